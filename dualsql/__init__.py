@@ -111,7 +111,6 @@ if TYPE_CHECKING:
     from dualsql.http.router import (
         FeatureRoutes as FeatureRoutes,
         Opened as Opened,
-        Presenter as Presenter,
         open_result as open_result,
         query_of as query_of,
     )
@@ -142,7 +141,7 @@ if TYPE_CHECKING:
     from dualsql.query import ResultQuery as ResultQuery
     from dualsql.query.feature import Queries as Queries
     from dualsql.query.settings import QuerySettings as QuerySettings
-    from dualsql.rates import RateLimits as RateLimits, Rates as Rates
+    from dualsql.rates import Rate as Rate, RateLimits as RateLimits, Rates as Rates
     from dualsql.request_log import Log as Log
     from dualsql.resource import (
         Count as Count,
@@ -192,7 +191,6 @@ if TYPE_CHECKING:
         Action as Action,
         KeepOption as KeepOption,
         LimitedAction as LimitedAction,
-        Rate as Rate,
         ResultCache as ResultCache,
         Settings as Settings,
         SettingsGroup as SettingsGroup,
@@ -277,7 +275,7 @@ _MODULES = dict(
             "dualsql.health": "Health HealthSettings",
             "dualsql.http.parameters": "read_json_body refuse_query",
             "dualsql.http.problems": "Endpoint JSONAnswer method_routes",
-            "dualsql.http.router": "FeatureRoutes Opened Presenter open_result query_of",
+            "dualsql.http.router": "FeatureRoutes Opened open_result query_of",
             "dualsql.identity": "Audit AuditAction AuditEvent Authenticate",
             "dualsql.kept": "LocalResultStorage ObjectResultStorage ResultStorage StoredFile",
             "dualsql.kept.feature": "Kept",
@@ -292,7 +290,7 @@ _MODULES = dict(
             "dualsql.query": "ResultQuery",
             "dualsql.query.feature": "Queries",
             "dualsql.query.settings": "QuerySettings",
-            "dualsql.rates": "RateLimits Rates",
+            "dualsql.rates": "Rate RateLimits Rates",
             "dualsql.request_log": "Log",
             "dualsql.resource": """
             Count CountMethod KeptProgress KeptRows Principal Resource Status Total Way""",
@@ -307,7 +305,7 @@ _MODULES = dict(
             "dualsql.saved_queries": "QueryParameter SavedQuery",
             "dualsql.server": "ResultServer",
             "dualsql.settings": """
-            Action KeepOption LimitedAction Rate ResultCache Settings SettingsGroup SnapshotTags setting takes""",
+            Action KeepOption LimitedAction ResultCache Settings SettingsGroup SnapshotTags setting takes""",
             "dualsql.sql.feature": "SQL",
             "dualsql.store": "MemoryStore ResourceChanges ResourceStore SQLResourceStore",
             "dualsql.store.protocol": """

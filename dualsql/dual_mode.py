@@ -6,14 +6,16 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.envelope import (
     VARY,
     Bounds,
     Display,
+    DualModeAnswer,
     Wanted,
     create_dual_mode_error,
     create_dual_mode_response,
@@ -23,14 +25,12 @@ from dualsql.envelope import (
 )
 from dualsql.feature import Feature
 from dualsql.formats import json
-from dualsql.http.problems import JSONAnswer
-from dualsql.http.router import FeatureRoutes
+from dualsql.http.router import COLLECTION, PATH, FeatureRoutes
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 _FORMAT = "x-response-format"
-_KEPT = ("allow", "location", "retry-after", "www-authenticate")
 
 # The settings of the server have bounded the answer already.
 _BOUNDS = Bounds(values=100_000_000, characters=2**31)
@@ -41,7 +41,7 @@ class DualMode(Feature):
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`."""
-        return FeatureRoutes(present=present_dual_mode)
+        return FeatureRoutes(middleware=[Middleware(DualModeAnswers)])
 
 
 _OPERATIONS: Mapping[tuple[str, str], str] = {
@@ -52,17 +52,64 @@ _OPERATIONS: Mapping[tuple[str, str], str] = {
 }
 
 
-def present_dual_mode(request: Request, response: Response, below: str, started: float) -> Response:
-    """The answer to a request, as a dual-mode answer instead of JSON if the caller asks for one; see `Presenter`."""
-    if any(name == b"vary" for name, _ in response.raw_headers):
-        response.headers.add_vary_header(VARY)
-    else:
-        response.raw_headers.append((b"vary", VARY.encode()))
-    asked = _asked(request.headers)
-    if asked is None or request.method == "HEAD" or not isinstance(response, JSONAnswer):
-        return response
-    operation = _OPERATIONS.get((below, request.method), below)
-    return _enveloped(response, asked, operation, time.perf_counter() - started)
+class DualModeAnswers:
+    """Gives answers in JSON, errors included, the dual-mode form where the caller asks for one.
+
+    Those of the routes of results and of the collection; documents, streams and pictures have formats of their own.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        asked = None if scope["method"] == "HEAD" else _asked(Headers(scope=scope))
+        start: Message | None = None
+        body = bytearray()
+
+        async def send_on(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                below, is_json = _below(scope), _is_json(message)
+                if below == "" or (below is not None and is_json):
+                    MutableHeaders(raw=message["headers"]).add_vary_header(VARY)
+                    if asked is not None and is_json:
+                        start = message
+                        return
+            elif start is not None and asked is not None:
+                body.extend(message.get("body", b""))
+                if message.get("more_body", False):
+                    return
+                below = _below(scope) or ""
+                operation = _OPERATIONS.get((below, scope["method"]), below)
+                seconds = time.perf_counter() - started
+                content = json.dumps(_enveloped(bytes(body), start["status"], asked, operation, seconds))
+                start["headers"] = [
+                    *(header for header in start["headers"] if header[0] not in (b"content-length", b"etag")),
+                    (b"content-length", str(len(content)).encode()),
+                ]
+                await send(start)
+                message["body"] = content
+            await send(message)
+
+        await self.app(scope, receive, send_on)
+
+
+def _below(scope: Scope) -> str | None:
+    """The end of the path, such as "pin": empty for a result and the collection; None for all that is none of them."""
+    route = scope.get("route")
+    if not isinstance(route, Route) or not (route.path == COLLECTION or route.path.startswith(PATH)):
+        return None
+    return route.path.removeprefix(PATH).strip("/")
+
+
+def _is_json(start: Message) -> bool:
+    """Whether it is a whole answer in JSON. A stream in JSON has no length before its end."""
+    headers = Headers(raw=start["headers"])
+    return headers.get("content-type") == "application/json" and "content-length" in headers
 
 
 def _asked(headers: Headers) -> Wanted | None:
@@ -71,9 +118,9 @@ def _asked(headers: Headers) -> Wanted | None:
     return wanted(headers) if named in ({"json"}, {"markdown"}) else None
 
 
-def _enveloped(response: JSONAnswer, asked: Wanted, operation: str, seconds: float) -> JSONAnswer:
-    said = json.loads(bytes(response.body))
-    if response.status_code < 400:
+def _enveloped(body: bytes, status: int, asked: Wanted, operation: str, seconds: float) -> DualModeAnswer:
+    said = json.loads(body)
+    if status < 400:
         answer = create_dual_mode_response(
             said,
             operation=operation or _what(said),
@@ -91,9 +138,7 @@ def _enveloped(response: JSONAnswer, asked: Wanted, operation: str, seconds: flo
             details=said["details"],
             seconds=seconds,
         )
-    headers = {"Vary": response.headers["vary"]}
-    headers |= {name: response.headers[name] for name in _KEPT if name in response.headers}
-    return JSONAnswer(present(answer, asked), response.status_code, headers)
+    return present(answer, asked)
 
 
 def _what(said: Mapping[str, Any]) -> str:

@@ -37,11 +37,9 @@ DualResponseError
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, NamedTuple
 
 Asked = Literal["question", "text"]
@@ -98,14 +96,6 @@ class DualResponseError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.developer_hint or self.hint}".rstrip()
-
-
-def cause_of_code(code: str) -> Cause:
-    """The cause of the errors with a code; an unknown one is the server's."""
-    classes = list[type[DualResponseError]]([DualResponseError])
-    for each in classes:  # which grows
-        classes += each.__subclasses__()
-    return next((each.cause for each in classes if each.code == code), "server")
 
 
 class QueryExecutionError(DualResponseError):
@@ -450,168 +440,49 @@ def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> It
     try:
         yield
     except QueryExecutionError as error:
-        if asked == "text" and error.is_of_its_form:
-            raise InvalidSQLError(error.message, hint=error.hint) from error
-        if asked == "text" and not error.is_unsuited and error.hint == QueryExecutionError.default_hint:
-            raise QueryExecutionError(error.message, hint=_OWN_TEXT) from error
-        if asked is None or not error.is_unsuited:
+        if asked is None:
             raise
-        if error.is_of_a_value and reads_conversions():
-            raise QueryExecutionError(_UNCONVERTED.message, hint=_UNCONVERTED.hint) from error
-        mistake, message, hint = _CONVERSION if asked == "text" and error.is_of_a_value else _MISTAKES[asked]
-        raise mistake(message, hint=hint) from error
+        from dualsql import hints
 
-
-_OWN_TEXT = (
-    "Check the number of each function's arguments, and leave out parts of the query one by one until it runs. If "
-    "even a query without conditions fails, tell the operator."
-)
-_UNCONVERTED = CallerMessage(
-    "The database could not convert a value, in the query of the result or in the question about it.",
-    "Leave out the columns, conditions or conversions of the question one by one. If the result's own rows cannot be "
-    "read either, its query is wrong for the data: tell the operator.",
-)
-_CONVERSION = (
-    InvalidSQLError,
-    "The query converts a value to a type that it does not fit, or compares the two.",
-    "Convert only values that fit, by CASE WHEN ... THEN CAST(x AS INTEGER) END, or compare them as texts.",
-)
-"""The database has this conversion, and a value of the data or of the text has none."""
-
-_MISTAKES: Mapping[Asked, tuple[type[DualResponseError], str, str]] = {
-    "question": (
-        BadParameterError,
-        "The database cannot compare, group or compute these values: a column's type does not allow it.",
-        "Use another column, or leave out that condition, group or aggregate.",
-    ),
-    "text": (
-        InvalidSQLError,
-        "The database has no such function, operator or conversion for the types of the values in it.",
-        "Compare values of the same type, sum only numbers, and cast others: round(CAST(x AS NUMERIC), 2).",
-    ),
-}
-
-
-_SESSIONS = "Session AsyncSession sessionmaker async_sessionmaker scoped_session async_scoped_session"
-_CONNECTIONS = "Connection AsyncConnection"
-# By name: this module imports neither SQLAlchemy nor an SDK.
-_INSTEAD: Mapping[str, Mapping[str, str]] = {
-    "databases": {
-        **dict.fromkeys(
-            _SESSIONS.split(), "Pass its engine: dualsql opens sessions of its own, read-only ones."
-        ),
-        **dict.fromkeys(_CONNECTIONS.split(), "Pass its engine: dualsql opens connections of its own."),
-        "NoneType": "Pass a URL or an engine. Is the environment variable set that the URL is read from?",
-    },
-    "store": {
-        **dict.fromkeys(
-            ("str", "URL"), "Make a store of it: store=SQLResourceStore(url), with secrets=[...]."
-        ),
-        **dict.fromkeys(
-            ("Engine", "AsyncEngine"), "Make a store: SQLResourceStore takes an async engine or a URL."
-        ),
-    },
-    "server": {
-        "function": "The decorator takes the MCP server: @dual.tool(mcp).",
-        "str": 'The MCP server comes first: @dual.tool(mcp, name="search_colleges").',
-        "Starlette": "Pass the MCP server that the tools are registered on, not the web application.",
-        "DualResponseServer": "The MCP server comes second, as in add_app(dual, mcp).",
-    },
-    "tables": {
-        "str": "Pass the declarative base, the mapped classes or the Tables themselves, not their names.",
-        "module": "Pass what the module defines: its declarative base, or its MetaData.",
-        "Engine": "Read the tables first: metadata.reflect(engine); or use `dualsql serve`, which reads them itself.",
-    },
-}
-"""What to pass in place of an object, by the argument it was passed as and by the name of its class or of a base."""
+        kind: type[DualResponseError] = QueryExecutionError
+        message, hint = error.message, error.hint
+        if asked == "text" and error.is_of_its_form:
+            kind = InvalidSQLError
+        elif error.is_unsuited and error.is_of_a_value and reads_conversions():
+            message, hint = hints.UNCONVERTED
+        elif error.is_unsuited:
+            kind = InvalidSQLError if asked == "text" else BadParameterError
+            is_conversion = asked == "text" and error.is_of_a_value
+            message, hint = hints.CONVERSION if is_conversion else hints.UNSUITED[asked]
+        elif asked == "text" and hint == QueryExecutionError.default_hint:
+            hint = hints.OWN_TEXT
+        else:
+            raise
+        raise kind(message, hint=hint) from error
 
 
 def refuse_mistaken(argument: str, given: object) -> None:
     """Raises ConfigurationError, with what to pass instead, for what people pass as this argument by mistake."""
-    instead = _INSTEAD[argument]
+    from dualsql.hints import INSTEAD
+
+    instead = INSTEAD[argument]
     known = next((cls.__name__ for cls in type(given).__mro__ if cls.__name__ in instead), None)
     if known is not None:
         what = "None" if given is None else f"of the class {type(given).__name__}"
         raise ConfigurationError(f"{argument} cannot be {what}."[:200], hint=instead[known])
 
 
-@contextmanager
-def importing() -> Iterator[None]:
-    """Disable garbage collection during the imports of the block, and exclude the imported objects from it.
-
-    Imports create hundreds of thousands of objects and no garbage. Collection took a fifth of a server's start.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-@contextmanager
-def extra(name: str) -> Iterator[None]:
-    """Imports in the block need the extra `name` of dualsql; if one is missing, the error names the extra.
-
-    Raises:
-        ModuleNotFoundError: of the same class, so that an importer can still treat the module as optional.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "dualsql":
-            raise
-        raise ModuleNotFoundError(
-            f'{error.name} is not installed. pip install "dualsql[{name}]"', name=error.name
-        ) from error
-
-
-def require_package(package: str, message: str, *, hint: str) -> None:
-    """Check that `package` is installed, without importing it: imports are what a server's start takes longest for.
-
-    Raises:
-        PackageMissingError: it is not installed; with this message and hint.
-    """
-    if find_spec(package) is None:
-        raise PackageMissingError(message, hint=hint)
-
-
-_COMPARED = 80
-"""Characters. The cost of comparing names grows with the product of their lengths, and this name is the caller's."""
-
-_SAME = tuple(
-    frozenset(names.split())
-    for names in (
-        "filters filter where condition conditions predicate criteria",
-        "columns column fields field select",
-        "order_by sort sort_by order orderby",
-        "offset skip start from",
-        "limit top take first max_rows row_limit page_size rows n",
-        "sql query statement text",
-        "resource uri url resource_uri resource_id id link",
-        "group_by groupby group groups dimensions",
-        "aggregates aggregate aggregations aggregation measures metrics functions",
-        "source_name source database db",
-        "schema_name schema",
-        "table table_name name",
-        "terms term q search keywords",
-    )
-)
-"""Synonyms of argument names, for suggestions."""
-
-
 def refuse_unknown(given: Collection[str], known: Collection[str], what: str) -> None:
     """Raise BadParameterError, with a suggestion, for the first unknown name."""
-    unknown = next((name for name in given if name not in known), None)
-    if unknown is None:
-        return
-    name = unknown[:_COMPARED]
-    close = _synonyms_of(name, known) or get_close_matches(name, known, n=1)
-    allowed = f"Allowed here: {', '.join(known)}." if known else "None is allowed here."
-    hint = f"Did you mean {close[0]!r}?" if close else allowed
-    raise BadParameterError(f"Unknown {what} {name!r}.", hint=hint, details={"name": name, "known": [*known]})
+    for name in given:
+        if name not in known:
+            from dualsql.hints import similar_names
 
-
-def _synonyms_of(name: str, known: Collection[str]) -> list[str]:
-    same = next((names for names in _SAME if name.lower() in names), frozenset())
-    return [each for each in known if each in same]
+            name = name[:80]
+            close = similar_names(name, known)
+            allowed = f"Allowed here: {', '.join(known)}." if known else "None is allowed here."
+            raise BadParameterError(
+                f"Unknown {what} {name!r}.",
+                hint=f"Did you mean {close[0]!r}?" if close else allowed,
+                details={"name": name, "known": [*known]},
+            )

@@ -19,12 +19,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from dualsql.databases.health import SourceHealth
 from dualsql.events import GaugeReading
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.log import log_unforeseen
 from dualsql.run import BUSY, NOT_STARTED, OK, SERVER, TOO_SLOW, Probe
 from dualsql.settings import SettingsGroup, setting, takes
+from dualsql.store.health import StoreHealth
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -162,9 +164,9 @@ class Health(Feature):
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        timeout, maintenance = self.settings.health_timeout, server.maintenance
+        timeout = self.settings.health_timeout
         self._checks = ReadinessChecks(
-            partial(maintenance.probes, timeout), timeout, unproved=maintenance.unproved
+            partial(_probes, server, timeout), timeout, unproved=server.maintenance.unproved
         )
 
     def process_routes(self) -> list[Route]:
@@ -196,6 +198,19 @@ class Health(Feature):
 def routes_until_started() -> list[Route]:
     """`/live` and `/ready` of a process whose server does not exist yet."""
     return ReadinessChecks(lambda: {SERVER: _not_started}, timedelta(seconds=1)).routes()
+
+
+def _probes(server: ResultServer, timeout: timedelta) -> Mapping[str, Probe]:
+    """What tells the state of each part; with the sources of the last start."""
+    probes: dict[str, Probe] = {SERVER: server.run.state}
+    if server.run.is_closed:  # its connections are: no probe opens them again
+        return probes
+    parts = server.parts
+    probes["store"] = StoreHealth(parts.store).state
+    for name, source in parts.sources.items():
+        health = SourceHealth(source, parts.policy.secured, parts.settings, timeout)
+        probes[f"database {name}"] = health.state
+    return probes
 
 
 async def _not_started() -> str:

@@ -144,11 +144,6 @@ def log_unforeseen(logger: logging.Logger, error: BaseException, message: str, *
     future.add_done_callback(_waiting.discard)
 
 
-def wait_until_logged() -> None:
-    """Wait until the thread has written all tracebacks."""
-    _writer().submit(int).result()
-
-
 @cache
 def _writer() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "dualsql-log")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from dualsql.databases.proof import connection_limit, missing_tables
 from dualsql.extension import Parts
-from dualsql.run import SERVER, Probe, Run
 from dualsql.store.protocol import ResourceStore
 
 logger = logging.getLogger(__name__)
@@ -23,20 +21,12 @@ class Maintenance:
     Args:
         store: as it was given to the server.
         sweep: deletes expired resources.
-        run: returns the present run of the server.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        store: ResourceStore,
-        sweep: Callable[[], Awaitable[int]],
-        run: Callable[[], Run],
-    ) -> None:
+    def __init__(self, parts: Parts, store: ResourceStore, sweep: Callable[[], Awaitable[int]]) -> None:
         self._parts = parts
         self._store = store
         self._sweep = sweep
-        self._run = run
 
     def set_secrets(self, secrets: Sequence[str]) -> None:
         """Replace the secrets while requests run: the first one signs from now on, and all of them are accepted.
@@ -71,25 +61,6 @@ class Maintenance:
         """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
         sources = self._parts.sources.items()
         return [name for name, source in sources if not source.backend.has_read_only_sessions]
-
-    def probes(self, timeout: timedelta) -> Mapping[str, Probe]:
-        """What tells the state of each part; with the sources of the last start.
-
-        Args:
-            timeout: how long a database may take to answer.
-        """
-        from dualsql.databases.health import SourceHealth
-        from dualsql.store.health import StoreHealth
-
-        run = self._run()
-        probes: dict[str, Probe] = {SERVER: run.state}
-        if run.is_closed:  # its connections are: no probe opens them again
-            return probes
-        probes["store"] = StoreHealth(self._parts.store).state
-        for name, source in self._parts.sources.items():
-            health = SourceHealth(source, self._parts.policy.secured, self._parts.settings, timeout)
-            probes[f"database {name}"] = health.state
-        return probes
 
     async def notices(self) -> AsyncIterator[str]:
         """What an operator should know, in one sentence each; the server asks when it starts."""

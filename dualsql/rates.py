@@ -20,10 +20,38 @@ from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.request_log import Log
 from dualsql.resource import Principal
-from dualsql.settings import LimitedAction, Rate, takes
+from dualsql.settings import LimitedAction, takes
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How often a caller may do something: `per_minute` times a minute on average, and `burst` times at once.
+
+    Args:
+        burst: a sixth of `per_minute` unless given, and at least 1.
+    """
+
+    per_minute: int
+    burst: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError for a rate that allows nothing."""
+        if (
+            # Not isinstance: True is an int.
+            type(self.per_minute) is not int
+            or type(self.burst) is not int
+            or self.per_minute <= 0
+            or self.burst < 0
+        ):
+            raise ConfigurationError(
+                "The per_minute and the burst of a Rate must be positive whole numbers.",
+                hint="For example Rate(per_minute=60, burst=10).",
+            )
+        if self.burst == 0:
+            object.__setattr__(self, "burst", max(1, self.per_minute // 6))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,6 +210,7 @@ class ResultServer:
         access: identifies callers, and checks their rights.
         maintenance: what an operator does and asks.
         parts: what features build on.
+        run: the present one, from its start to its shutdown.
         notices: what an operator should know of the last start; each was logged, too.
     """
 
@@ -230,8 +231,8 @@ class ResultServer:
             retention=self.settings.gone_retention,
             sweep_further=self.features.sweep,
         )
-        self._run = Run(self._begin)
-        self.maintenance = Maintenance(parts, self.store, housekeeper.sweep, lambda: self._run)
+        self.run = Run(self._begin)
+        self.maintenance = Maintenance(parts, self.store, housekeeper.sweep)
         self._entered = 0
         self._started: list[Extension] = []
         self.notices: list[str] = []
@@ -449,25 +450,23 @@ class ResultServer:
             ConfigurationError: a source can be written to, or the server runs in another event loop.
             QueryExecutionError, DatabaseBusyError, QueryTimeoutError: a source is out of reach.
         """
-        if self._run.is_closed:
+        if self.run.is_closed:
             self._renew()
         await self._ready()
 
     async def _ready(self) -> None:
-        """See `Parts.ready`."""
-        if self._run.loop is not asyncio.get_running_loop():
+        if self.run.loop is not asyncio.get_running_loop():
             # Until it has started. From then on, a request pays for the comparison only.
             await self._run_here().ready()
 
     def _run_here(self) -> Run:
         """The run, or a new one if the event loop of the last one has ended without a shutdown."""
-        loop = self._run.loop
+        loop = self.run.loop
         if loop is not None and loop is not asyncio.get_running_loop():
             self._leave(loop)
-        return self._run
+        return self.run
 
     async def _begin(self) -> None:
-        """Start all parts."""
         self.notices.clear()
         await self.parts.store.open()
         for feature in self.features:
@@ -502,7 +501,7 @@ class ResultServer:
 
     def _renew(self) -> None:
         """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
-        self._run = Run(self._begin)
+        self.run = Run(self._begin)
         self._started.clear()
         for name, source in self.parts.sources.items():
             self.parts.sources[name] = source.renewed(self.settings)
@@ -521,7 +520,7 @@ class ResultServer:
             timeout: `Settings.drain_timeout` unless given.
         """
         allowed = self.settings.drain_timeout if timeout is None else require_duration("timeout", timeout)
-        self._run.is_draining = True
+        self.run.is_draining = True
         pending = sum(reading.value for reading in self._readings() if reading.gauge == "pending")
         if self.parts.streams.slots or pending:
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
@@ -537,7 +536,7 @@ class ResultServer:
 
         `start` starts the server again. A MemoryStore loses its resources.
         """
-        self._run.close()
+        self.run.close()
         self.parts.streams.slots.end()
         EVENTS.forget(self._readings)
         # Each one is closed, even if closing another one fails.
@@ -575,7 +574,7 @@ class ResultServer:
             ConfigurationError: a source can be written to.
         """
         warn_of_endless_shutdown()
-        if self._run.is_closed:
+        if self.run.is_closed:
             self._renew()
         await self._run_here().begin()
         self._entered += 1
@@ -596,16 +595,8 @@ def _parts_of(
 ) -> Parts:
     clock = Clock(store)
     addresses = Addresses.of(options.base_url, settings.uri_scheme)
-    access = AccessControl(
-        store,
-        seal,
-        settings,
-        accesses,
-        clock,
-        authenticate=options.authenticate,
-        authorize=options.authorize,
-        audit=options.audit,
-    )
+    callers = {name: getattr(options, name) for name in ("authenticate", "authorize", "audit")}
+    access = AccessControl(store, seal, settings, accesses, clock, **callers)
     registry = checked_registry(options.tables, settings)
     policy = Policy(registry, options.hooks)
     sources = open_sources(options.databases, registry, settings)

@@ -86,34 +86,6 @@ LimitedAction = Literal["create", "ask", "stream"]
 """create: a result, also by a question or a chart. ask: a page, a question, a profile or the picture of a chart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """How often a caller may do something: `per_minute` times a minute on average, and `burst` times at once.
-
-    Args:
-        burst: a sixth of `per_minute` unless given, and at least 1.
-    """
-
-    per_minute: int
-    burst: int = 0
-
-    def __post_init__(self) -> None:
-        """Raise ConfigurationError for a rate that allows nothing."""
-        if (
-            # Not isinstance: True is an int.
-            type(self.per_minute) is not int
-            or type(self.burst) is not int
-            or self.per_minute <= 0
-            or self.burst < 0
-        ):
-            raise ConfigurationError(
-                "The per_minute and the burst of a Rate must be positive whole numbers.",
-                hint="For example Rate(per_minute=60, burst=10).",
-            )
-        if self.burst == 0:
-            object.__setattr__(self, "burst", max(1, self.per_minute // 6))
-
-
 def setting(default: T, meaning: str, *, positive: bool = False, is_checked: bool = True) -> T:
     """One field of a `SettingsGroup`.
 
@@ -371,8 +343,6 @@ def _as_code(value: Any) -> str:
 
 
 _UNITS = [(unit, timedelta(**{unit: 1})) for unit in ("days", "hours", "minutes", "seconds", "milliseconds")]
-
-
 _IN_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
 
 
@@ -441,35 +411,16 @@ def takes(
         _document(options)
     signature = _signature_of(options)
     make: Callable[..., Options] = options
-    names = list(signature.parameters)
-    required = [each for each in names[1:] if signature.parameters[each].default is inspect.Parameter.empty]
-    unnamed = [
-        each for each in names[1:] if signature.parameters[each].kind is not inspect.Parameter.KEYWORD_ONLY
-    ]
 
     def decorated(method: Callable[[Owner, Options], T]) -> Callable[Concatenate[Owner, P], T]:
         @wraps(method)
         def call(*given: Any, **keywords: Any) -> T:
-            owner = type(given[0]).__name__ if given else method.__qualname__.partition(".")[0]
-            name = owner if method.__name__ == "__init__" else f"{owner}.{method.__name__}"
-            unknown = next((each for each in keywords if each not in names), "")
-            if unknown and elsewhere is not None and (place := elsewhere(unknown)) is not None:
-                raise TypeError(f"{name}() has no argument {unknown!r}. {place}")
-            refuse_unknown_keywords(name, keywords, names)
-            if len(given) > 1 + len(unnamed):
-                others = next(each for each in [*required, *names[1:]] if each not in unnamed)
-                raise TypeError(
-                    f"Only {' and '.join(unnamed) or 'nothing'} can be given to {name}() without a name. "
-                    f"Name the others: {others}=..."
-                )
-            if doubled := [each for each in names[1 : len(given)] if each in keywords]:
-                raise TypeError(f"{name}() got {doubled[0]} twice.")
-            lacking = [each for each in required if each not in keywords and each not in names[: len(given)]]
-            if lacking:
-                example = ", ".join(f"{each}=..." for each in lacking)
-                raise TypeError(
-                    f"{name}() requires {', '.join(lacking)}: {name.split('.')[-1]}(..., {example})"
-                )
+            try:
+                signature.bind(*given, **keywords)
+            except TypeError:
+                from dualsql.keywords import mistake_in_call
+
+                raise mistake_in_call(method, signature, given, keywords, elsewhere) from None
             return method(given[0], make(*given[1:], **keywords))
 
         returned = method.__annotations__.get("return", inspect.Signature.empty)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from dualsql.log import _writer
+
 Found = TypeVar("Found")
 
 PATIENCE = 60.0
@@ -25,3 +27,8 @@ async def until(
         while not holds(found := await ask()):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(PAUSE)
     return found
+
+
+def wait_until_logged() -> None:
+    """Wait until the thread of `dualsql.log` has written all tracebacks."""
+    _writer().submit(int).result()

@@ -41,13 +41,14 @@ from dualsql.catalogue.search import (
     require_rapidfuzz,
     split_notes,
 )
-from dualsql.errors import ConfigurationError, extra
+from dualsql.errors import ConfigurationError
 from dualsql.formats import json
 from dualsql.formats.samples import without_links
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf, publish_without
 from dualsql.mcp.decorators import plain_tool
 from dualsql.mcp.resource_server import register_provider, unknown_uri
+from dualsql.packages import extra
 from dualsql.resource import Principal
 from dualsql.settings import require_duration
 

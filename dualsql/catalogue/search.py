@@ -12,7 +12,8 @@ from itertools import islice
 
 from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.describe import ColumnDefinition
-from dualsql.errors import BadParameterError, require_package
+from dualsql.errors import BadParameterError
+from dualsql.packages import require_package
 
 MOST_TERMS = 20
 LONGEST_TERM = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from dualsql.cli.connect import missing
-from dualsql.errors import importing
+from dualsql.packages import importing
 
 
 def main() -> None:

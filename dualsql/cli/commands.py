@@ -23,7 +23,8 @@ from dualsql.cli.connect import (
 from dualsql.cli.options import DoctorOptions, ServeOptions, takes_options, unknown_variables
 from dualsql.cli.process import errors_in_one_line, run_in_loop
 from dualsql.databases.files import find_files
-from dualsql.errors import ConfigurationError, importing
+from dualsql.errors import ConfigurationError
+from dualsql.packages import importing
 from dualsql_client.cli.commands import Commands, fetch_command, view_command
 
 

@@ -50,13 +50,12 @@ from dualsql.errors import (
 from dualsql.feature import Feature
 from dualsql.features import DualResponseServer, default_features
 from dualsql.health import Health, routes_until_started
-from dualsql.http.problems import Starting
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.kept.feature import Kept
 from dualsql.openapi.feature import OpenAPI
-from dualsql.rates import Rates
+from dualsql.rates import Rate, Rates
 from dualsql.request_log import LogFormatter, request_logger
 from dualsql.run import START_INTERVAL
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
@@ -64,6 +63,7 @@ from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_star
 from dualsql.serve.hosts import over_http, over_stdio
 from dualsql.serve.listening import (
     StandIn,
+    Starting,
     is_loopback,
     is_wildcard,
     leave_on_signal,
@@ -74,7 +74,7 @@ from dualsql.serve.listening import (
     running,
     stop_on_signals,
 )
-from dualsql.settings import LimitedAction, Rate, Settings
+from dualsql.settings import LimitedAction, Settings
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
 from dualsql.telemetry import metrics_route

@@ -41,7 +41,9 @@ def open_source(
     elif isinstance(database, Engine):
         engine = threaded(database)
     else:
-        refuse_mistaken("databases", database)
+        given: object = database
+        if not isinstance(given, str | URL):
+            refuse_mistaken("databases", given)
         engine, owned = reading_engine(database, pool_options(settings)), True
     backend = backend_of(engine.dialect)
     if backend is None:

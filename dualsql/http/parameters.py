@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields
 from typing import Any, Literal, NamedTuple
@@ -45,307 +45,19 @@ def resource_id_of(request: Request) -> str:
 # RFC 9110, 4.1: every recipient should take URIs of 8,000 bytes; nginx takes no longer line by default.
 MAXIMUM_QUERY_BYTES = 8 * 1024
 MAXIMUM_NAME_LENGTH = 256
+MAXIMUM_COLUMNS = 10_000
 # JavaScript's safe integers end at 16 digits, and so does the largest offset a setting should allow.
-MAXIMUM_DIGITS = 16
+_MOST_DIGITS = 16
 
-_DIGITS = re.compile(r"0|[1-9][0-9]*", re.ASCII)
-
-
-def split_query(query_string: bytes) -> dict[str, str]:
-    """The parameters by name. A name that appears twice is refused."""
-    if not query_string:
-        return {}
-    if len(query_string) > MAXIMUM_QUERY_BYTES:
-        raise BadParameterError(
-            f"The query string is longer than {MAXIMUM_QUERY_BYTES} bytes.", hint="Send the request as POST."
-        )
-    try:
-        # Blank values are malformed, not left out; and a wrong byte must not become U+FFFD in a name.
-        pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
-    except UnicodeDecodeError:
-        raise BadParameterError("The query string is not percent-encoded UTF-8.") from None
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise BadParameterError("A query parameter appears twice.", hint="Give each parameter once.")
-    return values
-
-
-def _decode(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        hint = 'Send an object such as {"limit": 100}.'
-        raise BadParameterError("The body is not valid JSON.", hint=hint) from None
-
-
-def json_object(body: bytes) -> Mapping[str, Any]:
-    """Parse a body that must be a JSON object."""
-    return _object(_decode(body), "The body")
-
-
-def _object(value: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise BadParameterError(f"{what} must be a JSON object.")
-    return value
-
-
-def integer_text(name: str, text: str) -> int:
-    """A whole number from a query string."""
-    if len(text) > MAXIMUM_DIGITS or not _DIGITS.fullmatch(text):
-        raise _not_an_integer(name)
-    return int(text)
-
-
-def integer_value(name: str, value: Any) -> int:
-    """A whole number from JSON."""
-    # bool is a kind of int in Python; in JSON, true is not 1.
-    if type(value) is not int or value < 0 or value >= 10**MAXIMUM_DIGITS:
-        raise _not_an_integer(name)
-    return value
-
-
-def _not_an_integer(name: str) -> BadParameterError:
-    return BadParameterError(
-        f"{name} must be a whole number from 0 with at most {MAXIMUM_DIGITS} digits.",
-        hint="Write plain digits: no sign, fraction or exponent.",
-        details={"name": name},
-    )
-
-
-def integer_form(value: Any) -> bool:
-    """Whether whole numbers are to be written as strings."""
-    return bool(_word_value("big_integers", value))
-
-
-def flag_value(name: str, value: Any) -> bool:
-    """true or false."""
-    if not isinstance(value, bool):
-        raise BadParameterError(f"{name} must be true or false.", details={"name": name})
-    return value
-
-
-def sort_text(text: str) -> tuple[SortKey, ...]:
-    """Parse sort keys such as `-enrollment,name`."""
-    keys = [(part[1:], "desc") if part.startswith("-") else (part, "asc") for part in text.split(",")]
-    return _distinct([_sort_key(field, order) for field, order in keys])
-
-
-def sort_value(value: Any) -> tuple[SortKey, ...]:
-    """Sort keys from JSON: one key, a list of keys, or null."""
-    if value is None:
-        return ()
-    keys = [_object(key, "A sort key") for key in (value if isinstance(value, list) else [value])]
-    for key in keys:
-        refuse_unknown(key, ("field", "order"), "key of sort")
-    return _distinct([_sort_key(key.get("field"), key.get("order", "asc")) for key in keys])
-
-
-def _sort_key(field: Any, order: Any) -> SortKey:
-    if not isinstance(field, str) or not 0 < len(field) <= MAXIMUM_NAME_LENGTH:
-        raise BadParameterError(
-            f"A sort key needs a column name of 1 to {MAXIMUM_NAME_LENGTH} characters.",
-            hint='Write sort=-enrollment,name in a URL, or {"field": "enrollment", "order": "desc"} in a body.',
-            details={"name": "sort"},
-        )
-    if order == "asc":
-        return {"field": field, "order": "asc"}
-    if order == "desc":
-        return {"field": field, "order": "desc"}
-    raise BadParameterError("order must be 'asc' or 'desc'.", details={"name": "sort"})
-
-
-def _distinct(keys: list[SortKey]) -> tuple[SortKey, ...]:
-    if len({key["field"] for key in keys}) != len(keys):
-        raise BadParameterError("A column appears twice in sort.", details={"name": "sort"})
-    return tuple(keys)
-
-
-_CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
-
-
-async def read_json_body(request: Request, settings: Settings) -> bytes:
-    """Read a body whose Content-Type is JSON, without parsing it.
-
-    Raises:
-        UnsupportedBodyError: another media type, another charset than UTF-8, or compressed.
-        BodyTooLargeError: it is longer than `maximum_body_size`; the rest is not read.
-        SlowBodyError: it is not complete within `body_timeout`.
-        CallerGoneError: the connection closed before the end.
-    """
-    _require_json(request.headers)
-    return await _bounded_body(request, settings)
-
-
-async def read_form_body(request: Request, settings: Settings) -> bytes:
-    """The bytes of a form that a browser sends, as `read_json_body` reads JSON.
-
-    Raises:
-        UnsupportedBodyError: another media type.
-        BodyTooLargeError, SlowBodyError, CallerGoneError: see `read_json_body`.
-    """
-    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
-        raise UnsupportedBodyError("The body is not a form.", hint="Open the page and use its button.")
-    return await _bounded_body(request, settings)
-
-
-async def refuse_body(request: Request, settings: Settings) -> None:
-    """Refuse a body of an operation that has none.
-
-    Raises:
-        BadParameterError: there is one.
-        SlowBodyError, CallerGoneError: see `read_json_body`.
-    """
-    try:
-        body = await _bounded_body(request, settings)
-    except BodyTooLargeError:
-        body = b"more"
-    if body:
-        raise BadParameterError(
-            "This request takes no body.", hint="Send it without one: the stored query runs again as it is."
-        )
-
-
-async def _bounded_body(request: Request, settings: Settings) -> bytes:
-    limit = settings.maximum_body_size
-    announced = request.headers.get("content-length", "")
-    # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
-    if announced.isdecimal() and int(announced[:20]) > limit:
-        raise _too_large(limit)
-    try:
-        async with asyncio.timeout(settings.body_timeout.total_seconds()):
-            return await _read_body(request, limit)
-    except TimeoutError:
-        raise SlowBodyError(
-            "The request body did not arrive in time.", hint="Send it faster, or ask for less in one request."
-        ) from None
-    except ClientDisconnect:
-        raise CallerGoneError("The connection closed before the body was complete.") from None
-
-
-async def _read_body(request: Request, limit: int) -> bytes:
-    body = bytearray()
-    async with aclosing(request.stream()) as chunks:
-        async for chunk in chunks:
-            body += chunk
-            if len(body) > limit:
-                raise _too_large(limit)
-    return bytes(body)
-
-
-def _too_large(limit: int) -> BodyTooLargeError:
-    return BodyTooLargeError(f"The body is larger than {limit} bytes.", details={"maximum_body_size": limit})
-
-
-def _require_json(headers: Headers) -> None:
-    media_type, _, parameters = headers.get("content-type", "").lower().replace(" ", "").partition(";")
-    # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
-    if media_type != "application/json" or parameters not in _CHARSETS:
-        raise UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
-    if headers.get("content-encoding", "identity").lower() != "identity":
-        raise UnsupportedBodyError("The body is compressed.")
-
+# A MAC of 32 bytes in base64.
+TOKEN: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}
+DIGEST: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+"""The JSON Schemas of `resume` and `last`."""
 
 PAGE_QUERY = ("offset", "skip", "cursor", "limit", "sort", "big_integers", "cell_limit")
 PAGE_BODY = ("offset", "cursor", "limit", "sort", "big_integers", "cell_limit")
 LISTING_QUERY = ("limit", "cursor")
 COUNT_QUERY = ("count",)
-
-
-def parse_query(query_string: bytes) -> PageRequest | None:
-    """Read `?skip=&limit=&sort=-enrollment,name&big_integers=string`; None without page parameters.
-
-    `offset` is another name for `skip`. A column whose name contains a comma or starts with
-    a hyphen can be named only in a POST.
-
-    Raises:
-        BadParameterError: a name is unknown or repeated, or a value is malformed.
-    """
-    values = split_query(query_string)
-    refuse_unknown(values, PAGE_QUERY, "query parameter")
-    if not values:
-        return None
-    return PageRequest(
-        offset=_one_offset(values),
-        limit=integer_text("limit", values["limit"]) if "limit" in values else None,
-        sort=sort_text(values["sort"]) if "sort" in values else (),
-        integer_strings=integer_form(values.get("big_integers", "number")),
-        cell_limit=integer_text("cell_limit", values["cell_limit"]) if "cell_limit" in values else None,
-        cursor=cursor_value(values),
-    )
-
-
-def parse_count(query_string: bytes) -> str | None:
-    """The count method in `?count=exact`; None without one.
-
-    Raises:
-        BadParameterError: the request also has page parameters.
-    """
-    values = split_query(query_string)
-    if "count" not in values:
-        return None
-    refuse_unknown(values, COUNT_QUERY, "query parameter beside count")
-    return values["count"]
-
-
-def refuse_query(query_string: bytes) -> None:
-    """Refuse all query parameters: POST has its body, and PUT and DELETE have no parameters."""
-    refuse_unknown(split_query(query_string), (), "query parameter")
-
-
-def parse_listing(query_string: bytes) -> tuple[int | None, str | None]:
-    """Limit and cursor of GET on the collection; the cursor is not decoded."""
-    values = split_query(query_string)
-    refuse_unknown(values, LISTING_QUERY, "query parameter")
-    limit = integer_text("limit", values["limit"]) if "limit" in values else None
-    return limit, values.get("cursor")
-
-
-def parse_body(body: bytes) -> PageRequest:
-    """Read `{"offset": 0, "limit": 100, "sort": {"field": "name", "order": "desc"}}`; all keys are optional.
-
-    `sort` is one key or a list of keys. `big_integers` is as in a URL. A key with null is as if left out.
-
-    Raises:
-        BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
-    """
-    values = json_object(body)
-    refuse_unknown(values, PAGE_BODY, "key")
-    values = without_nulls(values)
-    return PageRequest(
-        offset=integer_value("offset", values.get("offset", 0)),
-        limit=integer_value("limit", values["limit"]) if "limit" in values else None,
-        sort=sort_value(values.get("sort")),
-        integer_strings=integer_form(values.get("big_integers", "number")),
-        cell_limit=integer_value("cell_limit", values["cell_limit"]) if "cell_limit" in values else None,
-        cursor=cursor_value(values),
-    )
-
-
-def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are given: programs write null for what they leave out."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _one_offset(values: Mapping[str, str]) -> int:
-    offsets = {integer_text(name, values[name]) for name in ("offset", "skip") if name in values}
-    if len(offsets) > 1:
-        raise BadParameterError(
-            "skip and offset have different values.", hint="They mean the same: give one of them."
-        )
-    return offsets.pop() if offsets else 0
-
-
-def cursor_value(values: Mapping[str, Any]) -> str | None:
-    """The cursor, not decoded; None for null."""
-    cursor = values.get("cursor")
-    if cursor is None:
-        return None
-    if not isinstance(cursor, str):
-        raise BadCursorError
-    if "offset" in values or "skip" in values:
-        raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
-    return cursor
-
 
 ParameterKind = Literal[
     "format", "names", "sort", "rows", "offset", "cursor", "flag", "words", "token", "digest"
@@ -358,7 +70,7 @@ class StreamParameter(NamedTuple):
     Attributes:
         kind: how its value is written: see `_from_text`, `_READERS`, and the schemas in `dualsql.openapi.operations`.
         meaning: for callers.
-        option: the field of `WriterOptions` that it sets; empty for those that `_stream_request` names.
+        option: the field of `WriterOptions` that it sets; empty for those that `stream_request` names.
         default: of the option.
         words: the words of the kind "words", with their values.
     """
@@ -395,30 +107,129 @@ STREAM_PARAMETERS: Mapping[str, StreamParameter] = {
 }
 """By name: in a URL, in a body, in OpenAPI."""
 
-MAXIMUM_COLUMNS = 10_000
-# A MAC of 32 bytes in base64.
-TOKEN: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}
-DIGEST: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
-"""The JSON Schemas of `resume` and `last`."""
-_TOKEN = re.compile(TOKEN["pattern"], re.ASCII)
-_DIGEST = re.compile(DIGEST["pattern"], re.ASCII)
-_FLAGS = {"true": True, "false": False}
+_KINDS: Mapping[str, ParameterKind] = {
+    **{name: parameter.kind for name, parameter in STREAM_PARAMETERS.items()},
+    **dict.fromkeys(("offset", "skip", "cell_limit"), "offset"),
+}
+
+
+def split_query(query_string: bytes) -> dict[str, str]:
+    """The parameters by name. A name that appears twice is refused."""
+    if not query_string:
+        return {}
+    if len(query_string) > MAXIMUM_QUERY_BYTES:
+        raise BadParameterError(
+            f"The query string is longer than {MAXIMUM_QUERY_BYTES} bytes.", hint="Send the request as POST."
+        )
+    try:
+        # Blank values are malformed, not left out; and a wrong byte must not become U+FFFD in a name.
+        pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise BadParameterError("The query string is not percent-encoded UTF-8.") from None
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise BadParameterError("A query parameter appears twice.", hint="Give each parameter once.")
+    return values
+
+
+def _query_values(query_string: bytes, allowed: Collection[str]) -> dict[str, Any]:
+    """The parameters of a query string, as JSON has them."""
+    texts = split_query(query_string)
+    refuse_unknown(texts, allowed, "query parameter")
+    return {name: _from_text(_KINDS[name], text) for name, text in texts.items()}
+
+
+def _from_text(kind: ParameterKind, text: str) -> Any:
+    """The value in JSON. A text that has none stays a text, which the reader of the kind refuses."""
+    match kind:
+        case "names":
+            return text.split(",")
+        case "sort":
+            return [
+                {"field": part.removeprefix("-"), "order": "desc" if part.startswith("-") else "asc"}
+                for part in text.split(",")
+            ]
+        case "rows" | "offset" if len(text) <= _MOST_DIGITS and re.fullmatch("0|[1-9][0-9]*", text):
+            return int(text)
+        case "flag":
+            return {"true": True, "false": False}.get(text, text)
+        case _:
+            return text
+
+
+def json_object(body: bytes) -> Mapping[str, Any]:
+    """Parse a body that must be a JSON object."""
+    try:
+        return _object(orjson.loads(body), "The body")
+    except orjson.JSONDecodeError:
+        hint = 'Send an object such as {"limit": 100}.'
+        raise BadParameterError("The body is not valid JSON.", hint=hint) from None
+
+
+def _body_values(body: bytes, allowed: Collection[str]) -> dict[str, Any]:
+    values = json_object(body)
+    refuse_unknown(values, allowed, "key")
+    return without_nulls(values)
+
+
+def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are given: programs write null for what they leave out."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def parse_query(query_string: bytes) -> PageRequest | None:
+    """Read `?skip=&limit=&sort=-enrollment,name&big_integers=string`; None without page parameters.
+
+    `offset` is another name for `skip`. A column whose name contains a comma or starts with
+    a hyphen can be named only in a POST.
+
+    Raises:
+        BadParameterError: a name is unknown or repeated, or a value is malformed.
+    """
+    values = _query_values(query_string, PAGE_QUERY)
+    return page_request(values) if values else None
+
+
+def parse_body(body: bytes) -> PageRequest:
+    """Read `{"offset": 0, "limit": 100, "sort": {"field": "name", "order": "desc"}}`; all keys are optional.
+
+    `sort` is one key or a list of keys. `big_integers` is as in a URL. A key with null is as if left out.
+
+    Raises:
+        BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
+    """
+    return page_request(_body_values(body, PAGE_BODY))
+
+
+def parse_count(query_string: bytes) -> str | None:
+    """The count method in `?count=exact`; None without one.
+
+    Raises:
+        BadParameterError: the request also has page parameters.
+    """
+    values = split_query(query_string)
+    if "count" not in values:
+        return None
+    refuse_unknown(values, COUNT_QUERY, "query parameter beside count")
+    return values["count"]
+
+
+def parse_listing(query_string: bytes) -> tuple[int | None, str | None]:
+    """Limit and cursor of GET on the collection; the cursor is not decoded."""
+    values = _query_values(query_string, LISTING_QUERY)
+    return _value(values, "limit"), values.get("cursor")
 
 
 def parse_rows_query(query_string: bytes, headers: Headers) -> StreamRequest:
     """Read `?format=csv&columns=name,city&sort=-enrollment&limit=10&guard_formulas=true`.
 
-    Without a format, it is the one with the highest weight in Accept.
-
     A column whose name contains a comma can be named only in a POST.
 
     Raises:
         BadParameterError: a name is unknown or repeated, or a value is malformed.
-        NotAcceptableError: no format is acceptable.
+        NotAcceptableError: no format is named, and none is acceptable.
     """
-    texts = split_query(query_string)
-    refuse_unknown(texts, STREAM_PARAMETERS, "query parameter")
-    return _stream_request({name: _from_text(name, text) for name, text in texts.items()}, headers)
+    return stream_request(_query_values(query_string, STREAM_PARAMETERS), headers)
 
 
 def parse_rows_body(body: bytes, headers: Headers) -> StreamRequest:
@@ -428,94 +239,51 @@ def parse_rows_body(body: bytes, headers: Headers) -> StreamRequest:
         BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
         NotAcceptableError: no format is named, and none is acceptable.
     """
-    values = json_object(body)
-    refuse_unknown(values, STREAM_PARAMETERS, "key")
-    return _stream_request(without_nulls(values), headers)
+    return stream_request(_body_values(body, STREAM_PARAMETERS), headers)
 
 
-def _from_text(name: str, text: str) -> Any:
-    """The value in a query string, as JSON has it."""
-    match STREAM_PARAMETERS[name].kind:
-        case "names":
-            return text.split(",")
-        case "sort":
-            return list(sort_text(text))
-        case "rows" | "offset":
-            return integer_text(name, text)
-        case "flag":
-            return _FLAGS.get(text)  # anything else is None, which flag_value refuses
-        case _:
-            return text
+def refuse_query(query_string: bytes) -> None:
+    """Refuse all query parameters: POST has its body, and PUT and DELETE have no parameters."""
+    _query_values(query_string, ())
 
 
-def _stream_value(values: Mapping[str, Any], name: str, default: Any = None) -> Any:
-    """The value of a parameter in JSON, read; the default where it is not given."""
-    return _READERS[STREAM_PARAMETERS[name].kind](name, values[name]) if name in values else default
-
-
-def _stream_request(values: Mapping[str, Any], headers: Headers) -> StreamRequest:
-    named = _stream_value(values, "format")
-    return StreamRequest(
-        columns=_stream_value(values, "columns"),
-        sort=_stream_value(values, "sort", ()),
-        limit=_stream_value(values, "limit"),
-        cursor=_stream_value(values, "cursor"),
-        options=writer_options(values),
-        resumption=_resumption(values),
-        format=chosen_format(named, headers).name,
+def page_request(values: Mapping[str, Any]) -> PageRequest:
+    """The page that these values ask for, which are as JSON has them. Other names are ignored."""
+    offsets = {_value(values, name) for name in ("offset", "skip") if name in values}
+    if len(offsets) > 1:
+        raise BadParameterError(
+            "skip and offset have different values.", hint="They mean the same: give one of them."
+        )
+    return PageRequest(
+        offset=next(iter(offsets), 0),
+        limit=_value(values, "limit"),
+        sort=_value(values, "sort", ()),
+        integer_strings=_value(values, "big_integers", default=False),
+        cell_limit=_value(values, "cell_limit"),
+        cursor=_cursor(values),
     )
 
 
-def writer_options(values: Mapping[str, Any]) -> WriterOptions:
-    """The writer's options among the parameters of a body."""
-    return WriterOptions(
-        **{
-            parameter.option: _stream_value(values, name)
-            for name, parameter in STREAM_PARAMETERS.items()
-            if parameter.option and name in values
-        }
-    )
+def stream_request(values: Mapping[str, Any], headers: Headers) -> StreamRequest:
+    """The stream that these values ask for, as `page_request` has them.
 
-
-def _format(_name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise BadParameterError("format must be a string.", details={"name": "format"})
-    return value
-
-
-def _cursor(_name: str, value: Any) -> str:
-    """The cursor, not decoded."""
-    if not isinstance(value, str):
-        raise BadCursorError
-    return value
-
-
-def _word_value(name: str, value: Any) -> Any:
-    words = STREAM_PARAMETERS[name].words or {}
-    if not isinstance(value, str) or value not in words:
-        allowed = " or ".join(map(repr, words))
-        raise BadParameterError(f"{name} must be {allowed}.", details={"name": name})
-    return words[value]
-
-
-def column_names(name: str, value: Any) -> tuple[str, ...]:
-    """The column names in the value of the parameter `name`.
-
-    Raises:
-        BadParameterError: it is not a list of names, or a name is repeated.
+    Without a format, it is the one with the highest weight in Accept.
     """
-    if not isinstance(value, list) or not 0 < len(value) <= MAXIMUM_COLUMNS:
-        raise _bad_columns(name, f"{name} must be a list of 1 to {MAXIMUM_COLUMNS} column names.")
-    if not all(isinstance(one, str) and 0 < len(one) <= MAXIMUM_NAME_LENGTH for one in value):
-        raise _bad_columns(name, f"A column name in {name} must have 1 to {MAXIMUM_NAME_LENGTH} characters.")
-    if len(set(value)) != len(value):
-        raise _bad_columns(name, f"A column appears twice in {name}.")
-    return tuple(value)
-
-
-def _bad_columns(name: str, message: str) -> BadParameterError:
-    hint = f'Write {name}=name,city in a URL, or {{"{name}": ["name", "city"]}} in a body.'
-    return BadParameterError(message, hint=hint, details={"name": name})
+    return StreamRequest(
+        columns=_value(values, "columns"),
+        sort=_value(values, "sort", ()),
+        limit=_value(values, "limit"),
+        cursor=_cursor(values),
+        options=WriterOptions(
+            **{
+                parameter.option: _value(values, name)
+                for name, parameter in STREAM_PARAMETERS.items()
+                if parameter.option and name in values
+            }
+        ),
+        resumption=_resumption(values),
+        format=chosen_format(_value(values, "format"), headers).name,
+    )
 
 
 def _resumption(values: Mapping[str, Any]) -> Resumption | None:
@@ -529,43 +297,189 @@ def _resumption(values: Mapping[str, Any]) -> Resumption | None:
             "resume requires after: the number of rows already received.", details={"name": "after"}
         )
     return Resumption(
-        token=_stream_value(values, "resume"),
-        after=_stream_value(values, "after"),
-        last=_stream_value(values, "last"),
+        token=_value(values, "resume"), after=_value(values, "after"), last=_value(values, "last")
     )
 
 
-def _matching(name: str, value: Any, form: re.Pattern[str]) -> str:
-    if not isinstance(value, str) or not form.fullmatch(value):
+def _cursor(values: Mapping[str, Any]) -> str | None:
+    """The cursor, not decoded."""
+    if "cursor" in values and ("offset" in values or "skip" in values):
+        raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
+    cursor: str | None = _value(values, "cursor")
+    return cursor
+
+
+def _value(values: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """The value of a parameter, read by its kind."""
+    return _READERS[_KINDS[name]](name, values[name]) if name in values else default
+
+
+def integer_value(name: str, value: Any) -> int:
+    """A whole number from JSON."""
+    # bool is a kind of int in Python; in JSON, true is not 1.
+    if type(value) is not int or value < 0 or value >= 10**_MOST_DIGITS:
         raise BadParameterError(
-            f"{name} is malformed.",
-            hint="Send resume as the stream's header gave it, and last as the digest of the last row.",
+            f"{name} must be a whole number from 0 with at most {_MOST_DIGITS} digits.",
+            hint="Write plain digits: no sign, fraction or exponent.",
             details={"name": name},
         )
     return value
 
 
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadParameterError(f"{name} must be true or false.", details={"name": name})
+    return value
+
+
+def _sort(name: str, value: Any) -> tuple[SortKey, ...]:
+    """Sort keys: one key, or a list of keys."""
+    keys = [_object(key, "A sort key") for key in (value if isinstance(value, list) else [value])]
+    for key in keys:
+        refuse_unknown(key, ("field", "order"), "key of sort")
+        if not _is_name(key.get("field")):
+            raise BadParameterError(
+                f"A sort key needs a column name of 1 to {MAXIMUM_NAME_LENGTH} characters.",
+                hint='Write sort=-enrollment,name in a URL, or {"field": "enrollment", "order": "desc"} in a body.',
+                details={"name": name},
+            )
+        if key.get("order", "asc") not in ("asc", "desc"):
+            raise BadParameterError("order must be 'asc' or 'desc'.", details={"name": name})
+    if len({key["field"] for key in keys}) != len(keys):
+        raise BadParameterError("A column appears twice in sort.", details={"name": name})
+    return tuple(SortKey(field=key["field"], order=key.get("order", "asc")) for key in keys)
+
+
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise BadParameterError(f"{what} must be a JSON object.")
+    return value
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAXIMUM_NAME_LENGTH
+
+
+def _format(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadParameterError("format must be a string.", details={"name": name})
+    return value
+
+
+def _cursor_text(_name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadCursorError
+    return value
+
+
+def _word(name: str, value: Any) -> Any:
+    words = STREAM_PARAMETERS[name].words or {}
+    if not isinstance(value, str) or value not in words:
+        allowed = " or ".join(map(repr, words))
+        raise BadParameterError(f"{name} must be {allowed}.", details={"name": name})
+    return words[value]
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not 0 < len(value) <= MAXIMUM_COLUMNS:
+        wrong = f"{name} must be a list of 1 to {MAXIMUM_COLUMNS} column names."
+    elif not all(map(_is_name, value)):
+        wrong = f"A column name in {name} must have 1 to {MAXIMUM_NAME_LENGTH} characters."
+    elif len(set(value)) != len(value):
+        wrong = f"A column appears twice in {name}."
+    else:
+        return tuple(value)
+    hint = f'Write {name}=name,city in a URL, or {{"{name}": ["name", "city"]}} in a body.'
+    raise BadParameterError(wrong, hint=hint, details={"name": name})
+
+
+def _matching(schema: Mapping[str, Any]) -> Callable[[str, Any], str]:
+    form = re.compile(schema["pattern"], re.ASCII)
+
+    def read(name: str, value: Any) -> str:
+        if not isinstance(value, str) or not form.fullmatch(value):
+            raise BadParameterError(
+                f"{name} is malformed.",
+                hint="Send resume as the stream's header gave it, and last as the digest of the last row.",
+                details={"name": name},
+            )
+        return value
+
+    return read
+
+
 _READERS: Mapping[ParameterKind, Callable[[str, Any], Any]] = {
     "format": _format,
-    "names": column_names,
-    "sort": lambda _, value: sort_value(value),
+    "names": _names,
+    "sort": _sort,
     "rows": integer_value,
     "offset": integer_value,
-    "cursor": _cursor,
-    "flag": flag_value,
-    "words": _word_value,
-    "token": lambda name, value: _matching(name, value, _TOKEN),
-    "digest": lambda name, value: _matching(name, value, _DIGEST),
+    "cursor": _cursor_text,
+    "flag": _flag,
+    "words": _word,
+    "token": _matching(TOKEN),
+    "digest": _matching(DIGEST),
 }
 
 
+async def read_json_body(request: Request, settings: Settings) -> bytes:
+    """Read a body whose Content-Type is JSON, without parsing it.
+
+    Raises:
+        UnsupportedBodyError: another media type, another charset than UTF-8, or compressed.
+        BodyTooLargeError, SlowBodyError, CallerGoneError: see `read_body`.
+    """
+    headers = request.headers
+    media_type, _, parameters = headers.get("content-type", "").lower().replace(" ", "").partition(";")
+    # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
+    if media_type != "application/json" or parameters not in ("", "charset=utf-8", 'charset="utf-8"'):
+        raise UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedBodyError("The body is compressed.")
+    return await read_body(request, settings)
+
+
+async def read_body(request: Request, settings: Settings) -> bytes:
+    """Read a body of any type.
+
+    Raises:
+        BodyTooLargeError: it is longer than `maximum_body_size`; the rest is not read.
+        SlowBodyError: it is not complete within `body_timeout`.
+        CallerGoneError: the connection closed before the end.
+    """
+    limit = settings.maximum_body_size
+    too_large = BodyTooLargeError(
+        f"The body is larger than {limit} bytes.", details={"maximum_body_size": limit}
+    )
+    announced = request.headers.get("content-length", "")
+    # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
+    if announced.isdecimal() and int(announced[:20]) > limit:
+        raise too_large
+    body = bytearray()
+    try:
+        async with (
+            asyncio.timeout(settings.body_timeout.total_seconds()),
+            aclosing(request.stream()) as chunks,
+        ):
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > limit:
+                    raise too_large
+    except TimeoutError:
+        raise SlowBodyError(
+            "The request body did not arrive in time.", hint="Send it faster, or ask for less in one request."
+        ) from None
+    except ClientDisconnect:
+        raise CallerGoneError("The connection closed before the body was complete.") from None
+    return bytes(body)
+
+
 _MOST_RANGES = 100
-_IDENTITY = "identity"
 
 
 def preferred_media_type(accepted: Sequence[str], offered: Sequence[str]) -> str | None:
     """The media type of `offered` with the highest weight in Accept; the first one if there is no such header."""
-    ranges = dict(_ranges(accepted))
+    ranges = _ranges(accepted)
     if not ranges:
         return offered[0]
     return _heaviest(offered, lambda offer: _weight(ranges, (offer, f"{offer.partition('/')[0]}/*", "*/*")))
@@ -577,10 +491,10 @@ def preferred_coding(accepted: Sequence[str], offered: Iterable[str]) -> str | N
     Raises:
         NotAcceptableError: the caller accepts neither an offered coding nor an uncoded answer.
     """
-    codings = dict(_ranges(accepted))
+    codings = _ranges(accepted)
     weights = {coding: _weight(codings, (coding, "*")) for coding in offered}
     # No coding is acceptable, unless identity or * has the weight 0 (RFC 9110, 12.5.3).
-    plain = codings.get(_IDENTITY, codings.get("*"))
+    plain = codings.get("identity", codings.get("*"))
     coding = _heaviest(weights, weights.__getitem__)
     if coding is not None and weights[coding] >= (plain or 0):
         return coding
@@ -602,22 +516,19 @@ def _weight(ranges: Mapping[str, float], by_precision: Sequence[str]) -> float:
     return next((ranges[name] for name in by_precision if name in ranges), 0.0)
 
 
-def _ranges(values: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Each range of a header and its weight. Parameters other than `q` are ignored."""
+def _ranges(values: Sequence[str]) -> dict[str, float]:
+    """The weight of each range of a header. Parameters other than `q` are ignored."""
+    ranges = {}
     for item in ",".join(values).lower().split(",", _MOST_RANGES)[:_MOST_RANGES]:
         name, *parameters = [part.strip() for part in item.split(";")]
-        weight = next((part[2:] for part in parameters if part.startswith("q=")), "1")
+        text = next((part[2:10] for part in parameters if part.startswith("q=")), "1")
+        try:
+            weight = float(text)
+        except ValueError:
+            weight = 0.0
         if name:
-            yield name, _number(weight)
-
-
-def _number(text: str) -> float:
-    try:
-        weight = float(text[:8])
-    except ValueError:
-        return 0.0
-    # "nan" compares false.
-    return weight if 0 <= weight <= 1 else 0.0
+            ranges[name] = weight if 0 <= weight <= 1 else 0.0  # "nan" compares false
+    return ranges
 
 
 def chosen_format(named: str | None, headers: Headers) -> Format:

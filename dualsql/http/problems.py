@@ -6,14 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
-from inspect import isfunction
-from typing import Any, NamedTuple, Self, TypeVar
-from weakref import WeakSet
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import (
@@ -21,10 +19,7 @@ from dualsql.errors import (
     DualResponseError,
     ForbiddenError,
     LimitExceededError,
-    RateLimitedError,
     ResourcePendingError,
-    ServerUnavailableError,
-    TooManyQueriesError,
 )
 from dualsql.events import EVENTS, ErrorAnswered
 from dualsql.formats import json
@@ -96,8 +91,8 @@ class MethodNotAllowedError(DualResponseError):
     cause = "caller"
 
     def __init__(self, message: str, *, known: Sequence[str] = METHODS) -> None:
-        super().__init__(message, hint=f"Allowed here: {', '.join(known)}.")
-        self.known = known
+        self.allow = ", ".join(known)
+        super().__init__(message, hint=f"Allowed here: {self.allow}.")
 
 
 class NotAcceptableError(DualResponseError):
@@ -151,51 +146,34 @@ class ProblemKind(NamedTuple):
     word: str
 
 
-INTERNAL = ProblemKind(500, "internal_error")
-
-KINDS: Mapping[str, ProblemKind] = {
-    "DUAL_RESPONSE_ERROR": INTERNAL,
-    "BAD_CONFIGURATION": INTERNAL,
-    "MISSING_EXTRA": ProblemKind(501, "not_implemented"),
-    "TAMPERED_RESOURCE": INTERNAL,
-    "NOT_FREEZABLE": INTERNAL,
-    "QUERY_EXECUTION_FAILED": ProblemKind(502, "query_failed"),
-    "COUNT_EXECUTION_FAILED": ProblemKind(502, "query_failed"),
-    "DATABASE_BUSY": ProblemKind(503, "unavailable"),
-    "DATABASE_UNREACHABLE": ProblemKind(503, "unavailable"),
-    "TOO_MANY_QUERIES": ProblemKind(503, "unavailable"),
-    "QUERY_TIMEOUT": ProblemKind(504, "timeout"),
-    "SERVER_UNAVAILABLE": ProblemKind(503, "unavailable"),
-    "STORAGE_ERROR": ProblemKind(503, "unavailable"),
-    "RATE_LIMITED": ProblemKind(429, "rate_limited"),
-    "RESOURCE_NOT_FOUND": ProblemKind(404, "not_found"),
-    "RESOURCE_EXPIRED": ProblemKind(410, "expired"),
-    "RESOURCE_PENDING": ProblemKind(409, "pending"),
-    "RESOURCE_FAILED": ProblemKind(409, "failed"),
-    "QUERY_INTERRUPTED": ProblemKind(503, "unavailable"),
-    "QUERY_CANCELLED": ProblemKind(503, "unavailable"),
-    "UNAUTHENTICATED": ProblemKind(401, "unauthorized"),
-    "INSUFFICIENT_SCOPE": ProblemKind(403, "forbidden"),
-    "FORBIDDEN": ProblemKind(403, "forbidden"),
-    "FORBIDDEN_SQL": ProblemKind(403, "forbidden"),
-    "FOREIGN_REQUEST": ProblemKind(403, "forbidden"),
-    "BAD_PARAMETER": ProblemKind(400, "bad_request"),
-    "BAD_CURSOR": ProblemKind(400, "bad_request"),
-    "CALLER_GONE": ProblemKind(400, "bad_request"),
-    "RESULT_CHANGED": ProblemKind(409, "conflict"),
-    "UNKNOWN_COLUMN": ProblemKind(422, "unprocessable"),
-    "VALUE_NOT_REPRESENTABLE": ProblemKind(422, "unprocessable"),
-    "INVALID_SQL": ProblemKind(400, "bad_request"),
-    "UNKNOWN_TABLE": ProblemKind(422, "unprocessable"),
-    "NO_TOTAL_ORDER": ProblemKind(422, "unprocessable"),
-    "METHOD_NOT_ALLOWED": ProblemKind(405, "method_not_allowed"),
-    "NOT_ACCEPTABLE": ProblemKind(406, "not_acceptable"),
-    "SLOW_BODY": ProblemKind(408, "timeout"),
-    "BODY_TOO_LARGE": ProblemKind(413, "too_large"),
-    "LIMIT_EXCEEDED": ProblemKind(413, "too_large"),
-    "OLD_PROTOCOL": ProblemKind(426, "upgrade_required"),
-    "UNSUPPORTED_MEDIA_TYPE": ProblemKind(415, "unsupported_media_type"),
+_CODES: Mapping[tuple[int, str], str] = {
+    (400, "bad_request"): "BAD_PARAMETER BAD_CURSOR CALLER_GONE INVALID_SQL",
+    (401, "unauthorized"): "UNAUTHENTICATED",
+    (403, "forbidden"): "FORBIDDEN INSUFFICIENT_SCOPE FORBIDDEN_SQL FOREIGN_REQUEST",
+    (404, "not_found"): "RESOURCE_NOT_FOUND",
+    (405, "method_not_allowed"): "METHOD_NOT_ALLOWED",
+    (406, "not_acceptable"): "NOT_ACCEPTABLE",
+    (408, "timeout"): "SLOW_BODY",
+    (409, "pending"): "RESOURCE_PENDING",
+    (409, "failed"): "RESOURCE_FAILED",
+    (409, "conflict"): "RESULT_CHANGED",
+    (410, "expired"): "RESOURCE_EXPIRED",
+    (413, "too_large"): "LIMIT_EXCEEDED BODY_TOO_LARGE",
+    (415, "unsupported_media_type"): "UNSUPPORTED_MEDIA_TYPE",
+    (422, "unprocessable"): "UNKNOWN_COLUMN UNKNOWN_TABLE VALUE_NOT_REPRESENTABLE NO_TOTAL_ORDER",
+    (426, "upgrade_required"): "OLD_PROTOCOL",
+    (429, "rate_limited"): "RATE_LIMITED",
+    (500, "internal_error"): "DUAL_RESPONSE_ERROR BAD_CONFIGURATION TAMPERED_RESOURCE NOT_FREEZABLE",
+    (501, "not_implemented"): "MISSING_EXTRA",
+    (502, "query_failed"): "QUERY_EXECUTION_FAILED COUNT_EXECUTION_FAILED",
+    (
+        503,
+        "unavailable",
+    ): "DATABASE_BUSY DATABASE_UNREACHABLE TOO_MANY_QUERIES SERVER_UNAVAILABLE STORAGE_ERROR "
+    "QUERY_INTERRUPTED QUERY_CANCELLED",
+    (504, "timeout"): "QUERY_TIMEOUT",
 }
+KINDS = {code: ProblemKind(*kind) for kind, codes in _CODES.items() for code in codes.split()}
 
 RETRY_SOON = {"Retry-After": str(RETRY_SECONDS)}
 
@@ -206,42 +184,16 @@ _HEADERS: Mapping[int, Mapping[str, str]] = {
     503: RETRY_SOON,
 }
 
-_STATUS_NAMES = {status.value: status.name for status in HTTPStatus}
 
+class Problems:
+    """Answers with a problem where the application inside raises before its answer has begun."""
 
-def answering(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, with each of its exceptions turned into an answer."""
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
 
-    async def answer(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except Exception as error:  # noqa: BLE001 - the outermost edge: what is not ours becomes a fixed text
-            return problem_response(error, request_name(request))
-
-    _ANSWERING.add(answer)
-    return answer
-
-
-_ANSWERING: WeakSet[Endpoint] = WeakSet()
-
-
-def answering_route(route: BaseRoute) -> BaseRoute:
-    """A route of a feature, with each exception turned into an answer, as `answering` does for an endpoint.
-
-    Its middleware and its other options stay.
-    """
-    if isinstance(route, Route) and not is_answering(route):
-        route.app = _answering_app(route.app)
-    return route
-
-
-def is_answering(route: Route) -> bool:
-    """Whether its endpoint was made by `answering`."""
-    return isfunction(route.endpoint) and route.endpoint in _ANSWERING
-
-
-def _answering_app(app: ASGIApp) -> ASGIApp:
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Handlers of an application in which this one is mounted would answer in another form.
+        scope.pop("starlette.exception_handlers", None)
         is_started = False
 
         async def send_on(message: Message) -> None:
@@ -250,13 +202,11 @@ def _answering_app(app: ASGIApp) -> ASGIApp:
             await send(message)
 
         try:
-            await app(scope, receive, send_on)
+            await self.app(scope, receive, send_on)
         except Exception as error:
-            if is_started:
+            if is_started or scope["type"] != "http":
                 raise
             await problem_response(error, request_name(Request(scope)))(scope, receive, send)
-
-    return answer
 
 
 def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence[str]) -> list[Route]:
@@ -271,16 +221,14 @@ def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequenc
     async def list_methods(_: Request) -> Response:
         return Response(status_code=204, headers=allowed)
 
-    unknown = MethodNotAllowedError("The method is not allowed for this path.", known=methods)
-
     async def refuse_method(_: Request) -> Response:
-        return problem_response(unknown)
+        raise MethodNotAllowedError("The method is not allowed for this path.", known=methods)
 
     return [
-        *(Route(path, answering(endpoint), methods=[method]) for method, endpoint in endpoints.items()),
-        Route(path, answering(list_methods), methods=["OPTIONS"]),
+        *(Route(path, endpoint, methods=[method]) for method, endpoint in endpoints.items()),
+        Route(path, list_methods, methods=["OPTIONS"]),
         # Without methods it matches each one that no route before it has.
-        Route(path, answering(refuse_method), methods=()),
+        Route(path, refuse_method, methods=()),
     ]
 
 
@@ -291,31 +239,41 @@ def problem_response(error: Exception, where: str = "a request") -> Response:
     HTTPException, which an `authenticate` callable may raise, keeps its status and headers.
     """
     if isinstance(error, HTTPException):
-        return _refusal(error)
+        status = error.status_code
+        code = next((each.name for each in HTTPStatus if each == status), "REFUSED")
+        note_code(code, "caller" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "server")
+        problem = Problem(error=code.lower(), message=error.detail, code=code, hint="", details={})
+        return JSONAnswer(problem, status, error.headers)
     if not isinstance(error, DualResponseError):
-        return _answer(_hidden(), _log_unforeseen(error, where))
-    return _answer(error, _log_incident(error, where))
+        incident = new_incident()
+        log_unforeseen(logger, error, "incident %s: an unforeseen error in %s", incident, where)
+        error = DualResponseError(
+            "The server failed with an internal error.", hint="Report the incident number to the operator."
+        )
+        return problem_answer(error, incident)
+    if kind_of(error).status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return problem_answer(error)
+    incident = new_incident()
+    log_failure(logger, error, where, incident=incident)
+    return problem_answer(error, incident)
 
 
-def _answer(error: DualResponseError, incident: str) -> Response:
+def problem_answer(error: DualResponseError, incident: str = "") -> Response:
+    """The error as an answer, without a line in the log."""
     kind = kind_of(error)
     note_code(error.code, error.cause)
     message, hint = error.for_caller
-    problem = Problem(
-        error=kind.word, message=message, code=error.code, hint=hint, details=dict(error.details)
-    )
-    if incident:
-        problem["details"]["incident"] = incident
-    headers = dict(_HEADERS.get(kind.status, {}))
-    if isinstance(error, ResourcePendingError):
-        headers |= RETRY_SOON
-    if isinstance(error, RateLimitedError | TooManyQueriesError):
-        headers["Retry-After"] = str(error.retry_after)
-    if isinstance(error, MethodNotAllowedError):
-        headers["Allow"] = ", ".join(error.known)
-    challenge = getattr(error, "challenge", None)
-    if challenge is not None:
-        headers["WWW-Authenticate"] = challenge
+    details = error.details | ({"incident": incident} if incident else {})
+    problem = Problem(error=kind.word, message=message, code=error.code, hint=hint, details=details)
+    headers = dict(RETRY_SOON if isinstance(error, ResourcePendingError) else _HEADERS.get(kind.status, {}))
+    for name, attribute in (
+        ("Retry-After", "retry_after"),
+        ("Allow", "allow"),
+        ("WWW-Authenticate", "challenge"),
+    ):
+        value = getattr(error, attribute, None)
+        if value is not None:
+            headers[name] = str(value)
     return JSONAnswer(problem, kind.status, headers)
 
 
@@ -327,46 +285,10 @@ def note_code(code: str, cause: Cause) -> None:
         record.code = code
 
 
-class Starting:
-    """An application for the time before there is a server: it answers 503 to every request.
-
-    Args:
-        reason: says what the server waits for.
-    """
-
-    def __init__(self, reason: Callable[[], str]) -> None:
-        self._reason = reason
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _answer(ServerUnavailableError(self._reason()), "")
-        await PrivateHeaders(answer)(scope, receive, send)
-
-
 def kind_of(error: DualResponseError) -> ProblemKind:
     """How to answer `error`: by its own code, or else by that of its nearest ancestor in the table."""
     codes = (getattr(ancestor, "code", "") for ancestor in type(error).__mro__)
-    return next((KINDS[code] for code in codes if code in KINDS), INTERNAL)
-
-
-def _hidden() -> DualResponseError:
-    return DualResponseError(
-        "The server failed with an internal error.", hint="Report the incident number to the operator."
-    )
-
-
-def _log_incident(error: DualResponseError, where: str) -> str:
-    """Log a failure of the server and return its incident number; empty for an error of the caller."""
-    if kind_of(error).status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return ""
-    incident = new_incident()
-    log_failure(logger, error, where, incident=incident)
-    return incident
-
-
-def _log_unforeseen(error: Exception, where: str) -> str:
-    incident = new_incident()
-    log_unforeseen(logger, error, "incident %s: an unforeseen error in %s", incident, where)
-    return incident
+    return next(KINDS[code] for code in codes if code in KINDS)
 
 
 def request_name(request: Request) -> str:
@@ -376,13 +298,6 @@ def request_name(request: Request) -> str:
         path = path.replace(str(value), f"{{{name}}}")
         hashes += f", resource {resource_hash(str(value))}" if name == "resource_id" else ""
     return f"{request.method} {path}{hashes}"
-
-
-def _refusal(error: HTTPException) -> Response:
-    name = _STATUS_NAMES.get(error.status_code, "REFUSED")
-    note_code(name, "caller" if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else "server")
-    problem = Problem(error=name.lower(), message=error.detail, code=name, hint="", details={})
-    return JSONAnswer(problem, error.status_code, error.headers)
 
 
 T = TypeVar("T")
@@ -396,51 +311,37 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     Raises:
         CallerGoneError: the caller disconnected first.
     """
-    with _Watch(receive) as watch:
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if watch.has_cancelled():
-                raise CallerGoneError("The connection closed before the rows were read.") from None
-            raise
+    task = asyncio.current_task()
+    watching: asyncio.Task[None] | None = None
+    is_gone = False
 
+    def begin() -> None:
+        nonlocal watching
+        watching = asyncio.create_task(_until_disconnected(receive))
+        watching.add_done_callback(cancel)
 
-class _Watch:
-    """Cancels the current task if the caller disconnects before the end of the block."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._task: asyncio.Task[Any] | None = None
-        self._watching: asyncio.Task[None] | None = None
-        self._has_cancelled = False
-
-    def __enter__(self) -> Self:
-        self._task = asyncio.current_task()
-        # The task runs only when the work waits for something: work that ends at once needs no watch.
-        self._beginning = asyncio.get_running_loop().call_soon(self._begin)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._task = None
-        self._beginning.cancel()
-        if self._watching is not None:
-            self._watching.cancel()
-
-    def has_cancelled(self) -> bool:
-        """Whether this watch, and nothing else, cancelled the work."""
-        return self._has_cancelled and self._task is not None and self._task.uncancel() == 0
-
-    def _begin(self) -> None:
-        self._watching = asyncio.create_task(_until_disconnected(self._receive))
-        self._watching.add_done_callback(self._cancel)
-
-    def _cancel(self, watching: asyncio.Task[None]) -> None:
-        if watching.cancelled() or self._task is None:
+    def cancel(watch: asyncio.Task[None]) -> None:
+        nonlocal is_gone
+        if watch.cancelled() or task is None:
             return
-        watching.exception()  # a failing connection counts as closed
-        if not self._task.cancelling():  # the work has ended or is unwinding
-            self._has_cancelled = True
-            self._task.cancel()
+        watch.exception()  # a failing connection counts as closed
+        if not task.cancelling():  # the work has ended or is unwinding
+            is_gone = True
+            task.cancel()
+
+    # The task begins only when the work waits for something: work that ends at once needs no watch.
+    beginning = asyncio.get_running_loop().call_soon(begin)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if is_gone and task is not None and task.uncancel() == 0:
+            raise CallerGoneError("The connection closed before the rows were read.") from None
+        raise
+    finally:
+        task = None
+        beginning.cancel()
+        if watching is not None:
+            watching.cancel()
 
 
 async def _until_disconnected(receive: Receive) -> None:

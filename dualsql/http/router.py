@@ -6,11 +6,9 @@ A route parses, asks the server once, and answers. A Host or Origin that is not 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -18,7 +16,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Route, Router
+from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError
@@ -42,8 +40,7 @@ from dualsql.http.problems import (
     ForeignRequestError,
     JSONAnswer,
     PrivateHeaders,
-    answering_route,
-    is_answering,
+    Problems,
     method_routes,
     problem_response,
     while_connected,
@@ -87,11 +84,6 @@ _EXPOSED = (
 _JSON = "application/json"
 
 
-Presenter = Callable[[Request, Response, str, float], Response]
-"""Gives an answer in JSON another form. It takes the request, the answer, the end of the path, such as "pin" (empty for
-the resource itself and for the collection), and when the request came, by `time.perf_counter`."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRoutes:
     """The routes of a feature, such as queries or charts; `dualsql.features` puts all of them together.
@@ -101,7 +93,6 @@ class FeatureRoutes:
         documents: routes beside the collection, of paths that could be a resource's.
         representations: by media type, the function that answers GET of a resource when Accept prefers that type.
         listing_representations: the same for the collection.
-        present: gives answers in JSON another form.
         reads_link_cookie: a browser may send the signed link of a result in a cookie.
         middleware: around all routes, refusals of the kernel's own middleware included.
     """
@@ -110,7 +101,6 @@ class FeatureRoutes:
     documents: Sequence[BaseRoute] = ()
     representations: Mapping[str, Endpoint] = field(default_factory=dict)
     listing_representations: Mapping[str, Endpoint] = field(default_factory=dict)
-    present: Presenter | None = None
     reads_link_cookie: bool = False
     middleware: Sequence[Middleware] = ()
 
@@ -118,78 +108,28 @@ class FeatureRoutes:
 def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASGIApp:
     """The application for `Mount("/resources", ...)`: everything under `server.base_url`."""
     routes = Routes(server, features)
-    presenters = [feature.present for feature in features if feature.present is not None]
     result = {"GET": routes.read, "POST": routes.page, "PUT": routes.pin, "DELETE": routes.delete}
-    return ResultRouter(
+    return Router(
         routes=[
-            *(answering_route(route) for feature in features for route in feature.documents),
-            *_presented(presenters, method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS)),
-            *_presented(presenters, method_routes(PATH, result, METHODS)),
-            *_presented(
-                presenters, method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS)
-            ),
-            *_presented(
-                presenters, method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS)
-            ),
-            *_presented(
-                presenters,
-                map(answering_route, chain.from_iterable(feature.routes for feature in features)),
-            ),
+            *(route for feature in features for route in feature.documents),
+            *method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS),
+            *method_routes(PATH, result, METHODS),
+            *method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
+            *method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS),
+            *(route for feature in features for route in feature.routes),
         ],
-        default=FallbackRoute(),
+        default=_refuse_unknown_path,
         # Starlette's redirect names the scheme and host that this process sees, not those before a proxy.
         redirect_slashes=False,
         middleware=_middleware(server, features),
     )
 
 
-class ResultRouter(Router):
-    """A router that tries the route of a result itself first, and not the ten before it."""
-
-    def __init__(self, routes: Sequence[BaseRoute], **options: Any) -> None:
-        super().__init__(routes, **options)
-        known = [route for route in routes if isinstance(route, Route)]
-        self._own = {
-            method: route for route in known if route.path == PATH for method in sorted(route.methods or ())
-        }
-        # An exact path comes before that of a result.
-        self._exact = {route.path.rpartition("/")[2] for route in known if "{" not in route.path}
-
-    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request to the first route that matches it; see `Router.app`."""
-        own = self._own.get(scope["method"]) if scope["type"] == "http" else None
-        if own is not None and scope["path"].rpartition("/")[2] not in self._exact:
-            match, child_scope = own.matches(scope)
-            if match is Match.FULL:
-                scope.update(child_scope, route=own)
-                await own.handle(scope, receive, send)
-                return
-        await super().app(scope, receive, send)
-
-
-def _presented(presenters: Sequence[Presenter], routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """The routes, whose JSON answers, errors included, the features present in another form where a caller asks."""
-    for route in routes:
-        if presenters and isinstance(route, Route) and is_answering(route):
-            yield Route(route.path, _presenting(presenters, route), methods=sorted(route.methods or ()))
-        else:
-            yield route
-
-
-def _presenting(presenters: Sequence[Presenter], route: Route) -> Endpoint:
-    endpoint, below = route.endpoint, route.path.removeprefix(PATH).strip("/")
-
-    async def answer(request: Request) -> Response:
-        started = time.perf_counter()
-        response: Response = await endpoint(request)
-        # Rows and pictures have formats of their own.
-        if below and not isinstance(response, JSONAnswer):
-            return response
-        for present in presenters:
-            response = present(request, response, below, started)
-        return response
-
-    return answer
+async def _refuse_unknown_path(scope: Scope, _: Receive, send: Send) -> None:
+    if scope["type"] != "websocket":
+        raise not_found()
+    # Not accepted before: the ASGI server answers the handshake with 403.
+    await send({"type": "websocket.close", "code": 1000})
 
 
 class Routes:
@@ -197,14 +137,13 @@ class Routes:
 
     def __init__(self, server: ResultServer, features: Sequence[FeatureRoutes]) -> None:
         self.server = server
-        self._representations = dict(
-            chain.from_iterable(feature.representations.items() for feature in features)
-        )
+        self._representations: dict[str, Endpoint] = {}
+        self._listings: dict[str, Endpoint] = {}
+        for feature in features:
+            self._representations |= feature.representations
+            self._listings |= feature.listing_representations
         reads_cookie = any(feature.reads_link_cookie for feature in features)
         self._varies = "Accept, Cookie" if reads_cookie else "Accept"
-        self._listings = dict(
-            chain.from_iterable(feature.listing_representations.items() for feature in features)
-        )
 
     async def read(self, request: Request) -> Response:
         """GET: the metadata, with a new count if asked; with page parameters, a page of rows."""
@@ -362,11 +301,6 @@ _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<po
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-_FROM_WHERE = frozenset({b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
-_MOST_ALLOWED = 100
-"""Values of these headers that are remembered as allowed."""
-
-
 class HostCheck:
     """Answers 403 unless the Host header names one of `hosts` and the Origin header, if any, one of `origins`.
 
@@ -390,20 +324,10 @@ class HostCheck:
         self.origins = frozenset(origins)
         self.is_local = is_local
         self.needs_host = needs_host
-        self._allowed: set[tuple[tuple[bytes, bytes], ...]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        refusal = self.refuse(Headers(scope=scope)) if scope["type"] == "http" else None
         await (problem_response(refusal) if refusal else self.app)(scope, receive, send)
-
-    def _refusal(self, scope: Scope) -> ForeignRequestError | None:
-        sender = tuple(header for header in scope["headers"] if header[0] in _FROM_WHERE)
-        if sender in self._allowed:
-            return None
-        refusal = self.refuse(Headers(scope=scope))
-        if refusal is None and len(self._allowed) < _MOST_ALLOWED:
-            self._allowed.add(sender)
-        return refusal
 
     def refuse(self, headers: Headers) -> ForeignRequestError | None:
         """The error for a request with these headers; None if it is allowed."""
@@ -474,17 +398,6 @@ def _host_name(url: str) -> str:
     return f"[{name}]" if ":" in name else name
 
 
-class FallbackRoute:
-    """Answers every other path as an unknown resource, and refuses WebSockets."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            # Not accepted before: the ASGI server answers the handshake with 403.
-            await send({"type": "websocket.close", "code": 1000})
-        else:
-            await problem_response(not_found())(scope, receive, send)
-
-
 class CORS(CORSMiddleware):
     """Starlette's CORS middleware with dualsql's error body."""
 
@@ -498,21 +411,15 @@ class CORS(CORSMiddleware):
 
 def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:
     origins = [origin_of(origin) for origin in server.settings.cors_origins]
+    # Any header: `authenticate` decides which one carries the credential.
+    cross_origin = Middleware(
+        CORS, allow_origins=origins, allow_methods=METHODS, allow_headers=["*"], expose_headers=_EXPOSED
+    )
     return [
         # Outermost first: what HostCheck and CORS refuse is logged, and has the private headers, too.
         *(each for feature in features for each in feature.middleware),
         Middleware(PrivateHeaders),
         host_check(server),
-        *([_cross_origin(origins)] if origins else []),
+        *([cross_origin] if origins else []),
+        Middleware(Problems),
     ]
-
-
-def _cross_origin(origins: list[str]) -> Middleware:
-    # Any header: `authenticate` decides which one carries the credential.
-    return Middleware(
-        CORS,
-        allow_origins=origins,
-        allow_methods=METHODS,
-        allow_headers=["*"],
-        expose_headers=_EXPOSED,
-    )

@@ -9,20 +9,18 @@ import re
 import sys
 import unicodedata
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, aclosing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError
 from dualsql.events import EVENTS, Measurement, StreamEnded, step
-from dualsql.formats.writer import Format
 from dualsql.http.conditional import is_known, not_modified
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import CallerGoneError, OldProtocolError, note_code, while_connected
@@ -84,7 +82,7 @@ class RowsAnswer(Response):
         self.init_headers(headers)
         self._stream = stream
         self._begun = begun
-        self._compressor = None if coding is None else CODINGS[coding]()
+        self._compressor = None if coding is None else Compressor(coding)
         self._settings = settings
         self._measurement = measurement
 
@@ -144,7 +142,7 @@ class RowsAnswer(Response):
 
     async def _send_piece(self, socket: _TimedSend, data: bytes) -> None:
         if data:
-            body = await compressed(self._compressor, data)
+            body = data if self._compressor is None else await self._compressor.compress(data)
             await socket.send({"type": _BODY, "body": body, "more_body": True})
 
     def _trailers(self) -> list[tuple[bytes, bytes]]:
@@ -176,42 +174,6 @@ _GZIP_LEVEL = 1
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
-class Compressor(Protocol):
-    """Compresses one stream."""
-
-    def compress(self, data: bytes) -> bytes:
-        """Compress and flush `data`, so that the reader can decompress all of it now."""
-        ...
-
-    def finish(self) -> bytes:
-        """The last bytes of the compressed stream."""
-        ...
-
-
-class _Gzip:
-    def __init__(self) -> None:
-        self._stream = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
-
-    def compress(self, data: bytes) -> bytes:
-        return self._stream.compress(data) + self._stream.flush(zlib.Z_SYNC_FLUSH)
-
-    def finish(self) -> bytes:
-        return self._stream.flush()
-
-
-class _Zstd:
-    def __init__(self) -> None:
-        self._stream = _ZSTD.ZstdCompressor()
-
-    def compress(self, data: bytes) -> bytes:
-        flushed: bytes = self._stream.compress(data, self._stream.FLUSH_BLOCK)
-        return flushed
-
-    def finish(self) -> bytes:
-        end: bytes = self._stream.flush()
-        return end
-
-
 def _zstd_module() -> Any:
     try:
         return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
@@ -221,27 +183,36 @@ def _zstd_module() -> Any:
 
 _ZSTD = _zstd_module()
 
-CODINGS: Mapping[str, Callable[[], Compressor]] = {"zstd": _Zstd, "gzip": _Gzip} if _ZSTD else {"gzip": _Gzip}
+CODINGS = ("zstd", "gzip") if _ZSTD else ("gzip",)
 """The content codings that this process supports, the best first."""
 
 
-async def compressed(compressor: Compressor | None, data: bytes) -> bytes:
-    """`data`, compressed; longer pieces are compressed in a thread, so that they do not block the event loop."""
-    if compressor is None or not data:
-        return data
-    if len(data) <= _IN_PLACE:
-        return compressor.compress(data)
-    return await asyncio.to_thread(compressor.compress, data)
+class Compressor:
+    """Compresses one stream, so that its reader can decompress each piece when it arrives."""
 
+    def __init__(self, coding: str) -> None:
+        self._stream: Any
+        if coding == "zstd":
+            self._stream = _ZSTD.ZstdCompressor()
+            self._piece_end = self._stream.FLUSH_BLOCK
+        else:
+            self._stream = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+            self._piece_end = zlib.Z_SYNC_FLUSH
 
-def chosen_coding(written: Format, headers: Headers) -> str | None:
-    """The content coding for this format; None for none.
+    async def compress(self, data: bytes) -> bytes:
+        """Compress a piece; a long one in a thread, so that it does not block the event loop."""
+        if len(data) <= _IN_PLACE:
+            return self._compress(data)
+        return await asyncio.to_thread(self._compress, data)
 
-    Raises:
-        NotAcceptableError: neither is acceptable.
-    """
-    offered = () if written.is_compressed else CODINGS
-    return preferred_coding(headers.getlist("accept-encoding"), offered)
+    def _compress(self, data: bytes) -> bytes:
+        compressed: bytes = self._stream.compress(data) + self._stream.flush(self._piece_end)
+        return compressed
+
+    def finish(self) -> bytes:
+        """The last bytes of the compressed stream."""
+        end: bytes = self._stream.flush()
+        return end
 
 
 _LONGEST = 80
@@ -292,10 +263,12 @@ async def answer_stream(
         resource, principal: the result, and the caller that reads it.
 
     Raises:
+        NotAcceptableError: no content coding is acceptable.
         DualResponseError: the request or the query failed before the first byte was sent.
     """
     _require_an_end(stream, request)
-    coding = chosen_coding(stream.format, request.headers)
+    offered = () if stream.format.is_compressed else CODINGS
+    coding = preferred_coding(request.headers.getlist("accept-encoding"), offered)
     if stream.etag is not None and is_known(request.headers, stream.etag):
         await server.unchecked.describe(resource, principal)
         return not_modified(stream.etag, vary=_VARY)

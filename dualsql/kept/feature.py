@@ -11,8 +11,8 @@ from dualsql.changes import Changes
 from dualsql.errors import BadParameterError
 from dualsql.events import GaugeReading
 from dualsql.extension import Extension, Parts
-from dualsql.http.parameters import refuse_body, refuse_query, resource_id_of
-from dualsql.http.problems import RETRY_SOON, JSONAnswer, method_routes
+from dualsql.http.parameters import read_body, refuse_query, resource_id_of
+from dualsql.http.problems import RETRY_SOON, BodyTooLargeError, JSONAnswer, method_routes
 from dualsql.http.router import FeatureRoutes
 from dualsql.kept.objects import storage_at
 from dualsql.kept.refresh import Refreshes
@@ -174,7 +174,7 @@ class Kept(DescribedFeature):
         async def refresh(request: Request) -> Response:
             """POST of /refresh: read the rows of a kept result again."""
             refuse_query(request.scope["query_string"])
-            await refuse_body(request, server.settings)
+            await _refuse_body(request, server.settings)
             principal = await server.access.identify(request)
             wait = self.settings.keep_after
             metadata = await self.refresh(resource_id_of(request), principal, wait=wait)
@@ -197,3 +197,15 @@ class Kept(DescribedFeature):
                 errors=READS,
             )
         ]
+
+
+async def _refuse_body(request: Request, settings: Settings) -> None:
+    """Refuse a body of an operation that has none."""
+    try:
+        body = await read_body(request, settings)
+    except BodyTooLargeError:
+        body = b"more"
+    if body:
+        raise BadParameterError(
+            "This request takes no body.", hint="Send it without one: the stored query runs again as it is."
+        )

@@ -20,12 +20,13 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.backends import backend_named
 from dualsql.databases.source import QueryLimits, Source
 from dualsql.databases.threads import ThreadedConnection, ThreadedEngine, new_synchronous_engine
-from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError, require_package
+from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import KeptMeanings, face_of, sql_type
 from dualsql.kept.locks import NO_FOLLOW, lock_file, require_locks
 from dualsql.kept.settings import LEAST_KEEP_MEMORY
+from dualsql.packages import require_package
 from dualsql.plan import Shape
 from dualsql.plan.order import distinct_on
 from dualsql.resource import RELATION

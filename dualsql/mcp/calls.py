@@ -29,7 +29,6 @@ from dualsql.errors import (
     QueryExecutionError,
     UnauthenticatedError,
     ValueNotRepresentableError,
-    cause_of_code,
     refuse_unknown,
 )
 from dualsql.events import EVENTS, ErrorAnswered, Measurement, RowsShown
@@ -491,6 +490,14 @@ class ResultAdapter(Protocol):
     def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
         """The tool result for a problem."""
         ...
+
+
+def cause_of_code(code: str) -> Cause:
+    """The cause of the errors with a code; an unknown one is the server's."""
+    classes = list[type[DualResponseError]]([DualResponseError])
+    for each in classes:  # which grows
+        classes += each.__subclasses__()
+    return next((each.cause for each in classes if each.code == code), "server")
 
 
 def _cause_of(code: str) -> Cause:

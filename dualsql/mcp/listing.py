@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dualsql.errors import ConfigurationError, extra
+from dualsql.errors import ConfigurationError
+from dualsql.packages import extra
 
 with extra("mcp"):
     from mcp.server.lowlevel import Server

@@ -20,7 +20,6 @@ from dualsql.errors import (
     ResourceExpiredError,
     ResourceNotFoundError,
     UnauthenticatedError,
-    extra,
 )
 from dualsql.log import REQUEST, RequestRecord
 from dualsql.mcp.calls import PrincipalOf, problem_for
@@ -28,6 +27,7 @@ from dualsql.mcp.decorators import registrar_of
 from dualsql.mcp.listing import Handler, low_level
 from dualsql.mcp.negotiation import ids_of
 from dualsql.openapi.operations import service
+from dualsql.packages import extra
 from dualsql.request_log import logged_request
 from dualsql.resource import Principal
 

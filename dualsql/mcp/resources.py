@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dualsql.changes import ChangeNotifier, Changes
-from dualsql.errors import DualResponseError, LimitExceededError, ResourceNotFoundError, extra
+from dualsql.errors import DualResponseError, LimitExceededError, ResourceNotFoundError
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
@@ -24,6 +24,7 @@ from dualsql.mcp.resource_server import (
     register_provider,
     with_mcp_errors,
 )
+from dualsql.packages import extra
 from dualsql.resource import Principal, Resource
 from dualsql.results.pages import PageRequest
 from dualsql.settings import require_duration

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import Field
 
 from dualsql.envelope import wanted
-from dualsql.errors import DualResponseError, QueryCancelledError, ResourceFailedError, extra
+from dualsql.errors import DualResponseError, QueryCancelledError, ResourceFailedError
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf, client_name
@@ -30,6 +30,7 @@ from dualsql.mcp.negotiation import (
     response_result,
     with_structured_text,
 )
+from dualsql.packages import extra
 from dualsql.pending.feature import Pending
 from dualsql.resource import Principal, Resource, problem_of
 from dualsql.response import LinkForm, ResultsFormat

@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,7 +18,7 @@ from dualsql.extension import Parts
 from dualsql.feature import Feature, feature_routes
 from dualsql.formats import json
 from dualsql.http.parameters import refuse_query
-from dualsql.http.problems import JSONAnswer, answering, method_routes
+from dualsql.http.problems import JSONAnswer, Problems, method_routes
 from dualsql.http.router import FeatureRoutes
 from dualsql.openapi.document import openapi_document
 from dualsql.openapi.operations import (
@@ -72,7 +73,7 @@ class OpenAPI(Feature):
             refuse_query(request.scope["query_string"])
             return JSONAnswer(self._service())
 
-        return Route(WELL_KNOWN, answering(answer), methods=["GET"])
+        return Route(WELL_KNOWN, answer, methods=["GET"], middleware=[Middleware(Problems)])
 
     def _service(self) -> dict[str, Any]:
         """The well-known document: method, path and parameters of each endpoint below the base URL."""

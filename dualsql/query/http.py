@@ -19,16 +19,15 @@ from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
     STREAM_PARAMETERS,
     chosen_format,
-    cursor_value,
-    integer_form,
     integer_value,
     json_object,
+    page_request,
     preferred_media_type,
     read_json_body,
     refuse_query,
     resource_id_of,
+    stream_request,
     without_nulls,
-    writer_options,
 )
 from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
@@ -67,8 +66,6 @@ from dualsql.query.parse import (
 from dualsql.query.select import MAXIMUM_PARAMETERS, TEXT_KEYS, read_sql_query
 from dualsql.query.service import QueryService
 from dualsql.resource import Principal
-from dualsql.results.pages import PageRequest
-from dualsql.results.streams import StreamRequest
 from dualsql.settings import Settings
 from dualsql.threads import run_heavy
 
@@ -118,7 +115,7 @@ def _endpoint(
         query = _of_caller(query, principal)
         resource = await server.open_resource(resource_id_of(request), principal, "read")
         if format_ is None:
-            reading = service.page_unchecked(resource, query, _page_request(window), principal=principal)
+            reading = service.page_unchecked(resource, query, page_request(window), principal=principal)
             page = await while_connected(request.receive, reading)
             wire = page.to_wire()
             return await run_heavy(JSONAnswer, wire) if page.is_heavy else JSONAnswer(wire)
@@ -131,8 +128,8 @@ def _endpoint(
         if window.get("offset"):
             # A stream has no offset of its own: the question skips the rows.
             query = replace(query, offset=integer_value("offset", window["offset"]))
-        stream_request = _stream_request(window, format_)
-        stream = await service.stream_unchecked(resource, query, stream_request, principal=principal)
+        asked = stream_request({**window, "format": format_.name}, request.headers)
+        stream = await service.stream_unchecked(resource, query, asked, principal=principal)
         return await answer_stream(server, request, stream, resource=resource, principal=principal)
 
     return answer
@@ -171,31 +168,11 @@ def _wanted_format(name: Any, request: Request) -> Format | None:
     return chosen_format(None, request.headers)
 
 
-def _page_request(window: Mapping[str, Any]) -> PageRequest:
-    return PageRequest(
-        offset=integer_value("offset", window.get("offset", 0)),
-        limit=_limit(window),
-        cursor=cursor_value(window),
-        integer_strings=integer_form(window.get("big_integers", "number")),
-        cell_limit=integer_value("cell_limit", window["cell_limit"]) if "cell_limit" in window else None,
-    )
-
-
-def _stream_request(window: Mapping[str, Any], format_: Format) -> StreamRequest:
-    return StreamRequest(
-        format=format_.name, limit=_limit(window), cursor=cursor_value(window), options=writer_options(window)
-    )
-
-
 def _of_caller(query: ResultQuery, principal: Principal | None) -> ResultQuery:
     """The query, which reads tables only for a known caller: anyone may have the link to an anonymous result."""
     if not isinstance(query, SQLQuery):
         return query
     return replace(query, reads_tables=principal is not None)
-
-
-def _limit(window: Mapping[str, Any]) -> int | None:
-    return None if window.get("limit") is None else integer_value("limit", window["limit"])
 
 
 _CONDITIONS = {"$ref": "#/components/schemas/Conditions"}

@@ -7,7 +7,7 @@ hosts        configuration snippets for MCP hosts
 
 from dualsql.databases.opening import Database
 from dualsql.databases.reflection import ReflectedTables, Selection
-from dualsql.errors import extra
+from dualsql.packages import extra
 
 with extra("serve"):
     from dualsql.serve.application import (

@@ -21,7 +21,8 @@ from ipaddress import ip_address, ip_network
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, ServerUnavailableError
+from dualsql.http.problems import PrivateHeaders, problem_answer
 
 
 def stop_on_signals() -> None:
@@ -69,6 +70,21 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+
+class Starting:
+    """An application for the time before there is a server: it answers 503 to every request.
+
+    Args:
+        reason: says what the server waits for.
+    """
+
+    def __init__(self, reason: Callable[[], str]) -> None:
+        self._reason = reason
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = problem_answer(ServerUnavailableError(self._reason()))
+        await PrivateHeaders(answer)(scope, receive, send)
 
 
 class StandIn:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dualsql.errors import extra
+from dualsql.packages import extra
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import read_select

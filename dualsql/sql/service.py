@@ -15,9 +15,10 @@ from sqlalchemy import Dialect, MetaData, TableClause
 from dualsql.catalogue import Visible
 from dualsql.databases.source import Source
 from dualsql.databases.text_threads import computed
-from dualsql.errors import BadParameterError, ConfigurationError, require_package
+from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
+from dualsql.packages import require_package
 from dualsql.resource import Principal
 from dualsql.saved_queries import SavedQuery
 from dualsql.tenancy import Policy

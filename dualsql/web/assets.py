@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import NoMatchFound
 
-from dualsql.errors import require_package
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import problem_response
+from dualsql.packages import require_package
 from dualsql.results.access import not_found
 from dualsql.web.words import visible, vocabulary
 

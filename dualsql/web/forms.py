@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import BadParameterError
-from dualsql.http.parameters import read_form_body
-from dualsql.http.problems import ForeignRequestError
+from dualsql.http.parameters import read_body
+from dualsql.http.problems import ForeignRequestError, UnsupportedBodyError
 from dualsql.resource import Principal
 from dualsql.web.assets import render
 
@@ -66,6 +66,7 @@ async def read_form(
         ForeignRequestError: a page of another site sends it, one that `cors_origins` allows to read included; or it
             has no token, or one of another browser or caller.
         BadParameterError: it is not UTF-8.
+        UnsupportedBodyError: it is no form.
     """
     origin = request.headers.get("origin")
     own = {request.headers.get("host"), urlsplit(server.base_url).netloc}
@@ -74,7 +75,9 @@ async def read_form(
         raise ForeignRequestError(
             "Another site sends this form.", hint="Open the page of this server, and send it there."
         )
-    body = await read_form_body(request, server.settings)
+    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+        raise UnsupportedBodyError("The body is not a form.", hint="Open the page and use its button.")
+    body = await read_body(request, server.settings)
     try:
         fields = {name: values[-1] for name, values in parse_qs(body.decode(), errors="strict").items()}
     except ValueError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from dualsql.errors import BadParameterError, LimitExceededError, extra
+from dualsql.errors import BadParameterError, LimitExceededError
 from dualsql.formats import json
 from dualsql.http.parameters import parse_body
 from dualsql.identity import principal_of_token
@@ -17,6 +17,7 @@ from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import plain_tool, show_results_in
 from dualsql.mcp.listing import change_list
 from dualsql.mcp.resource_server import register_provider
+from dualsql.packages import extra
 from dualsql.query import read_result_query
 from dualsql.query.parse import id_in
 from dualsql.resource import Principal

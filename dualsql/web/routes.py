@@ -28,7 +28,6 @@ from dualsql.http.parameters import (
 )
 from dualsql.http.problems import (
     Endpoint,
-    answering,
     method_routes,
     problem_response,
     request_name,
@@ -89,7 +88,7 @@ def page_routes(server: ResultServer, page_settings: PageSettings) -> FeatureRou
     result, listing = as_page(pages.result), as_page(pages.listing)
     return FeatureRoutes(
         routes=[
-            Route(ASSETS, answering(answer_asset), methods=["GET", "HEAD"]),
+            Route(ASSETS, answer_asset, methods=["GET", "HEAD"]),
             *method_routes(VIEW, {"GET": result, "POST": as_page(pages.open_link)}, VIEW_METHODS),
             *method_routes(PROFILE, {"GET": as_page(pages.profile)}, PROFILE_VIEW_METHODS),
         ],

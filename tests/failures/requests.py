@@ -10,13 +10,14 @@ from typing import Any
 
 import httpx
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from dualsql.features import DualResponseServer
-from dualsql.http.problems import PrivateHeaders, answering
+from dualsql.http.problems import PrivateHeaders, Problems
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 from tests.http.application import ALL, problem_of
@@ -37,7 +38,10 @@ class ToolServer(DualResponseServer):
             response = await self.create_response(ALL, name="Institutions", count="none")
             return JSONResponse({"id": response.resource_id}, 201)
 
-        routes = [Route("/tool", answering(call), methods=["POST"]), Mount("/", super().router())]
+        routes = [
+            Route("/tool", call, methods=["POST"], middleware=[Middleware(Problems)]),
+            Mount("/", super().router()),
+        ]
         return PrivateHeaders(Starlette(routes=routes))
 
 

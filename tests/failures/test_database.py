@@ -16,10 +16,10 @@ from sqlalchemy import Select, select, text
 
 from dualsql import DatabaseBusyError, DatabaseUnreachableError, DualResponseServer, TooManyQueriesError
 from dualsql.http.problems import problem_response
-from dualsql.log import wait_until_logged
 from tests.engines import opened
 from tests.failures.cluster import Cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, Application, running
+from tests.waiting import wait_until_logged
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_an_origin_is_written_as_browsers_write_it(url: str, origin: str) -> Non
 
 
 async def test_what_was_admitted_once_admits_nothing_else() -> None:
-    """The guard remembers what it has admitted: a Host with its Origins, never one without the other."""
+    """A Host is admitted with its Origins, and never one without the other."""
     checked = guard(PUBLIC)
     ours, own_origin = (b"host", b"api.example.com"), (b"origin", b"https://api.example.com")
     foreign_host, foreign_origin = (b"host", b"evil.example"), (b"origin", b"https://evil.example")
@@ -152,7 +152,6 @@ async def test_what_was_admitted_once_admits_nothing_else() -> None:
         assert [await status(checked, headers) for headers in refused] == [403] * len(refused)
     for port in range(1_000):
         assert await status(checked, [(b"host", f"api.example.com:{port}".encode())]) == 500
-    assert len(checked._allowed) <= 100
 
 
 async def status(checked: HostCheck, headers: list[tuple[bytes, bytes]]) -> int:

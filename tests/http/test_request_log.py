@@ -28,13 +28,13 @@ from starlette.routing import Mount
 
 from dualsql.features import DualResponseServer
 from dualsql.identity import AuditEvent
-from dualsql.log import wait_until_logged
 from dualsql.mcp import add_resources
 from dualsql.request_log import LogFormatter, RequestIds, RequestLog
 from dualsql.store import SQLResourceStore, downgrade, upgrade
 from tests.engines import opened
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, ROWS, Application, fill, running
 from tests.identity.people import ANA, AS_ANA, AS_BOB, Trail, people
+from tests.waiting import wait_until_logged
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"

@@ -12,9 +12,8 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dualsql.databases.slots import network_of
 from dualsql.errors import ConfigurationError, RateLimitedError
-from dualsql.rates import MOST_BUCKETS, Buckets, RateCaller, RateLimiter, RateLimits
+from dualsql.rates import MOST_BUCKETS, Buckets, Rate, RateCaller, RateLimiter, RateLimits
 from dualsql.resource import Principal
-from dualsql.settings import Rate
 from tests.http.application import ALL, Application, problem_of, running
 from tests.http.test_request_log import calling
 from tests.identity.people import ANA, AS_ANA, AS_BOB, people

@@ -15,10 +15,10 @@ from sqlalchemy import exc, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, DualResponseServer, UnknownColumnError
-from dualsql.log import wait_until_logged
 from dualsql.mcp import Answer
 from tests.mcp.conftest import Host, MakeDual, text_of, wire_of
 from tests.schools import School
+from tests.waiting import wait_until_logged
 
 SECRET = "postgresql://admin:hunter2@db.internal/tenants"
 

@@ -38,8 +38,8 @@ from dualsql.databases.file_cache import private_folder
 from dualsql.databases.files import FileLoader, find_files
 from dualsql.databases.workbooks import read_sqlite
 from dualsql.errors import ConfigurationError
-from dualsql.http.problems import Starting
 from dualsql.serve import build_server
+from dualsql.serve.listening import Starting
 from dualsql_client import DualResponseClient
 from tests.serve.conftest import PROGRAM, environment, serving_process, text_of
 from tests.serve.dirty import LARGE, sqlite, write_dirty_files

@@ -61,7 +61,7 @@ FROZEN = """
 import gc
 import sqlalchemy as sa
 import dualsql.databases.duckdb
-from dualsql.errors import importing
+from dualsql.packages import importing
 with importing():
     import duckdb_sqlalchemy
 with sa.create_engine("duckdb:///:memory:").connect() as connection:

@@ -49,13 +49,13 @@ from dualsql import (
 )
 from dualsql.features import default_features
 from dualsql.kept.settings import KeptSettings
-from dualsql.log import wait_until_logged
 from dualsql.pending.progress import RunRecords
 from dualsql.profiles.service import ProfileService
 from dualsql.profiles.settings import ProfileSettings
 from dualsql.resource import problem_of
 from dualsql.settings import describe_settings
 from tests.engines import opened, sqlite_url_in
+from tests.waiting import wait_until_logged
 
 BASE_URL = "http://127.0.0.1:8000/resources"
 metadata = MetaData()
@@ -487,11 +487,11 @@ LOADED_LATER = {
     "databases.sqlite.process_stream", "databases.sqlite.processes", "databases.sqlite.query",
     "databases.sqlite.reader_process", "databases.sqlite.text", "databases.text_threads", "databases.threads",
     "databases.unproved", "formats.arrow", "formats.bound", "formats.csv", "formats.json_array", "formats.odd_values",
-    "formats.ranges", "formats.unfit_cells", "formats.xlsx", "plan.entities", "plan.other_statements",
-    "plan.projection", "plan.sampling", "plan.subqueries", "query_dialects", "results.kept_rows", "results.resources",
-    "results.resuming", "results.row_cache", "results.snapshots", "sqlalchemy_orm_internals", "store.eviction",
-    "store.guard", "store.health", "tenancy.functions", "tenancy.grouping", "tenancy.masks", "tenancy.row_filters",
-    "tenancy.tenant_filters", "tenancy.visible",
+    "formats.ranges", "formats.unfit_cells", "formats.xlsx", "hints", "keywords", "plan.entities",
+    "plan.other_statements", "plan.projection", "plan.sampling", "plan.subqueries", "query_dialects",
+    "results.kept_rows", "results.resources", "results.resuming", "results.row_cache", "results.snapshots",
+    "sqlalchemy_orm_internals", "store.eviction", "store.guard", "store.health", "tenancy.functions",
+    "tenancy.grouping", "tenancy.masks", "tenancy.row_filters", "tenancy.tenant_filters", "tenancy.visible",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
 FEATURES = {

@@ -28,13 +28,12 @@ from dualsql import (
     SQLResourceStore,
     StorageError,
     TamperedError,
-    errors,
     health,
+    packages,
     resource,
     run,
 )
 from dualsql.features import default_features
-from dualsql.log import wait_until_logged
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import upgrade
 from tests.engines import PostgreSQL, opened
@@ -42,7 +41,7 @@ from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
 from tests.http.live.serving import listening
 from tests.servers import create_server
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, until, wait_until_logged
 
 SECRETS = ["a secret of at least thirty-two characters"]
 
@@ -282,7 +281,7 @@ async def test_uvicorn_without_a_limit_is_told(
 async def test_a_server_that_cannot_read_sql_says_so(
     institutions_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errors, "find_spec", lambda package: None if package == "sqlglot" else package)
+    monkeypatch.setattr(packages, "find_spec", lambda package: None if package == "sqlglot" else package)
     async with DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA):
         assert '(/sql) are refused: SQL texts need a parser. pip install "dualsql[sql]"' in caplog.text
 

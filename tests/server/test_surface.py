@@ -42,7 +42,7 @@ ForbiddenError ForbiddenSQLError Format Gauge GaugeReading Health HealthSettings
 InsufficientScopeError InvalidSQLError JSONAnswer KeepOption Kept KeptDescription KeptProgress KeptRows KeptSettings
 LimitExceededError LimitedAction LinkForm LinkRecord LinkSettings Listener Listing ListingPosition LocalResultStorage
 Log MappedSource Mask Measurement MemoryStore NoTotalOrderError NotFreezableError ObjectResultStorage OpenAPI Opened
-Operation PackageMissingError Page PageOrder PageRequest PageSettings Pages Parts Pending Picture Presenter Principal
+Operation PackageMissingError Page PageOrder PageRequest PageSettings Pages Parts Pending Picture Principal
 Profile ProfileKind ProfileNotes ProfileOption ProfileSettings Profiles Queries QueryCancelledError
 QueryExecutionError QueryInterruptedError QueryParameter QuerySettings QueryTimeoutError Rate RateLimitedError
 RateLimits Rates Registry Requester Resource ResourceChanges ResourceDescription ResourceExpiredError

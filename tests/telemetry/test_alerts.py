@@ -13,8 +13,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from dualsql import errors
-from dualsql.errors import DualResponseError, cause_of_code
+from dualsql.errors import DualResponseError
 from dualsql.http.problems import KINDS
+from dualsql.mcp.calls import cause_of_code
 
 RULES = Path(__file__).parents[2] / "examples" / "operations" / "prometheus-alerts.yml"
 MINUTES = 30

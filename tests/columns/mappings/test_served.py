@@ -14,7 +14,6 @@ from starlette.routing import Mount
 
 from dualsql import DualResponseError, DualResponseServer
 from dualsql.formats.table import FORMATS
-from dualsql.log import wait_until_logged
 from dualsql.plan import shape, written_out
 from dualsql.tenancy import Shared
 from dualsql_client import DualResponseClient
@@ -22,6 +21,7 @@ from tests.columns.mappings.people import Base, fill
 from tests.columns.mappings.statements import STATEMENTS
 from tests.databases.streams.reading import read
 from tests.quick import one_in
+from tests.waiting import wait_until_logged
 
 pytestmark = pytest.mark.quick(50, "sqlite")
 

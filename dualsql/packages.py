@@ -1,0 +1,51 @@
+"""Imports of packages that features need, and what is said where one is not installed."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from dualsql.errors import PackageMissingError
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Disable garbage collection during the imports of the block, and exclude the imported objects from it.
+
+    Imports create hundreds of thousands of objects and no garbage. Collection took a fifth of a server's start.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Imports in the block need the extra `name` of dualsql; if one is missing, the error names the extra.
+
+    Raises:
+        ModuleNotFoundError: of the same class, so that an importer can still treat the module as optional.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "dualsql":
+            raise
+        raise ModuleNotFoundError(
+            f'{error.name} is not installed. pip install "dualsql[{name}]"', name=error.name
+        ) from error
+
+
+def require_package(package: str, message: str, *, hint: str) -> None:
+    """Check that `package` is installed, without importing it: imports are what a server's start takes longest for.
+
+    Raises:
+        PackageMissingError: it is not installed; with this message and hint.
+    """
+    if find_spec(package) is None:
+        raise PackageMissingError(message, hint=hint)
