@@ -485,7 +485,8 @@ LOADED_LATER = {
     "databases.comparison", "databases.functions", "databases.health", "databases.reach", "databases.threads",
     "databases.sqlite.page_process", "databases.sqlite.patterns", "databases.sqlite.process_stream",
     "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "formats.arrow",
-    "formats.csv", "formats.xlsx", "results.row_cache",
+    "formats.csv", "formats.xlsx", "freeze.kinds_options", "freeze.kinds_own", "freeze.paths", "freeze.shadowing",
+    "results.row_cache",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
 FEATURES = {
