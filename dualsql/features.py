@@ -14,7 +14,7 @@ from dualsql.http.router import build_router
 from dualsql.mcp.options import ToolOptions
 from dualsql.server import KernelOptions, ResultServer
 from dualsql.settings import Settings, settings_in, takes
-from dualsql_client.errors import checked_keywords
+from dualsql_client.keywords import checked_keywords
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

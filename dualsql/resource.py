@@ -24,7 +24,8 @@ from dualsql.errors import (
     ResourcePendingError,
 )
 from dualsql.settings import Settings
-from dualsql_client.addresses import (
+from dualsql_client.conversions import shown
+from dualsql_client.identifiers import (
     ID_ALPHABET,
     ID_RANDOM,
     is_checked,
@@ -33,7 +34,6 @@ from dualsql_client.addresses import (
     uri_of_url,
     with_checksum,
 )
-from dualsql_client.conversions import shown
 from dualsql_client.wire import Column, Row, ServiceDescription, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str

@@ -35,7 +35,7 @@ from dualsql.mcp.negotiation import (
 from dualsql.resource import CALLS, Principal
 from dualsql.response import DualResponse, ResultsFormat, problem_tool_result, text_block
 from dualsql.results.options import ResultKeywords
-from dualsql_client.errors import checked_keywords
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.wire import ToolProblem
 
 if TYPE_CHECKING:
