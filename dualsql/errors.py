@@ -100,6 +100,14 @@ class DualResponseError(Exception):
         return f"{self.message} {self.developer_hint or self.hint}".rstrip()
 
 
+def shown(value: object, most: int) -> str:
+    """At most `most` characters of a value, for a message; its type where Python cannot write it out."""
+    try:
+        return repr(value)[:most]
+    except (ValueError, RecursionError):  # more than 4,300 digits
+        return f"<{type(value).__name__}>"
+
+
 def cause_of_code(code: str) -> Cause:
     """The cause of the errors with a code; an unknown one is the server's."""
     classes = list[type[DualResponseError]]([DualResponseError])

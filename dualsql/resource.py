@@ -22,9 +22,9 @@ from dualsql.errors import (
     QueryInterruptedError,
     ResourceFailedError,
     ResourcePendingError,
+    shown,
 )
 from dualsql.settings import Settings
-from dualsql_client.conversions import shown
 from dualsql_client.identifiers import (
     ID_ALPHABET,
     ID_RANDOM,

@@ -16,6 +16,7 @@ from dualsql.errors import (
     ConfigurationError,
     LimitExceededError,
     ValueNotRepresentableError,
+    shown,
 )
 from dualsql.formats import json
 from dualsql.freeze import Registry
@@ -33,7 +34,6 @@ from dualsql.resource import (
     within,
 )
 from dualsql.settings import KeepOption, Settings, is_keep_option, require_duration
-from dualsql_client.conversions import shown
 from dualsql_client.wire import ProfileKind
 
 _LONGEST_NAME = 200
