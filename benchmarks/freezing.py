@@ -14,7 +14,8 @@ from typing import Any
 
 from sqlalchemy.dialects import postgresql
 
-from dualsql.freeze import Registry, encode, freeze, thaw
+from dualsql.freeze import Registry, freeze, thaw
+from dualsql.freeze.codec import Encoder
 from dualsql.freeze.document import AnySelect
 from tests.tenancy.tenants import queries, tpch
 
@@ -51,7 +52,7 @@ def cost(build: Callable[[], AnySelect]) -> Cost:
     """What one query costs; a statement is measured once, as an application passes it once."""
     document = freeze(build(), REGISTRY, dialect=DIALECT)
     return Cost(
-        encode=least(build, lambda statement: encode(statement, REGISTRY)),  # type: ignore[arg-type]
+        encode=least(build, lambda statement: Encoder(REGISTRY).encode(statement)),
         freeze=least(build, lambda statement: freeze(statement, REGISTRY, dialect=DIALECT)),  # type: ignore[arg-type]
         decode=least(lambda: document, lambda found: thaw(found, REGISTRY)),  # type: ignore[arg-type]
         size=len(document),

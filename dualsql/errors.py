@@ -98,6 +98,14 @@ class DualResponseError(Exception):
         return f"{self.message} {self.developer_hint or self.hint}".rstrip()
 
 
+def shown(value: object, most: int) -> str:
+    """At most `most` characters of a value, for a message; its type where Python cannot write it out."""
+    try:
+        return repr(value)[:most]
+    except (ValueError, RecursionError):  # more than 4,300 digits
+        return f"<{type(value).__name__}>"
+
+
 class QueryExecutionError(DualResponseError):
     """The caller's statement failed in the database. The cause is chained and never shown to callers.
 

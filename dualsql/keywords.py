@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dualsql_client.errors import refuse_unknown_keywords
+from dualsql_client.keywords import refuse_unknown_keywords
 
 
 def mistake_in_call(

@@ -22,13 +22,13 @@ from dualsql.errors import (
     QueryInterruptedError,
     ResourceFailedError,
     ResourcePendingError,
+    shown,
 )
-from dualsql_client.addresses import (
+from dualsql_client.identifiers import (
     ID_ALPHABET,
     ID_RANDOM,
     with_checksum,
 )
-from dualsql_client.conversions import shown
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str

@@ -7,14 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dualsql.databases.fetch import Sample
-from dualsql.errors import BadParameterError
+from dualsql.errors import BadParameterError, shown
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.plan import sampling
 from dualsql.resource import CountMethod
 from dualsql.results.create import SampleTaker
 from dualsql.results.view import View
-from dualsql_client.conversions import shown
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast, get_args
 
 from dualsql.errors import BadParameterError, ConfigurationError
-from dualsql_client.errors import refuse_unknown_keywords
+from dualsql_client.keywords import refuse_unknown_keywords
 
 TABLE_PREFIX = "dualsql_"
 """What every table of dualsql's own begins with."""

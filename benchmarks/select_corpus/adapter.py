@@ -39,7 +39,7 @@ sys.modules.setdefault("dualsql", _package)
 
 from dualsql.errors import ConfigurationError, DualResponseError, NotFreezableError  # noqa: E402
 from dualsql.freeze import Registry, freeze, thaw  # noqa: E402
-from dualsql.freeze.kinds_function import is_own_class  # noqa: E402
+from dualsql.freeze.kinds import is_own_class  # noqa: E402
 from dualsql.freeze.types import FUNCTIONS, OP_STRINGS, UnnameableError, write_type  # noqa: E402  # noqa: E402
 from dualsql.freeze.verify import prove_equal  # noqa: E402
 

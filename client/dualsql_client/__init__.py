@@ -61,43 +61,35 @@ if TYPE_CHECKING:
     from dualsql_client.wire import Column as Column, SortKey as SortKey
 
 # Modules are imported on first use: a server needs the shapes and errors of this package, and not httpx.
-_MODULES = {
-    "CodeMode": "dualsql_client.codemode",
-    "Column": "dualsql_client.wire",
-    "Condition": "dualsql_client.query",
-    "DualResponseClient": "dualsql_client.client",
-    "DualResponseClientError": "dualsql_client.errors",
-    "FetchError": "dualsql_client.errors",
-    "FetchResult": "dualsql_client.answers",
-    "FetchTimeoutError": "dualsql_client.errors",
-    "KeptResults": "dualsql_client.detect",
-    "MissingExtraError": "dualsql_client.errors",
-    "NotConfiguredError": "dualsql_client.errors",
-    "Origin": "dualsql_client.origins",
-    "ParseError": "dualsql_client.errors",
-    "ParsedDualResponse": "dualsql_client.parsed",
-    "Progress": "dualsql_client.progress",
-    "Question": "dualsql_client.query",
-    "ResourceExpiredError": "dualsql_client.errors",
-    "ResourceFailedError": "dualsql_client.errors",
-    "ResourceMetadata": "dualsql_client.answers",
-    "ResourceNotFoundError": "dualsql_client.errors",
-    "ResourcePendingError": "dualsql_client.errors",
-    "Retry": "dualsql_client.budget",
-    "Sort": "dualsql_client.query",
-    "SortKey": "dualsql_client.wire",
-    "StreamBrokenError": "dualsql_client.errors",
-    "StreamOptions": "dualsql_client.query",
-    "SyncDualResponseClient": "dualsql_client.sync_client",
-    "SyncParsedDualResponse": "dualsql_client.sync_parsed",
-    "ToolAnswer": "dualsql_client.tool_answers",
-    "ToolFailedError": "dualsql_client.errors",
-    "UntrustedOriginError": "dualsql_client.errors",
-    "decode_rows": "dualsql_client.ndjson",
-    "load_ipython_extension": "dualsql_client.notebook",
-    "parse_markdown": "dualsql_client.markdown",
-    "where": "dualsql_client.query",
-}
+_MODULES = dict(
+    sorted(
+        (name, module)
+        for module, names in {
+            "dualsql_client.answers": "FetchResult ResourceMetadata",
+            "dualsql_client.budget": "Retry",
+            "dualsql_client.client": "DualResponseClient",
+            "dualsql_client.codemode": "CodeMode",
+            "dualsql_client.detect": "KeptResults",
+            "dualsql_client.errors": """
+            DualResponseClientError FetchError FetchTimeoutError MissingExtraError
+            NotConfiguredError ParseError ResourceExpiredError ResourceFailedError
+            ResourceNotFoundError ResourcePendingError StreamBrokenError ToolFailedError
+            UntrustedOriginError""",
+            "dualsql_client.markdown": "parse_markdown",
+            "dualsql_client.ndjson": "decode_rows",
+            "dualsql_client.notebook": "load_ipython_extension",
+            "dualsql_client.origins": "Origin",
+            "dualsql_client.parsed": "ParsedDualResponse",
+            "dualsql_client.progress": "Progress",
+            "dualsql_client.query": "Condition Question Sort StreamOptions where",
+            "dualsql_client.sync_client": "SyncDualResponseClient",
+            "dualsql_client.sync_parsed": "SyncParsedDualResponse",
+            "dualsql_client.tool_answers": "ToolAnswer",
+            "dualsql_client.wire": "Column SortKey",
+        }.items()
+        for name in names.split()
+    )
+)
 
 __all__ = list(_MODULES)
 __version__ = "0.2.0"

@@ -144,14 +144,6 @@ def identifier(text: str) -> UUID:
     return UUID(_short(text))
 
 
-def shown(value: object, most: int) -> str:
-    """At most `most` characters of a value, for a message; its type where Python cannot write it out."""
-    try:
-        return repr(value)[:most]
-    except (ValueError, RecursionError):  # more than 4,300 digits
-        return f"<{type(value).__name__}>"
-
-
 def _short(text: Any) -> str:
     if not isinstance(text, str) or len(text) > LONGEST:
         raise ValueError("no text, or a long one")

@@ -15,7 +15,7 @@ from enum import IntEnum
 from types import ModuleType
 from typing import Any, cast
 
-from dualsql_client.addresses import may_hold_id
+from dualsql_client.identifiers import may_hold_id
 from dualsql_client.links import ARGUMENTS
 
 MAXIMUM_NODES = 100_000

@@ -34,12 +34,12 @@ from dualsql_client.errors import (
     ResourceExpiredError,
     ResourceNotFoundError,
     UntrustedOriginError,
-    checked_keywords,
     import_extra,
     query_failed,
 )
 from dualsql_client.formats import ARROW, CSV, NDJSON, DownloadFormat, FileFormat
 from dualsql_client.framing import Block
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.lifetimes import kept_alive
 from dualsql_client.ndjson import decode_rows, rows_of
 from dualsql_client.origins import describe_host

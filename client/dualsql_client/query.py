@@ -15,7 +15,8 @@ from typing_extensions import TypedDict, Unpack
 from dualsql_client import detect
 from dualsql_client.answers import FetchResult, exact_total, read_page, require_confirmed
 from dualsql_client.budget import Budget
-from dualsql_client.errors import FetchError, checked_keywords
+from dualsql_client.errors import FetchError
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.progress import ProgressCallback
 from dualsql_client.transport import Transport
 from dualsql_client.wire import (

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata
-from dualsql_client.errors import checked_keywords
 from dualsql_client.formats import FileFormat
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
 from dualsql_client.preview import TerminalPreview

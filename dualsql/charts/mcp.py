@@ -14,7 +14,7 @@ from dualsql.mcp.decorators import make_tool, tool_of_results
 from dualsql.mcp.options import ToolOptions
 from dualsql.resource import Principal
 from dualsql.response import DualResponse
-from dualsql_client.errors import checked_keywords
+from dualsql_client.keywords import checked_keywords
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

@@ -24,7 +24,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.store.tables import metadata
-from dualsql_client.addresses import ID_ALPHABET
+from dualsql_client.identifiers import ID_ALPHABET
 from dualsql_client.local_servers import MARK_LENGTH, make_private
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from dualsql.formats.json import dumps
 from dualsql.formats.text import NARROWEST, beginning, cell, csv_cell, widest
-from dualsql_client.addresses import ID_LENGTH, ids_in
+from dualsql_client.identifiers import ID_LENGTH, ids_in
 from dualsql_client.wire import Row
 
 _LEAST_WIDTH = 80

@@ -10,17 +10,16 @@ Read in this order: kinds (the table of what a document can hold), fields, codec
 from __future__ import annotations
 
 import logging
-import zlib
 from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 from sqlalchemy.engine import Dialect
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import DualResponseError, NotFreezableError
 from dualsql.freeze.codec import Decoder, Encoder
 from dualsql.freeze.document import (
-    MalformedError,
     Seal,
     Statement,
     deflate,
@@ -29,14 +28,14 @@ from dualsql.freeze.document import (
     malformed,
     parse,
     refuse,
+    refuse_changed,
     tampered,
     unpack,
 )
-from dualsql.freeze.kinds_options import has_options
 from dualsql.freeze.registry import Registry
-from dualsql.freeze.verify import Proofs, prove_equal
+from dualsql.freeze.verify import Proofs, proof_key, prove_equal
 
-__all__ = ["Proofs", "Registry", "Seal", "freeze", "is_bound_to_dialect", "thaw"]
+__all__ = ["Proofs", "Registry", "Seal", "freeze", "thaw"]
 
 _SIMPLER = "Write it in a simpler way. Register custom types: Registry(..., types={'name': TheType})."
 
@@ -61,7 +60,8 @@ def freeze(
         NotFreezableError: it holds something that the registry does not allow or that no document can hold.
         LimitExceededError: it is larger than the registry's `maximum_size`.
     """
-    if has_options(statement):
+    parts = (statement, *internals.earlier_selects(statement))
+    if any(map(internals.statement_options, parts)):  # SQLAlchemy ignores those of a subquery
         # Most loader options shape objects and do not change the SQL. The comparison below finds those that do.
         with suppress(NotFreezableError):
             return _prove(statement, Encoder(registry, leaves_options_out=True), dialect, proofs)
@@ -70,11 +70,12 @@ def freeze(
 
 def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
     plain = _dump(statement, encoder)
-    key = None if proofs is None else proofs.key(statement, plain)
-    if proofs is None or not proofs.has(key):
+    key = None if proofs is None else proof_key(statement, plain)
+    if proofs is None or key is None:
         _compare(statement, plain, encoder, dialect)
-    if proofs is not None:
-        proofs.add(key)
+    elif proofs.get(key) is None:
+        _compare(statement, plain, encoder, dialect)
+        proofs[key] = True
     return deflate(plain)
 
 
@@ -91,11 +92,6 @@ def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dial
         what = f"a construct that does not survive storing ({error})" if hint is None else str(error)
         refuse(what[:200], hint or _SIMPLER, where=encoder.where(decoder.position))
     prove_equal(statement, thawed, dialect)
-
-
-def encode(statement: Statement, registry: Registry) -> bytes:
-    """`freeze` without reading the document back; for measurements."""
-    return deflate(_dump(statement, Encoder(registry)))
 
 
 def _dump(statement: Statement, encoder: Encoder) -> bytes:
@@ -130,25 +126,15 @@ def thaw(document: bytes, registry: Registry) -> Statement:
         decoder = Decoder(registry)
         body = unpack(document, registry.maximum_size)
         statement = _read(body, decoder)
-        decoder.check_fingerprint(body["print"])
+        # A column that was renamed or got another type would return other values under the old name.
+        if body["print"] != registry.fingerprint(decoder.named):
+            refuse_changed()
     except DualResponseError:
         raise
     except Exception as error:
         _log.warning("a stored document was refused: %s", type(error).__name__)
         raise tampered() from error
     return statement
-
-
-def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
-    """Whether the document contains text that is rendered as written. It may then run on its own kind of database only.
-
-    Raises:
-        TamperedError: dualsql did not write the document.
-    """
-    try:
-        return unpack(document, registry.maximum_size)["text"] is True
-    except (MalformedError, KeyError, ValueError, zlib.error) as error:
-        raise tampered() from error
 
 
 def _read(body: dict[str, Any], decoder: Decoder) -> Statement:

@@ -7,7 +7,7 @@ memoized. If a newer SQLAlchemy adds an attribute, freezing fails: no attribute 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from sqlalchemy import JSON, Select
@@ -20,56 +20,14 @@ from sqlalchemy.sql.type_api import TypeEngine
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
-from dualsql.freeze import registry, types
+from dualsql.freeze import types
 from dualsql.freeze.document import expect, located, malformed, refuse, refuse_changed
 from dualsql.freeze.fields import NodeKind
-from dualsql.freeze.kinds import CLONABLE, KINDS, kind_of
+from dualsql.freeze.kinds import kind_of, kind_of_tag
 from dualsql.freeze.kinds_function import Row
 from dualsql.freeze.kinds_orm import MAPPED
 from dualsql.freeze.names import ANONYMOUS, FreshSeeds, Renumbering
 from dualsql.freeze.registry import Registry
-
-_MOST = 20
-
-
-def path(element: Any, parents: Mapping[int, Any]) -> str:
-    """The path to an element, for messages: `select > where > subquery "x" > select > columns > function "lower"`."""
-    steps: list[str] = []
-    while element is not None and len(steps) < _MOST:
-        steps.append(_step(element))
-        parent = parents.get(id(element))
-        field = None if parent is None else _field_holding(parent, element)
-        if field is not None:
-            steps.append(field)
-        element = parent
-    return " > ".join(reversed(steps))
-
-
-def _step(element: Any) -> str:
-    kind = kind_of(element)
-    word = kind.tag if kind else type(element).__name__
-    name = getattr(element, "__dict__", {}).get("name")
-    plain = type(name) is str and len(name) < 60 and "%(" not in name
-    return f'{word} "{name}"' if plain else word
-
-
-def _field_holding(parent: Any, element: Any) -> str | None:
-    """The field of `parent` that holds `element`."""
-    kind = kind_of(parent)
-    state = getattr(parent, "__dict__", {})
-    for field in () if kind is None else kind.fields:
-        if any(item is element for item in _items(state.get(field.attribute))):
-            return field.name
-    return None
-
-
-def _items(value: Any) -> Iterator[Any]:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        for item in value:
-            yield from _items(item)
-    else:
-        yield value
-
 
 PENDING = -1
 DEEPEST_DESCENT = 30
@@ -116,7 +74,7 @@ class Encoder:
         try:
             return self._encode(statement)
         except NotFreezableError as error:
-            located(error, path(self._current, self._parents) or "statement")
+            located(error, self._path(self._current))
             raise
 
     def _encode(self, statement: Any) -> list[Any]:
@@ -136,6 +94,15 @@ class Encoder:
                 self._pending.clear()
                 self._deferred.clear()
         return self.nodes
+
+    def _path(self, element: Any) -> str:
+        from dualsql.freeze.paths import path
+
+        return path(element, self._parents)
+
+    def where(self, number: int) -> str:
+        """The path to a node's element, for messages."""
+        return self._path(next((each for each in self._alive if self._numbers.get(id(each)) == number), None))
 
     @property
     def is_inside_another(self) -> bool:
@@ -190,10 +157,6 @@ class Encoder:
         """The result of a lambda. It is called once."""
         return self.once(element, lambda: internals.resolved_lambda(element))
 
-    def is_numbered(self, element: Any) -> bool:
-        """Whether the element's node is already written."""
-        return id(element) in self._numbers
-
     def fields(self, kind: NodeKind, state: dict[str, Any]) -> dict[str, Any]:
         """The wire form of an element's attributes."""
         fields: dict[str, Any] = {}
@@ -228,12 +191,13 @@ class Encoder:
     def _type(self, type_: TypeEngine[Any]) -> Any:
         if type(type_) is TupleType:
             return ["tuple", [self.type(item) for item in type_.types]]
-        wire = self.registry.wire_of_type(type_)
-        if wire is not None:
-            return wire
-        owner = self.registry.owner_of_type(type_)
-        if owner is None:
-            _refuse_type(type_)
+        try:
+            return self.registry.wire_of_type(type_)
+        except types.UnnameableError as reason:
+            owner = self.registry.type_owners.get(id(type_))
+            if owner is None:
+                hint = "Register it: Registry(..., types={'name': TheType}), or cast to a standard type."
+                refuse(str(reason), hint)
         return ["=", self.ref(owner)]
 
     def column_keys(self, source: Any) -> dict[int, int | str]:
@@ -259,11 +223,6 @@ class Encoder:
             refuse(what, "Use SQLAlchemy's constructs, or create the server with allow_text=True.")
         self.uses_text = True
 
-    def where(self, number: int) -> str:
-        """The path to a node's element, for messages."""
-        match = next((element for element in self._alive if self._numbers.get(id(element)) == number), None)
-        return path(match, self._parents) or "statement"
-
     def clones(self) -> list[list[int]]:
         """Groups of nodes that were cloned from one element. SQLAlchemy treats such clones as equal."""
         groups = []
@@ -287,14 +246,6 @@ class Encoder:
 
 def _refuse_cycle() -> NoReturn:
     refuse("an element that contains itself", "Build the statement without cycles.")
-
-
-def _refuse_type(type_: TypeEngine[Any]) -> NoReturn:
-    hint = "Register it: Registry(..., types={'name': TheType}), or cast to a standard type."
-    try:
-        refuse(f"the type {types.write_type(type_)}", hint)
-    except types.UnnameableError as reason:
-        refuse(str(reason), hint)
 
 
 MOST_NODES = 50_000
@@ -366,7 +317,7 @@ class Decoder:
             malformed("number of nodes")
         self._count = len(nodes)
         for tag, fields in nodes:
-            kind = KINDS[tag]
+            kind = kind_of_tag(tag)
             self._tag, self._term, self._depth, self._sources = tag, 1, 0, _NO_SOURCES
             if type(fields) is not dict:
                 malformed("fields of a node")
@@ -386,7 +337,9 @@ class Decoder:
             self._weights.append((self._term, self._depth + 1, self._sources))
         self._restore_lineage(nodes, expect(clones, list))
         if self._reads_own_types:
-            registry.check_names(self._elements, self.registry)
+            from dualsql.freeze.shadowing import check_names
+
+            check_names(self._elements, self.registry)
         return self._elements[-1]
 
     @property
@@ -420,13 +373,6 @@ class Decoder:
         if len(self._sources) > MOST_SOURCES:
             malformed("a statement of too many sources")
 
-    def _count_sources(self) -> None:
-        for number in self._sources:
-            terms, depth, _ = self._weights[number]
-            self._term += terms
-            self._depth = max(self._depth, depth)
-        self._sources = _NO_SOURCES
-
     def neighbour(self, number: Any) -> Any:
         """The element of an earlier node that is referred to, but not rendered inside this one."""
         if type(number) is not int or not 0 <= number < len(self._elements):
@@ -458,7 +404,11 @@ class Decoder:
     def _note(self, element: Any) -> None:
         if isinstance(element, SelectBase):
             _check_names(element)
-            self._count_sources()
+            for number in self._sources:
+                terms, depth, _ = self._weights[number]
+                self._term += terms
+                self._depth = max(self._depth, depth)
+            self._sources = _NO_SOURCES
             return
         if not element.unique:
             self._bind_names.add(element.key)
@@ -469,12 +419,6 @@ class Decoder:
         """Keep an object alive until the statement is complete, because SQLAlchemy has a weak reference only."""
         self._alive.append(item)
 
-    def check_fingerprint(self, stored: Any) -> None:
-        """Refuse a document if its tables and columns have been declared differently since it was written."""
-        # A column that was renamed or got another type would return other values under the old name.
-        if stored != self.registry.fingerprint(self.named):
-            refuse_changed()
-
     def fill(self, kind: NodeKind, fields: dict[str, Any]) -> Any:
         """A new element of the kind's class, with its attributes set and its derived state computed."""
         element = kind.cls.__new__(kind.cls)
@@ -483,18 +427,18 @@ class Decoder:
         if not kind.required.issubset(fields):
             malformed(f"{kind.tag} without a field it needs")
         self.fill_state(kind, fields, state)
-        for name, attribute, make in kind.factories:
-            if name not in fields:
-                state[attribute] = make()
+        for field in kind.factories:
+            if field.name not in fields:
+                state[field.attribute] = field.absent()
         kind.derive(element)
         return element
 
     def fill_state(self, kind: NodeKind, fields: dict[str, Any], state: dict[str, Any]) -> None:
         """Read `fields` into an element's attributes."""
-        readers = kind.readers
+        by_name = kind.by_name
         for name, wire in fields.items():
-            attribute, read = readers[name]
-            state[attribute] = read(self, wire)
+            field = by_name[name]
+            state[field.attribute] = field.read(self, wire)
 
     def type(self, wire: Any) -> TypeEngine[Any]:
         """A type by name, by registered name, or of an earlier node."""
@@ -521,14 +465,10 @@ class Decoder:
             malformed("text where none is allowed")
         self.uses_text = True
 
-    def confine(self, select: Any) -> None:
-        """Refuse a select that reads one column's bytes through another column's own type."""
-        registry.check(select, self.registry)
-
     def _restore_lineage(self, nodes: list[Any], clones: list[Any]) -> None:
         origins: dict[int, int] = {}
         for group in clones:
-            if not all(nodes[expect(number, int)][0] in CLONABLE for number in expect(group, list)):
+            if not all(kind_of_tag(nodes[expect(number, int)][0]).is_own for number in expect(group, list)):
                 malformed("lineage of an element that is not this document's own")
             origin, *others = group
             for number in others:

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Table
 from sqlalchemy.orm.attributes import QueryableAttribute
 from sqlalchemy.sql.annotation import Annotated
-from sqlalchemy.sql.elements import ColumnClause
+from sqlalchemy.sql.elements import ClauseElement, ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import TableClause
 
-from dualsql.freeze import (
-    kinds_expression,
-    kinds_function,
-    kinds_options,
-    kinds_orm,
-    kinds_select,
-    kinds_source,
-)
+from dualsql.freeze import kinds_expression, kinds_function, kinds_orm, kinds_select, kinds_source
 from dualsql.freeze.fields import NodeKind
 
-ALL = (
-    *kinds_function.BIND_KINDS,
-    *kinds_expression.KINDS,
-    *kinds_function.FUNCTION_KINDS,
-    *kinds_source.KINDS,
-    *kinds_select.KINDS,
-    *kinds_orm.KINDS,
-    *kinds_options.KINDS,
-    *kinds_function.OWN_KINDS,
-)
-KINDS: dict[str, NodeKind] = {kind.tag: kind for kind in ALL}
-CLONABLE = frozenset(kind.tag for kind in ALL if kind.is_own)
-
-_BY_CLASS: dict[type, NodeKind] = {kind.cls: kind for kind in ALL}
+MODULES = (kinds_function, kinds_expression, kinds_source, kinds_select, kinds_orm)
+KINDS: Mapping[str, NodeKind] = {kind.tag: kind for module in MODULES for kind in module.KINDS}
+_BY_CLASS: dict[type, NodeKind] = {kind.cls: kind for kind in KINDS.values()}
 _BY_CLASS[ColumnClause] = KINDS["column"]
 _BY_CLASS[TableClause] = KINDS["table"]
+
+
+@cache
+def rare_kinds() -> Mapping[str, NodeKind]:
+    """The kinds that few statements have: loader options that change the SQL, elements of an application's classes."""
+    from dualsql.freeze import kinds_options, kinds_own
+
+    return {kind.tag: kind for kind in (*kinds_options.KINDS, kinds_own.OWN)}
+
+
+def kind_of_tag(tag: str) -> NodeKind:
+    """The kind of a node; KeyError for a tag of none."""
+    return KINDS.get(tag) or rare_kinds()[tag]
 
 
 def kind_of(element: Any) -> NodeKind | None:
@@ -62,4 +59,11 @@ def _kind_of_subclass(cls: type) -> NodeKind | None:
         return KINDS["column"]
     if kinds_select.is_plain_select(cls):
         return KINDS["select"]
-    return kinds_function.OWN if kinds_function.is_own_class(cls) else None
+    if is_own_class(cls):
+        return rare_kinds()["own"]
+    return next((kind for kind in rare_kinds().values() if kind.cls is cls and kind.tag != "own"), None)
+
+
+def is_own_class(cls: type) -> bool:
+    """Whether `cls` is an element class that is not SQLAlchemy's."""
+    return issubclass(cls, ClauseElement) and not cls.__module__.startswith("sqlalchemy.")

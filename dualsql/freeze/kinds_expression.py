@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import false, null, true
@@ -15,9 +17,8 @@ from sqlalchemy.util import immutabledict
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names, types
-from dualsql.freeze.document import expect, malformed
+from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import (
-    BARE,
     CHAINED,
     INFIX,
     LEAVE,
@@ -25,16 +26,12 @@ from dualsql.freeze.fields import (
     ORDERING,
     PREFIXED,
     REQUIRED,
-    Bare,
     Field,
     NodeKind,
-    bare_copy,
     call,
     check_one,
     check_operand,
-    check_right,
     choice,
-    modifiers,
     name_,
     needed,
     operand,
@@ -43,8 +40,8 @@ from dualsql.freeze.fields import (
     pairs,
     part,
     parts,
+    plain,
     type_,
-    with_parentheses,
     word,
 )
 
@@ -52,6 +49,56 @@ if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
 
 _SUBQUERIES = (ScalarSelect, SelectStatementGrouping, elements.Grouping)
+_MEMBERSHIP = (operators.in_op, operators.not_in_op)
+
+
+def _check_right(element: Any, op: Any) -> Any:
+    """Check the right operand of `op`: a collation for COLLATE, a slice for an index, otherwise an operand."""
+    # `.op("IN")` is rendered like in_(), but its operator is another object.
+    if op in _MEMBERSHIP or getattr(op, "opstring", "").upper() in ("IN", "NOT IN"):
+        return _check_members(element)
+    if op is operators.collate and isinstance(element, elements.CollationClause):
+        return element
+    if op is operators.getitem and isinstance(element, elements.Slice):
+        return element
+    return check_operand(element)
+
+
+def _check_members(element: Any) -> Any:
+    """Check the right side of IN. SQLite reads a bare name there as a table, also one that is not registered."""
+    bare = element
+    while isinstance(bare, elements.Label | elements.TypeCoerce):
+        bare = internals.labelled_element(bare) if isinstance(bare, elements.Label) else bare.clause
+    if isinstance(bare, elements.NamedColumn):
+        malformed("a name where the members of IN are due")
+    if isinstance(bare, elements.BindParameter):
+        return element if bare.expanding else malformed("one value where the members of IN are due")
+    return check_operand(element)
+
+
+# Operators whose right side is a list without parentheses, and the operator of that list.
+_BARE = {
+    operators.between_op: operators.and_,
+    operators.not_between_op: operators.and_,
+    operators.regexp_replace_op: operators.comma_op,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """A list without parentheses, as between BETWEEN's operands. Only a binary expression accepts it."""
+
+    element: Any
+
+    def operand_of(self, op: Any) -> Any:
+        """The list, as the right operand of `op`."""
+        element = self.element
+        if element.operator is not _BARE[op]:
+            malformed("operands of an operator")
+        # Without parentheses, a hostile OR would apply to conditions that are later added with AND.
+        pairs = [(clause, clause.self_group(against=element.operator)) for clause in element.clauses]
+        element.clauses = tuple([g if isinstance(g, elements.Grouping) else clause for clause, g in pairs])
+        return element
 
 
 def _derive_binary(element: Any) -> None:
@@ -60,30 +107,33 @@ def _derive_binary(element: Any) -> None:
     # As BinaryExpression.__init__(): `_orig` is what `==` of expressions compares in a boolean context.
     state["_orig"] = hash(left), hash(right)
     state["left"] = left.self_group(against=op)
-    state["right"] = right.operand_of(op) if op in BARE else check_right(right, op).self_group(against=op)
+    state["right"] = right.operand_of(op) if op in _BARE else _check_right(right, op).self_group(against=op)
     state["_is_implicitly_boolean"] = operators.is_boolean(op)
 
 
 def _derive_match(element: Any) -> None:
-    # MySQL's MATCH (...) writes the parentheses of its columns itself.
     left = element.left
     _derive_binary(element)
     if isinstance(left, elements.ExpressionClauseList):
-        element.left = bare_copy(left, operators.comma_op)
+        if left.operator is not operators.comma_op:
+            malformed("operands of an operator")
+        # MySQL's MATCH (...) writes the parentheses of its columns itself.
+        element.left = type(left).__new__(type(left))
+        element.left.__dict__.update(left.__dict__, group=False)
 
 
 def _derive_list(element: Any) -> None:
     against = element.operator
-    element.clauses = tuple([clause.self_group(against=against) for clause in element.clauses])
+    element.clauses = type(element.clauses)(
+        [clause.self_group(against=against) for clause in element.clauses]
+    )
     internals.set_implicitly_boolean(element, is_boolean=operators.is_boolean(against))
 
 
-def _derive_clause_list(element: Any) -> None:
-    if element.operator is operators.comma_op:
-        element.clauses = [clause.self_group(against=element.operator) for clause in element.clauses]
-    else:
+def _derive_commas(element: Any) -> None:
+    if element.operator is not operators.comma_op:
         malformed("list that is not separated by commas")
-    internals.set_implicitly_boolean(element, is_boolean=False)
+    _derive_list(element)
 
 
 def _derive_unary(element: Any) -> None:
@@ -100,12 +150,10 @@ def _derive_exists(element: Any) -> None:
 
 def _derive_as_boolean(element: Any) -> None:
     # AsBoolean renders `x = 1` on databases without a boolean type, so the operand needs the parentheses of `=`.
-    element.element = with_parentheses(element.element, operators.eq)
+    grouped = element.element.self_group(against=operators.eq)
+    if not isinstance(grouped, elements.AsBoolean):
+        element.element = grouped
     internals.set_implicitly_boolean(element, is_boolean=internals.is_implicitly_boolean(element.element))
-
-
-def _derive_grouping(element: Any) -> None:
-    element.type = getattr(element.element, "type", NULLTYPE)
 
 
 def _derive_scalar(element: Any) -> None:
@@ -114,10 +162,6 @@ def _derive_scalar(element: Any) -> None:
         # exponential time.
         malformed("a scalar subquery of no statement")
     element.type = internals.scalar_type(element.element)
-
-
-def _derive_cast(element: Any) -> None:
-    element.typeclause = elements.TypeClause(element.type)
 
 
 def _derive_label(element: Any) -> None:
@@ -140,7 +184,7 @@ def _read_chain(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     element.__dict__.update({"type": NULLTYPE, "clauses": (), "group": False})
     dec.fill_state(kind, fields, element.__dict__)
     internals.set_implicitly_boolean(element, is_boolean=False)
-    return Bare(element)
+    return _Bare(element)
 
 
 def _write_label(enc: Encoder, kind: NodeKind, label: Any) -> dict[str, Any]:
@@ -154,23 +198,73 @@ def _singleton(tag: str, element: Any) -> NodeKind:
 
 
 def _wrapped(tag: str, cls: Any, *fields: Field, **more: Any) -> NodeKind:
-    return NodeKind(tag, cls, (*fields, type_(NULLTYPE), *NOTED), **more)
+    return NodeKind(tag, cls, *fields, type_(NULLTYPE), *NOTED, **more)
 
 
 # The `type` of OVER, FILTER and WITHIN GROUP is a property that returns the type of the function.
 def _followed(tag: str, cls: Any, *fields: Field) -> NodeKind:
     """A kind whose type is that of the function inside it."""
-    return NodeKind(tag, cls, (*fields, *NOTED), frozenset({"type"}))
+    return NodeKind(tag, cls, *fields, *NOTED, ignored="type")
 
 
-def _position(name: str, attribute: str) -> Field:
-    return Field(
-        name=name,
-        attribute=attribute,
-        write=lambda enc, value: value,
-        read=lambda dec, wire: expect(wire, int),
-        absent=REQUIRED,
+# `negation_clause`: the negated form of relationship.contains(), for a later NOT.
+_FLAGS = "group group_contents _is_implicitly_boolean _text_converter_role negation_clause"
+
+
+def _operation(
+    tag: str,
+    cls: Any,
+    *fields: Field,
+    ignored: str = "",
+    derive: Callable[[Any], None] = lambda element: None,
+    write: Any = None,
+    read: Any = None,
+    **constants: Any,
+) -> NodeKind:
+    return NodeKind(
+        tag,
+        cls,
+        *fields,
+        *NOTED,
+        ignored=f"{_FLAGS} {ignored}",
+        constants=constants,
+        derive=derive,
+        write=write,
+        read=read,
     )
+
+
+def _is_position(value: Any) -> bool:
+    return type(value) is int
+
+
+# Keyword arguments of operators: escape= and flags= are rendered as literals, the others add fixed words.
+_MODIFIERS: dict[str, Callable[[Any], bool]] = {
+    "escape": lambda value: type(value) is str and len(value) <= 2 and "\x00" not in value,
+    "flags": lambda value: type(value) is str and value.isprintable() and len(value) <= 20,
+    "postgresql_regconfig": lambda value: type(value) is str and names.is_identifier(value),
+    **dict.fromkeys(
+        "autoescape symmetric mysql_boolean_mode mysql_natural_language mysql_query_expansion".split(),
+        types.is_flag,
+    ),
+}
+
+
+def _write_modifiers(enc: Encoder, value: Mapping[str, Any]) -> dict[str, Any]:
+    wire: dict[str, Any] = {}
+    for key, item in value.items():
+        if key == "_python_is_types":  # used when the operand was coerced, and not needed after that
+            continue
+        if key not in _MODIFIERS or not (item is None or _MODIFIERS[key](item)):
+            refuse(f"an operator with {key}={item!r}"[:120], "Leave that argument out.")
+        wire[key] = item
+    return wire
+
+
+def _read_modifiers(dec: Decoder, wire: Any) -> dict[str, Any]:
+    if not all(item is None or _MODIFIERS[key](item) for key, item in expect(wire, dict).items()):
+        malformed("modifier")
+    return dict(wire)
 
 
 _BINARY = (
@@ -178,161 +272,142 @@ _BINARY = (
     needed("right"),
     operator("operator", INFIX, absent=REQUIRED),
     operator("negate", INFIX),
-    modifiers(),
+    Field("with", "modifiers", _write_modifiers, _read_modifiers, dict),
     type_(BOOLEANTYPE),
-    *NOTED,
 )
 _LIST = (operands("clauses"), operator("operator", CHAINED, absent=REQUIRED))
+_COMMAS = (parts("clauses", cls=list), operator("operator", CHAINED, absent=operators.comma_op))
 _UNARY = (needed("element"), operator("operator", PREFIXED), operator("modifier", ORDERING))
-# `negation_clause`: the negated form of relationship.contains(), for a later NOT.
-_FLAGS = frozenset(
-    {"group", "group_contents", "_is_implicitly_boolean", "_text_converter_role", "negation_clause"}
-)
 
 KINDS = (
     _singleton("null", null()),
     _singleton("true", true()),
     _singleton("false", false()),
-    NodeKind("binary", elements.BinaryExpression, _BINARY, _FLAGS, {}, _derive_binary),
-    NodeKind(
+    _operation("binary", elements.BinaryExpression, *_BINARY, derive=_derive_binary),
+    _operation(
         "comparison",
         FunctionAsBinary,
-        (
-            call("call", "sql_function"),
-            _position("left", "left_index"),
-            _position("right", "right_index"),
-            *NOTED,
-        ),
-        _FLAGS | {"operator", "negate", "modifiers", "type"},
-        {
-            "operator": operators.function_as_comparison_op,
-            "type": BOOLEANTYPE,
-            "negate": None,
-            "modifiers": immutabledict(),
-            "_is_implicitly_boolean": True,
-        },
+        call("call", "sql_function"),
+        plain("left", "left_index", _is_position, REQUIRED),
+        plain("right", "right_index", _is_position, REQUIRED),
+        ignored="operator negate modifiers type",
+        operator=operators.function_as_comparison_op,
+        type=BOOLEANTYPE,
+        negate=None,
+        modifiers=immutabledict(),
+        _is_implicitly_boolean=True,
     ),
-    NodeKind("index", elements.IndexExpression, _BINARY, _FLAGS, {}, _derive_binary),
-    NodeKind("mysql match", mysql_match, _BINARY, _FLAGS, {}, _derive_match),
-    NodeKind(
+    _operation("index", elements.IndexExpression, *_BINARY, derive=_derive_binary),
+    _operation("mysql match", mysql_match, *_BINARY, derive=_derive_match),
+    _operation(
         "boolean",
         elements.BooleanClauseList,
-        (*_LIST, *NOTED),
-        _FLAGS | {"type"},
-        {"group": True, "type": BOOLEANTYPE},
-        _derive_list,
+        *_LIST,
+        ignored="type",
+        derive=_derive_list,
+        group=True,
+        type=BOOLEANTYPE,
     ),
-    NodeKind(
+    _operation(
         "chain",
         elements.ExpressionClauseList,
-        (*_LIST, type_(NULLTYPE), *NOTED),
-        _FLAGS,
-        {"group": True},
-        _derive_list,
-        _write_chain,
-        _read_chain,
+        *_LIST,
+        type_(NULLTYPE),
+        derive=_derive_list,
+        write=_write_chain,
+        read=_read_chain,
+        group=True,
     ),
-    NodeKind(
-        "array", postgresql_array, (*_LIST, type_(NULLTYPE), *NOTED), _FLAGS, {"group": True}, _derive_list
-    ),
-    NodeKind(
+    _operation("array", postgresql_array, *_LIST, type_(NULLTYPE), derive=_derive_list, group=True),
+    _operation(
         "list",
         elements.ClauseList,
-        (parts("clauses", cls=list), operator("operator", CHAINED, absent=operators.comma_op), *NOTED),
-        _FLAGS,
-        {"group": True, "group_contents": True, "_text_converter_role": roles.ByOfRole},
-        _derive_clause_list,
+        *_COMMAS,
+        derive=_derive_commas,
+        group=True,
+        group_contents=True,
+        _text_converter_role=roles.ByOfRole,
     ),
-    NodeKind(
+    _operation(
         "tuple",
         elements.Tuple,
-        (
-            parts("clauses", cls=list),
-            operator("operator", CHAINED, absent=operators.comma_op),
-            type_(),
-            *NOTED,
-        ),
-        _FLAGS,
-        {"group": True, "group_contents": True, "_text_converter_role": roles.WhereHavingRole},
-        _derive_clause_list,
+        *_COMMAS,
+        type_(),
+        derive=_derive_commas,
+        group=True,
+        group_contents=True,
+        _text_converter_role=roles.WhereHavingRole,
     ),
     # SQLAlchemy's own list of syntax extensions at one position.
-    NodeKind("elements", elements.ElementList, (parts("clauses"),)),
-    NodeKind(
+    NodeKind("elements", elements.ElementList, parts("clauses")),
+    _operation(
         "order list",
         elements.OrderByList,
-        (parts("clauses", cls=list), *NOTED),
-        _FLAGS,
-        {"_text_converter_role": roles.OrderByRole},
+        parts("clauses", cls=list),
+        _text_converter_role=roles.OrderByRole,
     ),
-    NodeKind(
-        "unary", elements.UnaryExpression, (*_UNARY, type_(NULLTYPE), *NOTED), _FLAGS, {}, _derive_unary
-    ),
-    NodeKind(
-        "any", elements.CollectionAggregate, (*_UNARY, type_(BOOLEANTYPE), *NOTED), _FLAGS, {}, _derive_unary
-    ),
-    NodeKind("exists", Exists, (*_UNARY, type_(BOOLEANTYPE), *NOTED), _FLAGS, {}, _derive_exists),
-    NodeKind(
+    _operation("unary", elements.UnaryExpression, *_UNARY, type_(NULLTYPE), derive=_derive_unary),
+    _operation("any", elements.CollectionAggregate, *_UNARY, type_(BOOLEANTYPE), derive=_derive_unary),
+    _operation("exists", Exists, *_UNARY, type_(BOOLEANTYPE), derive=_derive_exists),
+    _operation(
         "as boolean",
         elements.AsBoolean,
-        (*_UNARY, operator("negate", PREFIXED), type_(BOOLEANTYPE), *NOTED),
-        _FLAGS,
-        {},
-        _derive_as_boolean,
+        *_UNARY,
+        operator("negate", PREFIXED),
+        type_(BOOLEANTYPE),
+        derive=_derive_as_boolean,
     ),
     NodeKind(
-        "grouping", elements.Grouping, (needed("element"), *NOTED), frozenset({"type"}), {}, _derive_grouping
+        "grouping",
+        elements.Grouping,
+        needed("element"),
+        *NOTED,
+        ignored="type",
+        derive=lambda it: setattr(it, "type", getattr(it.element, "type", NULLTYPE)),
     ),
-    NodeKind("scalar", ScalarSelect, (needed("element"), *NOTED), frozenset({"type"}), {}, _derive_scalar),
+    NodeKind("scalar", ScalarSelect, needed("element"), *NOTED, ignored="type", derive=_derive_scalar),
     NodeKind(
         "slice",
         elements.Slice,
-        (needed("start"), needed("stop"), needed("step")),
-        frozenset({"type"}),
-        {"type": NULLTYPE},
+        *(needed("start"), needed("stop"), needed("step")),
+        ignored="type",
+        constants={"type": NULLTYPE},
     ),
     _wrapped("case", elements.Case, part("value"), pairs("whens", "whens"), part("else", "else_")),
-    _wrapped(
-        "cast", elements.Cast, needed("of", "clause"), ignored=frozenset({"typeclause"}), derive=_derive_cast
-    ),
-    _wrapped(
-        "try cast",
-        elements.TryCast,
-        needed("of", "clause"),
-        ignored=frozenset({"typeclause"}),
-        derive=_derive_cast,
-    ),
+    *[
+        _wrapped(
+            tag,
+            cls,
+            needed("of", "clause"),
+            ignored="typeclause",
+            derive=lambda it: setattr(it, "typeclause", elements.TypeClause(it.type)),
+        )
+        for tag, cls in (("cast", elements.Cast), ("try cast", elements.TryCast))
+    ],
     _wrapped("coerce", elements.TypeCoerce, operand("of", "clause"), derive=lambda it: check_one(it.clause)),
-    NodeKind("type", elements.TypeClause, (type_(),)),
+    NodeKind("type", elements.TypeClause, type_()),
     NodeKind(
         "extract",
         elements.Extract,
-        (
-            word("field", "field", lambda text: text.lower() in types.EXTRACT_FIELDS, REQUIRED),
-            needed("from", "expr"),
-            *NOTED,
-        ),
-        frozenset({"type"}),
-        {"type": INTEGERTYPE},
+        word("field", "field", lambda text: text.lower() in types.EXTRACT_FIELDS, REQUIRED),
+        needed("from", "expr"),
+        *NOTED,
+        ignored="type",
+        constants={"type": INTEGERTYPE},
     ),
-    NodeKind(
+    _wrapped(
         "label",
         elements.Label,
-        (
-            name_(),
-            operand("of", "_element"),
-            type_(NULLTYPE),
-            name_("resolve", "_resolve_label", LEAVE),
-            name_("key", absent=LEAVE),
-            *NOTED,
-        ),
-        frozenset({"key", "_tq_label", "_tq_key_label", "_proxies", "element"}),
-        {},
-        _derive_label,
-        _write_label,
+        name_(),
+        operand("of", "_element"),
+        name_("resolve", "_resolve_label", LEAVE),
+        name_("key", absent=LEAVE),
+        ignored="key _tq_label _tq_key_label _proxies element",
+        derive=_derive_label,
+        write=_write_label,
     ),
-    NodeKind("label reference", internals.LabelReference, (needed("element"), *NOTED)),
-    NodeKind("label name", internals.TextualLabelReference, (name_("element", "element"),)),
+    NodeKind("label reference", internals.LabelReference, needed("element"), *NOTED),
+    NodeKind("label name", internals.TextualLabelReference, name_("element")),
     _followed(
         "over",
         elements.Over,
@@ -347,12 +422,10 @@ KINDS = (
     NodeKind(
         "frame",
         elements.FrameClause,
-        (
-            part("lower", "lower_bind"),
-            part("upper", "upper_bind"),
-            choice("from", "lower_type", elements.FrameClauseType, REQUIRED),
-            choice("to", "upper_type", elements.FrameClauseType, REQUIRED),
-        ),
+        part("lower", "lower_bind"),
+        part("upper", "upper_bind"),
+        choice("from", "lower_type", elements.FrameClauseType, REQUIRED),
+        choice("to", "upper_type", elements.FrameClauseType, REQUIRED),
     ),
     _followed("within group", elements.WithinGroup, call("element"), part("order", "order_by")),
     _followed("aggregate order", elements.AggregateOrderBy, call("element"), part("order", "order_by")),
@@ -361,9 +434,7 @@ KINDS = (
     NodeKind(
         "collation",
         elements.CollationClause,
-        (
-            word("name", "collation", names.is_collation, REQUIRED),
-            word("schema", "collation_schema", names.is_identifier),
-        ),
+        word("name", "collation", names.is_collation, REQUIRED),
+        word("schema", "collation_schema", names.is_identifier),
     ),
 )

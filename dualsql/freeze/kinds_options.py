@@ -6,7 +6,7 @@ plain columns. The others add joins, columns or, as with_loader_criteria() does,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm.interfaces import MapperProperty
@@ -18,7 +18,7 @@ from sqlalchemy.util import EMPTY_DICT, immutabledict
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import registry
 from dualsql.freeze.document import expect, malformed, refuse
-from dualsql.freeze.fields import LEAVE, Field, NodeKind, check_operand
+from dualsql.freeze.fields import NodeKind, check_operand
 from dualsql.freeze.kinds_orm import as_entity, mapped_property
 
 if TYPE_CHECKING:
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
 
 def _write_path(enc: Encoder, path: Any) -> list[Any]:
     """A path from an entity over its attributes to others: numbers are entities, texts are properties or wildcards."""
-    return [_write_step(enc, step) for step in path.path]
-
-
-def _write_step(enc: Encoder, step: Any) -> Any:
-    if isinstance(step, PathToken):
-        return ["token", str(step)]
-    if isinstance(step, MapperProperty):
-        return ["property", step.key]
-    return enc.ref(step)
+    return [
+        ["token", str(step)]
+        if isinstance(step, PathToken)
+        else ["property", step.key]
+        if isinstance(step, MapperProperty)
+        else enc.ref(step)
+        for step in path.path
+    ]
 
 
 def _read_path(dec: Decoder, wire: Any) -> Any:
@@ -69,25 +68,23 @@ def _is_plain(value: Any, words: frozenset[str]) -> bool:
     return value is None or type(value) in (bool, int) or (type(value) is str and value in words)
 
 
+def _is_strategy(strategy: Any) -> bool:
+    return strategy is None or all(
+        key in _STRATEGY_KEYS and _is_plain(value, _STRATEGY_WORDS) for key, value in strategy
+    )
+
+
 def _write_strategy(enc: Encoder, strategy: Any) -> Any:
-    if strategy is None:
-        return None
-    for key, value in strategy:
-        if key not in _STRATEGY_KEYS or not _is_plain(value, _STRATEGY_WORDS):
-            refuse(f"a loader option with {key}={value!r}"[:120], _HINT)
-    return [[key, value] for key, value in strategy]
+    return strategy if _is_strategy(strategy) else refuse(f"a loader option with {strategy}"[:120], _HINT)
 
 
 def _read_strategy(dec: Decoder, wire: Any) -> Any:
-    if wire is None:
-        return None
-    for key, value in expect(wire, list):
-        if key not in _STRATEGY_KEYS or not _is_plain(value, _STRATEGY_WORDS):
-            malformed("strategy of a loader option")
-    return tuple([(key, value) for key, value in wire])
+    if not _is_strategy(wire):
+        malformed("strategy of a loader option")
+    return None if wire is None else tuple([(key, value) for key, value in expect(wire, list)])
 
 
-def _write_options(enc: Encoder, options: Any) -> dict[str, Any]:
+def _write_local(enc: Encoder, options: Any) -> dict[str, Any]:
     wire: dict[str, Any] = {}
     for key, value in options.items():
         if key == "entities":
@@ -105,7 +102,7 @@ def _is_option(key: str) -> bool:
     return key in _PLAIN_OPTIONS or key.startswith("undefer_group_")
 
 
-def _read_options(dec: Decoder, wire: Any) -> Any:
+def _read_local(dec: Decoder, wire: Any) -> Any:
     read: dict[str, Any] = {}
     for key, value in expect(wire, dict).items():
         if key == "entities":
@@ -148,7 +145,7 @@ def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "path": _write_path(enc, part.path),
         "strategy": _write_strategy(enc, part.strategy),
-        "with": _write_options(enc, part.local_opts),
+        "with": _write_local(enc, part.local_opts),
         "and": [enc.ref(criterion) for criterion in internals.extra_criteria(part)],
         "deep": part.propagate_to_loaders,
         "merged": internals.is_merged_option(part),
@@ -163,7 +160,7 @@ def _read_part(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     part: Any = kind.cls.__new__(kind.cls)
     part.path = _read_path(dec, fields["path"])
     part.strategy = _read_strategy(dec, fields["strategy"])
-    part.local_opts = _read_options(dec, fields["with"])
+    part.local_opts = _read_local(dec, fields["with"])
     criteria = tuple([_criterion(dec, number) for number in expect(fields["and"], list)])
     part.propagate_to_loaders = expect(fields["deep"], bool)
     is_merged = None if fields["merged"] is None else expect(fields["merged"], bool)
@@ -191,7 +188,7 @@ def _write_wildcard(enc: Encoder, kind: NodeKind, load: Any) -> dict[str, Any]:
     return {
         "token": str(token),
         "strategy": _write_strategy(enc, load.strategy),
-        "with": _write_options(enc, load.local_opts),
+        "with": _write_local(enc, load.local_opts),
     }
 
 
@@ -199,13 +196,13 @@ def _read_wildcard(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     load = internals.WildcardLoad()
     load.path = (str(internals.path_token(expect(fields["token"], str))),)
     load.strategy = _read_strategy(dec, fields["strategy"])
-    load.local_opts = _read_options(dec, fields["with"])
+    load.local_opts = _read_local(dec, fields["with"])
     return load
 
 
 def _write_criteria(enc: Encoder, kind: NodeKind, option: Any) -> dict[str, Any]:
     """Write criteria. A function is called for each of its classes, and its results are stored, because code is not."""
-    criteria = enc.once(option, lambda: list(_resolved(option)))
+    criteria = enc.once(option, lambda: [_resolved(option, entity) for entity in _targets(option)])
     return {
         "for": [[enc.ref(entity), enc.ref(where)] for entity, where in criteria],
         "aliases": option.include_aliases,
@@ -213,12 +210,11 @@ def _write_criteria(enc: Encoder, kind: NodeKind, option: Any) -> dict[str, Any]
     }
 
 
-def _resolved(option: Any) -> Iterator[tuple[Any, Any]]:
-    for entity in _targets(option):
-        if option.deferred_where_criteria:
-            yield entity, internals.criteria_for(option.where_criteria, entity.entity)
-        else:
-            yield entity, option.where_criteria
+def _resolved(option: Any, entity: Any) -> tuple[Any, Any]:
+    criteria = option.where_criteria
+    return entity, internals.criteria_for(
+        criteria, entity.entity
+    ) if option.deferred_where_criteria else criteria
 
 
 def _targets(option: Any) -> Sequence[Any]:
@@ -249,20 +245,8 @@ class Criteria(list[LoaderCriteriaOption]):
     """The options of one with_loader_criteria(): one for each class."""
 
 
-def has_options(statement: Any) -> bool:
-    """Whether the statement itself has loader options. SQLAlchemy ignores those of a subquery."""
-    earlier = internals.earlier_selects(statement)
-    return any(internals.statement_options(part) for part in (statement, *earlier))
-
-
-def _write_all(enc: Encoder, options: Any) -> list[int] | None:
-    if enc.leaves_options_out:
-        return None
-    # Other options are for a Session and its events. SQLAlchemy's compiler ignores them.
-    return [enc.ref(option) for option in options if internals.is_compile_state_option(option)] or None
-
-
-def _read_all(dec: Decoder, wire: Any) -> tuple[Any, ...]:
+def read_options(dec: Decoder, wire: Any) -> tuple[Any, ...]:
+    """The options of a statement."""
     options: list[Any] = []
     for number in expect(wire, list):
         option = dec.element(number)
@@ -275,20 +259,14 @@ def _read_all(dec: Decoder, wire: Any) -> tuple[Any, ...]:
     return tuple(options)
 
 
-LOADER_OPTIONS = Field(
-    name="loader options", attribute="_with_options", write=_write_all, read=_read_all, absent=LEAVE
-)
-
-
-def _kind(tag: str, cls: Any, write: Callable[..., Any], read: Callable[..., Any]) -> NodeKind:
-    return NodeKind(tag, cls, write=write, read=read, is_own=False)
-
-
-KINDS = (
-    _kind("load", Load, _write_load, _read_load),
-    _kind("load attribute", internals.AttributeLoad, _write_part, _read_part),
-    _kind("load token", internals.TokenLoad, _write_part, _read_part),
-    _kind("load class", internals.ClassLoad, _write_part, _read_part),
-    _kind("load all", internals.WildcardLoad, _write_wildcard, _read_wildcard),
-    _kind("criteria", LoaderCriteriaOption, _write_criteria, _read_criteria),
+KINDS = tuple(
+    NodeKind(tag, cls, write=write, read=read, is_own=False)
+    for tag, cls, write, read in (
+        ("load", Load, _write_load, _read_load),
+        ("load attribute", internals.AttributeLoad, _write_part, _read_part),
+        ("load token", internals.TokenLoad, _write_part, _read_part),
+        ("load class", internals.ClassLoad, _write_part, _read_part),
+        ("load all", internals.WildcardLoad, _write_wildcard, _read_wildcard),
+        ("criteria", LoaderCriteriaOption, _write_criteria, _read_criteria),
+    )
 )

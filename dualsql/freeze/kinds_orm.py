@@ -14,9 +14,10 @@ from sqlalchemy.util import immutabledict
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import expect, malformed, refuse, refuse_changed
-from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, is_plain_note, needed, operand
+from dualsql.freeze.fields import ORM, Field, NodeKind, is_plain_note
+from dualsql.freeze.kinds_source import JOIN
 from dualsql.freeze.names import read_name, write_name
-from dualsql.freeze.registry import MappedSource, mapped_element
+from dualsql.freeze.registry import MappedSource, check, mapped_element
 
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
@@ -193,7 +194,8 @@ def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     base_kind = enc.kind_of(base)
     if base_kind is None:
         refuse(f"a {type(base).__qualname__}", "Use SQLAlchemy's own constructs.")
-    by_attribute = base_kind.by_attribute if base_kind.fields else {"_propagate_attrs": ORM}
+    known = base_kind.by_name.values() if base_kind.fields else (ORM,)
+    by_attribute = {field.attribute: field for field in known}
     changes = {
         key: value
         for key, value in vars(element).items()
@@ -285,7 +287,7 @@ def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
             element.__dict__[by_name[name].attribute] = by_name[name].read(dec, wire)
         base_kind.derive(element)
         if isinstance(element, SelectBase):
-            dec.confine(element)
+            check(element, dec.registry)
     return element
 
 
@@ -339,13 +341,9 @@ def _write_parent(enc: Encoder, notes: Any) -> int:
     return enc.ref(notes["parententity"])
 
 
-_PARENT = Field(
-    name="parent",
-    attribute="_annotations",
-    write=_write_parent,
-    read=lambda dec, wire: immutabledict({"parententity": as_entity(dec.element(wire))}),
-    absent=LEAVE,
-)
+def _read_parent(dec: Decoder, wire: Any) -> immutabledict[str, Any]:
+    return immutabledict({"parententity": as_entity(dec.element(wire))})
+
 
 NOTE = NodeKind("note", Annotated, write=_write_note, read=_read_note, is_own=False)
 ATTRIBUTE = NodeKind(
@@ -365,16 +363,10 @@ KINDS = (
     NodeKind(
         "orm join",
         internals.ORMJoin,
-        (
-            needed("left"),
-            needed("right"),
-            operand("on", "onclause"),
-            flag("outer", "isouter"),
-            flag("full"),
-            _PARENT,
-            ORM,
-        ),
-        frozenset({"_target_adapter"}),
-        {"_left_memo": None, "_right_memo": None, "_target_adapter": None},
+        *JOIN,
+        Field("parent", "_annotations", _write_parent, _read_parent),
+        ORM,
+        ignored="_target_adapter",
+        constants={"_left_memo": None, "_right_memo": None, "_target_adapter": None},
     ),
 )

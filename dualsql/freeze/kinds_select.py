@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import select
 from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
 from sqlalchemy.sql import elements, selectable
+from sqlalchemy.sql.base import SyntaxExtension
 from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.util import immutabledict
 
@@ -26,11 +28,10 @@ from dualsql.freeze.fields import (
     operands,
     part,
     parts,
-    write_flag,
 )
-from dualsql.freeze.kinds_function import as_row, extension
-from dualsql.freeze.kinds_options import LOADER_OPTIONS
+from dualsql.freeze.kinds_function import as_row
 from dualsql.freeze.kinds_source import CTES, PREFIXES, SUFFIXES, note_whole
+from dualsql.freeze.registry import check
 from dualsql.freeze.types import DROPPED_OPTIONS
 
 if TYPE_CHECKING:
@@ -116,13 +117,7 @@ def _check_options(enc: Encoder, options: Any) -> Any:
 
 
 # `_check_options` does not write these options: they tune how rows are fetched, which dualsql decides.
-_OPTIONS = Field(
-    name="options",
-    attribute="_execution_options",
-    write=_check_options,
-    read=lambda dec, wire: immutabledict(),
-    absent=LEAVE,
-)
+_OPTIONS = Field("options", "_execution_options", _check_options, lambda dec, wire: immutabledict())
 
 
 def _write_compile_options(enc: Encoder, options: Any) -> list[str] | None:
@@ -145,27 +140,11 @@ def _read_compile_options(dec: Decoder, wire: Any) -> Any:
 
 
 # Attributes that Query sets on its statement. They concern the Session, not the SQL.
-_QUERY_ATTRIBUTES = frozenset(
-    {
-        "load_options",
-        "_last_joined_entity",
-        "identity_chooser",
-        "shard_chooser",
-        "execute_chooser",
-        "_shard_id",
-    }
-    | {"instance", "attr", "_syntax_extensions", "_enable_assertions"}
-)
+_QUERY_ATTRIBUTES = """load_options _last_joined_entity identity_chooser shard_chooser execute_chooser _shard_id
+    instance attr _syntax_extensions _enable_assertions"""
 # Query.statement sets these. Others, such as _enable_single_crit, would disable criteria.
 _QUERY_OPTIONS = frozenset(
     {"_render_for_subquery", "_for_statement", "_use_legacy_query_style", "_enable_eagerloads"}
-)
-_COMPILE_OPTIONS = Field(
-    name="compile options",
-    attribute="_compile_options",
-    write=_write_compile_options,
-    read=_read_compile_options,
-    absent=LEAVE,
 )
 
 
@@ -175,38 +154,20 @@ def _check_dialect_options(enc: Encoder, options: Any) -> None:
             refuse(f"an option of the dialect {dialect}", "Leave it out.")
 
 
-_DIALECT_OPTIONS = Field(
-    name="dialect options",
-    attribute="dialect_options",
-    write=_check_dialect_options,
-    read=lambda dec, wire: malformed("dialect options"),
-    absent=LEAVE,
-)
-
-
 def _write_distinct(enc: Encoder, value: Any) -> Any:
     """True, or the word that MySQL's compiler renders instead, as written."""
-    if not isinstance(value, str):
-        return write_flag("distinct", value)
-    enc.note_text(f"distinct={value!r}"[:120])
-    return str(value)
+    if isinstance(value, str):
+        enc.note_text(f"distinct={value!r}"[:120])
+    elif type(value) is not bool:
+        refuse(f"distinct={value!r}"[:120], "Pass True or False.")
+    return value
 
 
 def _read_distinct(dec: Decoder, wire: Any) -> Any:
-    if type(wire) is str:
-        dec.note_text()
-        return wire
-    return expect(wire, bool)
-
-
-_DISTINCT = Field(
-    name="distinct",
-    attribute="_distinct",
-    write=_write_distinct,
-    read=_read_distinct,
-    default=False,
-    absent=LEAVE,
-)
+    if type(wire) is not str:
+        return expect(wire, bool)
+    dec.note_text()
+    return wire
 
 
 # A hint is rendered as free text, so it needs the permission of text().
@@ -230,35 +191,39 @@ def _read_statement_hints(dec: Decoder, wire: Any) -> Any:
     return tuple([(expect(dialect, str), expect(text, str)) for dialect, text in wire])
 
 
-_HINTS = (
-    Field(name="hints", attribute="_hints", write=_write_hints, read=_read_hints, absent=LEAVE),
-    Field(
-        name="statement hints",
-        attribute="_statement_hints",
-        write=_write_statement_hints,
-        read=_read_statement_hints,
-        absent=LEAVE,
-    ),
-)
-_COLUMNS = Field(
-    name="columns", attribute="_raw_columns", write=_write_columns, read=_read_columns, absent=list
-)
-_JOINS = Field(name="joins", attribute="_setup_joins", write=_write_joins, read=_read_joins, absent=LEAVE)
-_FETCH = Field(
-    name="fetch options",
-    attribute="_fetch_clause_options",
-    write=_write_fetch,
-    read=_read_fetch,
-    absent=LEAVE,
-)
-_PARAMS = Field(name="params", attribute="_params", write=_write_params, read=_read_params, absent=LEAVE)
-_STYLE = choice(
-    "labels",
-    "_label_style",
-    selectable.SelectLabelStyle,
-    selectable.LABEL_STYLE_DEFAULT,
-    selectable.LABEL_STYLE_DEFAULT,
-)
+def _extension(name: str, attribute: str) -> Field:
+    """A separate clause, such as DISTINCT ON. Any other element there would be read as part of the clause before it."""
+
+    def read(dec: Decoder, wire: Any) -> Any:
+        element = dec.element(wire)
+        for clause in element.clauses if isinstance(element, elements.ElementList) else [element]:
+            if not isinstance(clause, SyntaxExtension):
+                malformed("clause in a wrong position")
+            # The class defines its position: apply_to_select() adds it there.
+            if getattr(select().ext(clause), attribute) is not clause:
+                malformed("clause of another position")
+        return element
+
+    return Field(name, attribute, lambda enc, value: enc.ref(value), read)
+
+
+def _write_loader_options(enc: Encoder, options: Any) -> list[int] | None:
+    if enc.leaves_options_out:
+        return None
+    # Other options are for a Session and its events. SQLAlchemy's compiler ignores them.
+    return [enc.ref(option) for option in options if internals.is_compile_state_option(option)] or None
+
+
+def _read_loader_options(dec: Decoder, wire: Any) -> tuple[Any, ...]:
+    from dualsql.freeze.kinds_options import read_options
+
+    return read_options(dec, wire)
+
+
+_COLUMNS = Field("columns", "_raw_columns", _write_columns, _read_columns, list)
+_JOINS = Field("joins", "_setup_joins", _write_joins, _read_joins)
+_PARAMS = Field("params", "_params", _write_params, _read_params)
+_LOADER_OPTIONS = Field("loader options", "_with_options", _write_loader_options, _read_loader_options)
 
 
 def _write_lock(enc: Encoder, lock: Any) -> int:
@@ -272,19 +237,33 @@ _LIMITS = (
     part("limit", "_limit_clause", LEAVE),
     part("offset", "_offset_clause", LEAVE),
     part("fetch", "_fetch_clause", LEAVE),
-    _FETCH,
-    Field(
-        name="for update",
-        attribute="_for_update_arg",
-        write=_write_lock,
-        read=lambda dec, wire: dec.element(wire),
-        absent=LEAVE,
-    ),
+    Field("fetch options", "_fetch_clause_options", _write_fetch, _read_fetch),
+    Field("for update", "_for_update_arg", _write_lock, lambda dec, wire: dec.element(wire)),
     parts("order", "_order_by_clauses", absent=LEAVE),
     parts("group", "_group_by_clauses", absent=LEAVE),
-    _STYLE,
+    choice(
+        "labels",
+        "_label_style",
+        selectable.SelectLabelStyle,
+        absent=selectable.LABEL_STYLE_DEFAULT,
+        default=selectable.LABEL_STYLE_DEFAULT,
+    ),
 )
-_STATEMENT = (*CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, LOADER_OPTIONS, PLAIN_NOTES, ORM)
+_STATEMENT = (
+    *CTES,
+    _PARAMS,
+    _OPTIONS,
+    Field("compile options", "_compile_options", _write_compile_options, _read_compile_options),
+    Field(
+        "dialect options",
+        "dialect_options",
+        _check_dialect_options,
+        lambda dec, wire: malformed("dialect options"),
+    ),
+    _LOADER_OPTIONS,
+    PLAIN_NOTES,
+    ORM,
+)
 
 
 def _write_text(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
@@ -313,7 +292,7 @@ def _read_text(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 def _read_statement(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     element = dec.fill(kind, fields)
-    dec.confine(element)
+    check(element, dec.registry)
     return element
 
 
@@ -321,84 +300,71 @@ KINDS = (
     NodeKind(
         "select",
         selectable.Select,
-        (
-            _COLUMNS,
-            Field(
-                name="earlier",
-                attribute="_memoized_select_entities",
-                write=lambda enc, value: [enc.ref(item) for item in value],
-                read=lambda dec, wire: tuple([dec.element(number) for number in wire]),
-                absent=LEAVE,
-            ),
-            parts("from", "_from_obj", absent=LEAVE),
-            operands("where", "_where_criteria", absent=LEAVE),
-            operands("having", "_having_criteria", absent=LEAVE),
-            _JOINS,
-            parts("correlate", "_correlate", absent=LEAVE),
-            parts("correlate except", "_correlate_except", absent=LEAVE, empties=()),
-            flag("auto correlate", "_auto_correlate", default=True, absent=LEAVE),
-            _DISTINCT,
-            parts("distinct on", "_distinct_on", absent=LEAVE),
-            extension("after select", "_post_select_clause"),
-            extension("before columns", "_pre_columns_clause"),
-            extension("after criteria", "_post_criteria_clause"),
-            extension("after body", "_post_body_clause"),
-            PREFIXES,
-            SUFFIXES,
-            *_HINTS,
-            *_LIMITS,
-            *_STATEMENT,
-        ),
-        frozenset({"_correlate_mode"}) | _QUERY_ATTRIBUTES,
+        _COLUMNS,
+        parts("earlier", "_memoized_select_entities", absent=LEAVE),
+        parts("from", "_from_obj", absent=LEAVE),
+        operands("where", "_where_criteria", absent=LEAVE),
+        operands("having", "_having_criteria", absent=LEAVE),
+        _JOINS,
+        parts("correlate", "_correlate", absent=LEAVE),
+        parts("correlate except", "_correlate_except", absent=LEAVE, empties=()),
+        flag("auto correlate", "_auto_correlate", default=True, absent=LEAVE),
+        Field("distinct", "_distinct", _write_distinct, _read_distinct, default=False),
+        parts("distinct on", "_distinct_on", absent=LEAVE),
+        _extension("after select", "_post_select_clause"),
+        _extension("before columns", "_pre_columns_clause"),
+        _extension("after criteria", "_post_criteria_clause"),
+        _extension("after body", "_post_body_clause"),
+        PREFIXES,
+        SUFFIXES,
+        Field("hints", "_hints", _write_hints, _read_hints),
+        Field("statement hints", "_statement_hints", _write_statement_hints, _read_statement_hints),
+        *_LIMITS,
+        *_STATEMENT,
+        ignored=f"_correlate_mode {_QUERY_ATTRIBUTES}",
         read=_read_statement,
     ),
     NodeKind(
         "compound",
         selectable.CompoundSelect,
-        (
-            parts("selects", cls=list),
-            choice("keyword", "keyword", internals.CompoundSelectKeyword, REQUIRED),
-            *_LIMITS,
-            *_STATEMENT,
-        ),
-        frozenset({"_auto_correlate"}),
+        parts("selects", cls=list),
+        choice("keyword", "keyword", internals.CompoundSelectKeyword, REQUIRED),
+        *_LIMITS,
+        *_STATEMENT,
+        ignored="_auto_correlate",
         read=_read_statement,
     ),
-    NodeKind("statement grouping", selectable.SelectStatementGrouping, (needed("element"), ORM)),
+    NodeKind("statement grouping", selectable.SelectStatementGrouping, needed("element"), ORM),
     NodeKind(
         "earlier select",
         internals.MemoizedSelectEntities,
-        (_COLUMNS, _JOINS, LOADER_OPTIONS),
+        *(_COLUMNS, _JOINS, _LOADER_OPTIONS),
         constants={"_with_options": ()},
     ),
     NodeKind(
         "for update",
         selectable.ForUpdateArg,
-        (
-            parts("of", cls=list, absent=None),
-            flag("nowait"),
-            flag("read"),
-            flag("skip locked", "skip_locked"),
-            flag("key share", "key_share"),
-        ),
+        parts("of", cls=list, absent=None),
+        flag("nowait"),
+        flag("read"),
+        flag("skip locked", "skip_locked"),
+        flag("key share", "key_share"),
     ),
-    NodeKind("distinct on", DistinctOnClause, (parts("columns", "_distinct_on"), ORM)),
+    NodeKind("distinct on", DistinctOnClause, parts("columns", "_distinct_on"), ORM),
     NodeKind(
         "text select",
         selectable.TextualSelect,
-        (
-            needed("text", "element"),
-            parts("columns", "column_args", cls=list),
-            flag("positional"),
-            *_STATEMENT,
-        ),
+        needed("text", "element"),
+        parts("columns", "column_args", cls=list),
+        flag("positional"),
+        *_STATEMENT,
         read=_read_statement,
     ),
     NodeKind(
         "text",
         elements.TextClause,
-        (ORM, _OPTIONS, _PARAMS),
-        frozenset({"text", "_bindparams", "_allow_label_resolve", "type"}),
+        *(ORM, _OPTIONS, _PARAMS),
+        ignored="text _bindparams _allow_label_resolve type",
         write=_write_text,
         read=_read_text,
     ),

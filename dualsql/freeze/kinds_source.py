@@ -72,6 +72,15 @@ def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
     return {"of": enc.ref(source), "key": key}
 
 
+JOIN = (
+    needed("left"),
+    needed("right"),
+    operand("on", "onclause"),
+    flag("outer", "isouter"),
+    flag("full"),
+)
+
+
 def _write_row_number(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
     if not is_row_number(column):
         return _write_column(enc, kind, column)
@@ -158,7 +167,7 @@ def _derive_alias(element: Any) -> None:
 def _derive_cte(element: Any) -> None:
     _derive_alias(element)
     for other in (internals.cte_alias(element), internals.restated_cte(element)):
-        if other is not None and not isinstance(other, selectable.CTE):
+        if not isinstance(other, selectable.CTE | None):
             malformed("CTE linked to something else")
 
 
@@ -171,13 +180,8 @@ def _derive_rows(element: Any) -> None:
         check_rows(getattr(function, "type", None), internals.table_value_type(element))
 
 
-def _prefixes(name: str, attribute: str) -> Field:
-    """Words before the columns of a SELECT or around the body of a CTE, as (text, dialect)."""
-    return Field(name=name, attribute=attribute, write=_write_prefixes, read=_read_prefixes, absent=LEAVE)
-
-
 def _write_prefixes(enc: Encoder, prefixes: Any) -> list[Any]:
-    # A prefix in the list is a known word. Any other prefix is free text.
+    # A prefix in `types.PREFIXES` is a known word. Any other one is free text.
     for text, _dialect in prefixes:
         if not isinstance(text, elements.TextClause) or text.text.upper() not in types.PREFIXES:
             enc.note_text(f"the prefix or suffix {text}"[:120])
@@ -193,8 +197,9 @@ def _read_prefixes(dec: Decoder, wire: Any) -> Any:
     return tuple([(elements.TextClause(text), dialect) for text, dialect in wire])
 
 
-PREFIXES = _prefixes("prefixes", "_prefixes")
-SUFFIXES = _prefixes("suffixes", "_suffixes")
+# Words before the columns of a SELECT or around the body of a CTE, as (text, dialect).
+PREFIXES = Field("prefixes", "_prefixes", _write_prefixes, _read_prefixes)
+SUFFIXES = Field("suffixes", "_suffixes", _write_prefixes, _read_prefixes)
 
 
 def _write_values(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
@@ -204,27 +209,23 @@ def _write_values(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
         for column in internals.values_columns(element)
     ]
     fields["rows"] = [
-        [[_cell(enc, cell) for cell in row] for row in rows] for rows in internals.values_rows(element)
+        [[_write_cell(enc, cell) for cell in row] for row in rows] for rows in internals.values_rows(element)
     ]
     if getattr(element, "_unnamed", False):
         del fields["name"]
     return fields
 
 
-def _cell(enc: Encoder, cell: Any) -> Any:
-    if isinstance(cell, elements.ClauseElement):
-        return {"node": enc.ref(cell)}
-    return enc.registry.values.write(cell)
-
-
-def _read_cell(dec: Decoder, wire: Any) -> Any:
-    return dec.element(wire["node"]) if type(wire) is dict else dec.registry.values.read(wire)
+def _write_cell(enc: Encoder, cell: Any) -> Any:
+    is_element = isinstance(cell, elements.ClauseElement)
+    return {"node": enc.ref(cell)} if is_element else enc.registry.values.write(cell)
 
 
 def _read_row(dec: Decoder, row: Any, width: int) -> tuple[Any, ...]:
     if len(expect(row, list)) != width:
         malformed("a row of VALUES with other columns than its head")
-    return tuple([_read_cell(dec, cell) for cell in row])
+    read = dec.registry.values.read
+    return tuple([dec.element(cell["node"]) if type(cell) is dict else read(cell) for cell in row])
 
 
 def _read_values(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -237,38 +238,35 @@ def _read_values(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     )
     # Compiling the statement makes a bound parameter of each cell.
     dec.widen(len(columns) + sum(len(row) for rows in data for row in rows))
+    is_literal = expect(fields.get("literal", False), bool)
     if kind.cls is selectable.ScalarValues:
-        return selectable.ScalarValues(columns, data, expect(fields.get("literal", False), bool))
+        return selectable.ScalarValues(columns, data, is_literal)
     name = read_name(fields["name"], dec.seeds) if "name" in fields else None
-    element = selectable.Values(*columns, name=name, literal_binds=expect(fields.get("literal", False), bool))
+    element = selectable.Values(*columns, name=name, literal_binds=is_literal)
     internals.set_values_rows(element, data)
-    lateral = expect(fields.get("lateral", False), bool)
-    if lateral:
+    if expect(fields.get("lateral", False), bool):
         internals.set_lateral(element)
-    dec.fill_state(
-        kind, {name: fields[name] for name in ("ctes", "nested") if name in fields}, element.__dict__
-    )
+    ctes = {name: wire for name, wire in fields.items() if name in ("ctes", "nested")}
+    dec.fill_state(kind, ctes, element.__dict__)
     return element
 
 
 CTES = (
     parts("ctes", "_independent_ctes", absent=LEAVE),
     Field(
-        name="nested",
-        attribute="_independent_ctes_opts",
-        write=lambda enc, value: [bool(opts.nesting) for opts in value],
-        read=lambda dec, wire: tuple([internals.CTEOptions(expect(item, bool)) for item in wire]),
-        absent=LEAVE,
+        "nested",
+        "_independent_ctes_opts",
+        lambda enc, value: [bool(opts.nesting) for opts in value],
+        lambda dec, wire: tuple([internals.CTEOptions(expect(item, bool)) for item in wire]),
     ),
 )
-_NAMED = (name_(), needed("of", "element"), ORM)
-_ALIAS_IGNORED = frozenset({"_orig_name"})
 
 
 def _alias(
     tag: str, cls: Any, *fields: Field, derive: Any = _derive_alias, is_shared: bool = False
 ) -> NodeKind:
-    return NodeKind(tag, cls, (*_NAMED, *fields), _ALIAS_IGNORED, derive=derive, is_shared=is_shared)
+    named = name_(), needed("of", "element"), ORM
+    return NodeKind(tag, cls, *named, *fields, ignored="_orig_name", derive=derive, is_shared=is_shared)
 
 
 def _derive_table_valued_column(element: Any) -> None:
@@ -309,30 +307,21 @@ KINDS = (
     NodeKind(
         "table column",
         elements.TableValuedColumn,
-        (name_(), needed("of", "scalar_alias"), function_type("type", "type", NULLTYPE)),
-        frozenset({"key", "_render_label_in_columns_clause"}),
+        name_(),
+        needed("of", "scalar_alias"),
+        function_type("type", "type", NULLTYPE),
+        ignored="key _render_label_in_columns_clause",
         derive=_derive_table_valued_column,
     ),
-    NodeKind(
-        "join",
-        selectable.Join,
-        (
-            needed("left"),
-            needed("right"),
-            operand("on", "onclause"),
-            flag("outer", "isouter"),
-            flag("full"),
-            ORM,
-        ),
-    ),
-    NodeKind("from grouping", selectable.FromGrouping, (needed("element"), ORM)),
-    NodeKind("named grouping", selectable.NamedFromGrouping, (needed("element"), ORM)),
+    NodeKind("join", selectable.Join, *JOIN, ORM),
+    NodeKind("from grouping", selectable.FromGrouping, needed("element"), ORM),
+    NodeKind("named grouping", selectable.NamedFromGrouping, needed("element"), ORM),
     *[
         NodeKind(
             tag,
             cls,
-            (name_(absent=LEAVE), flag("literal", "literal_binds"), flag("lateral", "_is_lateral"), *CTES),
-            frozenset({"_column_args", "_data", "_unnamed", "named_with_column", "type"}),
+            *(name_(absent=LEAVE), flag("literal", "literal_binds"), flag("lateral", "_is_lateral"), *CTES),
+            ignored="_column_args _data _unnamed named_with_column type",
             write=_write_values,
             read=_read_values,
         )

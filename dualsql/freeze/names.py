@@ -1,23 +1,16 @@
-"""Names in documents, and name shadowing: two names that a database could resolve to the same object.
-
-Examples of shadowing: a CTE with the name of a table, an alias with the name of an alias of an outer query, `X` beside
-`x`. The database then reads other content than SQLAlchemy expects. Only statements that read a column with an
-application's own type are checked for it, because there the type's code would receive that content.
-"""
+"""Names in documents."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from sqlalchemy import Table
 from sqlalchemy.sql.elements import conv, quoted_name
-from sqlalchemy.sql.selectable import CompoundSelect, NamedFromClause
+from sqlalchemy.sql.selectable import NamedFromClause
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import expect, malformed, refuse
@@ -192,8 +185,8 @@ def is_identifier(name: str) -> bool:
 
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
-# Databases truncate generated names. The shortest limit is PostgreSQL's 63 characters, less a number.
-_CUT = 50
+LONGEST_ROOT = 50
+"""Databases truncate generated names. The shortest limit is PostgreSQL's 63 characters, less a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,112 +207,30 @@ class Spelling:
     def of(cls, name: Any) -> Spelling:
         text = str(name).lower()
         plain = bodies(text)
-        is_cut = isinstance(name, internals.TruncatedLabel) and len(plain) > _CUT
-        return cls(_NUMBER.sub("", plain)[:_CUT], text, plain != text or is_cut)
+        is_cut = isinstance(name, internals.TruncatedLabel) and len(plain) > LONGEST_ROOT
+        return cls(_NUMBER.sub("", plain)[:LONGEST_ROOT], text, plain != text or is_cut)
 
 
 class FreeNames:
-    """Chooses names that no source in these statements has, so that `check_sources` accepts the new statement.
+    """Chooses names that no source in these statements has, so that `check_names` accepts the new statement.
 
     Without it, a query over the result of a query would have two relations of one name.
     """
 
     def __init__(self, *statements: Any) -> None:
-        self._texts: set[str] = set()
-        self._open_roots: set[str] = set()
-        for part in (part for statement in statements for part in internals.elements_of(statement)):
-            if isinstance(part, NamedFromClause):
-                self._add(Spelling.of(part.name))
-
-    def _add(self, spelling: Spelling) -> None:
-        self._texts.add(spelling.text)
-        if spelling.is_open:
-            self._open_roots.add(spelling.root)
+        parts = (part for statement in statements for part in internals.elements_of(statement))
+        self._taken = [Spelling.of(part.name) for part in parts if isinstance(part, NamedFromClause)]
 
     def take(self, name: str) -> str:
         """The name, or one like it that no source has. It is not free afterwards."""
-        stem = f"{name}_r" if Spelling.of(name).root in self._open_roots else f"{name}_"
-        candidates = itertools.chain([name], (f"{stem}{number}" for number in itertools.count(1)))
-        free = next(each for each in candidates if self._is_free(Spelling.of(each)))
-        self._add(Spelling.of(free))
-        return free
-
-    def _is_free(self, spelling: Spelling) -> bool:
-        return spelling.text not in self._texts and spelling.root not in self._open_roots
-
-
-def check_sources(sources: Iterable[Any], has_own: Callable[[Any], bool]) -> None:
-    """Raise MalformedError if a source with an own type may have the same name as another source."""
-    groups: dict[str, dict[int, tuple[Spelling, Any]]] = defaultdict(dict)
-    for source in sources:
-        spelling = Spelling.of(source.name)
-        groups[spelling.root][_identity(source)] = spelling, source
-    for group in groups.values():
-        spellings = [spelling for spelling, _ in group.values()]
-        if (
-            len(spellings) > 1
-            and _may_collide(spellings)
-            and any(has_own(source) for _, source in group.values())
-        ):
-            malformed("two sources of one name, one with an own type of a column")
-
-
-def _identity(source: Any) -> int:
-    """One number for an annotated source and its original, or for a recursive CTE and its first part.
-
-    SQLAlchemy copies aliases. A table, and its aliases under one name, have the same columns.
-    """
-    if isinstance(table := getattr(source, "element", source), Table):
-        return hash((str(source.name), table))
-    # SQLAlchemy has two objects for a recursive CTE, with and without its UNION, and renders both under one name.
-    earlier = internals.restated_cte(source)
-    element = getattr(source, "element", None)
-    while (
-        earlier is not None and isinstance(element, CompoundSelect) and element.selects[0] is earlier.element
-    ):
-        source, element, earlier = earlier, earlier.element, internals.restated_cte(earlier)
-    return hash(source)
-
-
-def _may_collide(spellings: list[Spelling]) -> bool:
-    """Whether any two names may be equal, in linear time, because a forged document may have many names."""
-    if len({spelling.text for spelling in spellings}) < len(spellings):
-        return True
-    is_numbered = any(not spelling.is_open and spelling.text != spelling.root for spelling in spellings)
-    is_open = any(spelling.is_open for spelling in spellings)
-    return is_open and (is_numbered or len(spellings[0].root) == _CUT)
-
-
-def check_outputs(columns: list[Any], own: list[Any]) -> None:
-    """Raise MalformedError if an output with an own type may have the same name as an output of another type."""
-    groups: dict[str, list[tuple[str, Any]]] = defaultdict(list)
-    for column in columns:
-        for spelling in _spellings(column):
-            groups[spelling.root].append((spelling.text, column.type))
-    own_types = {(spelling.root, id(column.type)) for column in own for spelling in _spellings(column)}
-    for root, kind in own_types:
-        _check_group(root, groups[root], kind)
-
-
-def _check_group(root: str, group: list[tuple[str, Any]], kind: int) -> None:
-    """Check the names of one root: equal names of different types, and repeated names, which SQLAlchemy numbers."""
-    others = {text for text, type_ in group if id(type_) != kind}
-    if not others:
-        return
-    texts = [text for text, _ in group]
-    ours = {text for text, type_ in group if id(type_) == kind}
-    if ours & others or len(set(texts)) < len(texts) or any("%(" in text for text in texts):
-        malformed(
-            f"two columns named {root[:60]!r}, one with a type of its own",
-            "Give one of them another name: column.label('name').",
-        )
-
-
-def _spellings(column: Any) -> set[Spelling]:
-    """An output's name, and its name with the prefix of its table."""
-    name = getattr(column, "name", None)
-    if name is None:
-        return set()
-    source = getattr(getattr(column, "table", None), "name", None)
-    names = [name] if source is None else [name, f"{source}_{name}"]
-    return {Spelling.of(item) for item in names}
+        texts = {taken.text for taken in self._taken}
+        open_roots = {taken.root for taken in self._taken if taken.is_open}
+        stem = f"{name}_r" if Spelling.of(name).root in open_roots else f"{name}_"
+        candidate = name
+        for number in itertools.count(1):
+            spelling = Spelling.of(candidate)
+            if spelling.text not in texts and spelling.root not in open_roots:
+                break
+            candidate = f"{stem}{number}"
+        self._taken.append(spelling)
+        return candidate

@@ -30,7 +30,7 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import ConfigurationError, refuse_mistaken
-from dualsql.freeze import names, types
+from dualsql.freeze import types
 from dualsql.freeze.document import malformed
 from dualsql.freeze.types import FUNCTIONS, OP_STRINGS
 from dualsql.freeze.values import Values
@@ -102,10 +102,10 @@ class Registry:
         self.allow_text = allow_text
         self.maximum_size = maximum_size
         functions = list(functions)
-        self._functions = FUNCTIONS | {name.lower() for name in functions if isinstance(name, str)}
+        self.functions = FUNCTIONS | {name.lower() for name in functions if isinstance(name, str)}
         self.function_classes = {cls.__name__: cls for cls in functions if isinstance(cls, type)}
         self.element_classes = {cls.__name__: _checked_element(cls) for cls in elements}
-        self._operators = OP_STRINGS | set(operators)
+        self.operators = OP_STRINGS | set(operators)
         self.converters = dict(converters or {})
         self.comparable = tuple(comparable)
         self.types = {
@@ -114,11 +114,10 @@ class Registry:
         self.tables: dict[str, FromClause] = {}
         self.mappers: dict[str, Mapper[Any]] = {}
         self._names: dict[int, str] = {}  # id of a table or mapper -> its name
-        self._columns: dict[int, dict[int, str]] = {}  # id of a table -> id of a column -> its key
         self._column_names: dict[int, tuple[str, str]] = {}  # id of a column -> its table's name and its key
         # An id in _column_names is unique only while its column lives.
         self._alive: list[Any] = []
-        self._type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
+        self.type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
         self._type_wires: dict[int, Any] = {}
         self._trusted = dict(_TRUSTED)  # id of a type -> whether it is trusted
         self._prints: dict[tuple[str, str], str] = {}
@@ -156,27 +155,16 @@ class Registry:
             "What is defined after the server was made is not registered: import its module before."
         )
 
-    def column_keys(self, table: Any) -> dict[int, str]:
-        """id of a column -> its key in `table.c`, for a registered table."""
-        keys = self._columns.get(id(table))
-        if keys is None:
-            keys = self._columns[id(table)] = {id(column): str(key) for key, column in table.c.items()}
-        return keys
-
     def columns_in(self, tables: Iterable[Any]) -> Iterator[tuple[str, str]]:
         """(table name, column key) of each column of the registered tables among these."""
         for table in tables:
             name = self.name_of(table)
             if name is not None:
-                yield from ((name, key) for key in self.column_keys(table).values())
+                yield from ((name, str(key)) for key, _ in table.c.items())
 
     def name_of_column(self, column: Any) -> tuple[str, str] | None:
         """(table name, key in `table.c`) of a registered table's column."""
         return self._column_names.get(id(column))
-
-    def owner_of_type(self, type_: TypeEngine[Any]) -> Any:
-        """A registered column with this type object."""
-        return self._type_owners.get(id(type_))
 
     def name_of_type(self, type_: TypeEngine[Any]) -> str | None:
         """The registered name of an own type: the same object, or an equal one of the same class."""
@@ -186,40 +174,26 @@ class Registry:
         return None
 
     def wire_of_type(self, type_: TypeEngine[Any]) -> Any:
-        """The type by name as JSON, or None if it has no name."""
-        if id(type_) in self._type_wires:
-            return self._type_wires[id(type_)]
-        try:
-            wire = types.write_type(type_)
-        except types.UnnameableError:
-            name = self.name_of_type(type_)
-            wire = None if name is None else ["own", name]
-        if id(type_) in self._type_owners:  # the registry keeps it alive, so its id is unique
-            self._type_wires[id(type_)] = wire
+        """The type by name as JSON; UnnameableError if it has no name."""
+        wire = self._type_wires.get(id(type_))
+        if wire is None:
+            try:
+                wire = types.write_type(type_)
+            except types.UnnameableError:
+                name = self.name_of_type(type_)
+                if name is None:
+                    raise
+                wire = ["own", name]
+            if id(type_) in self.type_owners:  # the registry keeps it alive, so its id is unique
+                self._type_wires[id(type_)] = wire
         return wire
-
-    def allows_function(self, name: str) -> bool:
-        """Whether a document may call the function `name`, with its packages: "package.name"."""
-        return name.lower() in self._functions
-
-    def has_function_class(self, cls: type) -> bool:
-        """Whether `cls` is one of the classes of functions that documents may name."""
-        return self.function_classes.get(cls.__name__) is cls
-
-    def has_element_class(self, cls: type) -> bool:
-        """Whether `cls` is one of the application's own elements that documents may name."""
-        return self.element_classes.get(cls.__name__) is cls
-
-    def allows_operator(self, text: str) -> bool:
-        """Whether a document may use `.op(text)`."""
-        return text in self._operators
 
     def is_trusted(self, type_: TypeEngine[Any]) -> bool:
         """Whether `type_` may read values of any origin."""
         trusted = self._trusted.get(id(type_))
         if trusted is None:
             trusted = types.is_safe(type_) or self.name_of_type(type_) is not None
-            if id(type_) in self._type_owners:  # as in `wire_of_type`
+            if id(type_) in self.type_owners:  # as in `wire_of_type`
                 self._trusted[id(type_)] = trusted
         return trusted
 
@@ -240,7 +214,12 @@ class Registry:
     def _print(self, table: str, key: str) -> str:
         column: Any = self.tables[table].c[key]
         owner = getattr(self.tables[table], "fullname", table)
-        text = self._prints[table, key] = f"{owner}.{key}={column.name}:{_type_text(column.type)}"
+        # A description of the type that is the same in every process.
+        try:
+            kind = str(types.write_type(column.type))
+        except types.UnnameableError:
+            kind = f"{type(column.type).__module__}.{type(column.type).__qualname__}"
+        text = self._prints[table, key] = f"{owner}.{key}={column.name}:{kind}"
         return text
 
     def _add(self, source: Any) -> None:
@@ -290,7 +269,7 @@ class Registry:
         self.tables[name] = table
         self._names[id(table)] = name
         for key, column in table.c.items():
-            self._type_owners.setdefault(id(column.type), column)
+            self.type_owners.setdefault(id(column.type), column)
             self._column_names[id(column)] = name, str(key)
             self._alive.append(column)
 
@@ -390,14 +369,6 @@ def _is_mapped(source: Any) -> bool:
         return False
 
 
-def _type_text(type_: TypeEngine[Any]) -> str:
-    """A description of a type that is the same in every process."""
-    try:
-        return str(types.write_type(type_))
-    except types.UnnameableError:
-        return f"{type(type_).__module__}.{type(type_).__qualname__}"
-
-
 def _same(one: TypeEngine[Any], other: TypeEngine[Any]) -> bool:
     """Whether two types of one class were made with the same arguments."""
     # Some types omit an argument in their repr, others in their cache key.
@@ -424,31 +395,13 @@ def check(statement: Any, registry: Registry) -> None:
             check_column(column, registry)
 
 
-def check_names(parts: list[Any], registry: Registry) -> None:
-    """Raise MalformedError if the database may find other content under the name of a column with an own type.
-
-    Args:
-        parts: all elements of a document that reads a table with such a column.
-    """
-
-    def is_own(column: Any) -> bool:
-        kind = getattr(column, "type", None)
-        return kind is not None and not registry.is_trusted(kind)
-
-    names.check_sources(_sources(parts), lambda source: any(map(is_own, source.c)))
-    for part in parts:
-        if isinstance(part, selectable.Select):
-            columns: list[Any] = list(internals.all_selected_columns(part))
-            _check_outputs([*columns, *(one for column in columns for one in _listed(column))], is_own)
-
-
 def check_column(column: Any, registry: Registry) -> None:
     """Raise MalformedError if an expression passes other content through an untrusted type."""
     # A stack and no recursion: the document decides how deep it is.
     waiting = [column]
     while waiting:
         element = waiting.pop()
-        waiting += _listed(element)
+        waiting += listed(element)
         kind = getattr(element, "type", None)
         if kind is None or registry.is_trusted(kind):
             continue
@@ -458,7 +411,7 @@ def check_column(column: Any, registry: Registry) -> None:
         waiting += operands
 
 
-def _listed(element: Any) -> list[Any]:
+def listed(element: Any) -> list[Any]:
     """The expressions of a Bundle, which the ORM selects separately."""
     if isinstance(element, elements.ClauseList):
         return list(element.clauses)
@@ -518,27 +471,3 @@ def _agree(one: Any, other: Any, registry: Registry) -> bool:
     # An application's type has a key only with `cache_ok = True`. To SQLAlchemy, types with equal keys are one type.
     key = internals.type_key(one)
     return isinstance(key, tuple) and key == internals.type_key(other)
-
-
-def _sources(parts: list[Any]) -> Iterator[Any]:
-    """Everything in the document that has a name in FROM."""
-    for part in parts:
-        if isinstance(part, Mapper):
-            yield from (table for mapper in part.self_and_descendants for table in mapper.tables)
-        elif isinstance(part, AliasedInsp):
-            # The members of a join are in the list as well.
-            yield from (
-                source for source in internals.from_objects(part.selectable) if hasattr(source, "name")
-            )
-        elif isinstance(part, selectable.NamedFromClause):
-            yield part
-
-
-def _check_outputs(columns: list[Any], is_own: Callable[[Any], bool]) -> None:
-    own = [column for column in columns if is_own(column)]
-    if not own:
-        return
-    # With a star, or a bundle outside the ORM, SQLAlchemy finds columns by name instead of by position.
-    if any(getattr(column, "is_literal", False) and column.name == "*" for column in columns):
-        malformed("a star beside an own type of a column")
-    names.check_outputs(columns, own)

@@ -7,9 +7,10 @@ its column only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from inspect import getattr_static
 from types import MappingProxyType
 from typing import Any
 
@@ -195,7 +196,8 @@ def _number(value: Any) -> bool:
     return type(value) is int and 0 <= value < _LARGEST
 
 
-def _flag(value: Any) -> bool:
+def is_flag(value: object) -> bool:
+    """Whether it is True or False."""
     return type(value) is bool
 
 
@@ -217,7 +219,7 @@ _ARGUMENTS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
         "asdecimal timezone local_timezone as_tuple zero_indexes native as_uuid native_uuid none_as_null varying "
         "unsigned zerofill convert_int filestream ascii unicode binary national retrieve_as_bitwise".split(),
-        _flag,
+        is_flag,
     ),
     **dict.fromkeys(["collation", "charset"], _collation),
     "fields": lambda value: type(value) is str and value.upper() in INTERVAL_FIELDS,
@@ -231,18 +233,6 @@ _ABSTRACT = (TypeEngine, dialects.DOMAIN)
 _SPECIAL = (sqltypes.PickleType, sqltypes.TypeDecorator, sqltypes.Enum, sqltypes.TupleType, sqltypes.Variant)
 
 
-def _classes(prefix: str, module: Any) -> Iterator[tuple[str, type[TypeEngine[Any]]]]:
-    """The types that a module of SQLAlchemy exports."""
-    for name, cls in vars(module).items():
-        if isinstance(cls, type) and issubclass(cls, TypeEngine) and not name.startswith("_"):
-            yield prefix + name, cls
-
-
-def _inner_classes() -> Iterator[tuple[str, type[TypeEngine[Any]]]]:
-    for name in ("JSONIndexType", "JSONIntIndexType", "JSONStrIndexType", "JSONPathType", "JSONElementType"):
-        yield f"JSON.{name}", getattr(sqltypes.JSON, name)
-
-
 # Every concrete type that SQLAlchemy exports and that runs no code of the application, by its name in documents.
 CLASSES: dict[str, type[TypeEngine[Any]]] = {}
 CLASS_NAMES: dict[type[TypeEngine[Any]], str] = {}
@@ -251,26 +241,29 @@ PLAIN: dict[str, TypeEngine[Any]] = {}
 _KEYWORDS: dict[type[TypeEngine[Any]], list[str]] = {}
 
 
-def _add(classes: Iterable[tuple[str, type[TypeEngine[Any]]]]) -> None:
-    for name, cls in classes:
+def _add(prefix: str, classes: Mapping[str, Any]) -> None:
+    """Add the types among what a module of SQLAlchemy exports."""
+    for name, cls in classes.items():
+        if not isinstance(cls, type) or not issubclass(cls, TypeEngine) or name.startswith("_"):
+            continue
         # Interval is SQLAlchemy's own TypeDecorator.
         is_special = issubclass(cls, _SPECIAL) and cls is not sqltypes.Interval
         if cls in CLASS_NAMES or is_special or cls in _ABSTRACT:
             continue
         _KEYWORDS[cls] = sorted(get_cls_kwargs(cls) & _ARGUMENTS.keys())
         if "item_type" not in _KEYWORDS[cls]:
-            PLAIN[name] = cls()
-        CLASSES[name], CLASS_NAMES[cls] = cls, name
+            PLAIN[prefix + name] = cls()
+        CLASSES[prefix + name], CLASS_NAMES[cls] = cls, prefix + name
 
 
-_add(_classes("", sqltypes))
-_add(_inner_classes())
+_add("", vars(sqltypes))
+_add("JSON.", vars(sqltypes.JSON))
 
 
 @cache
 def _add_dialect(name: str) -> None:
     """Add the types of a dialect when one is first written or read: mssql and oracle take 27 ms to import."""
-    _add(_classes(f"{name}.", import_module(f"sqlalchemy.dialects.{name}")))
+    _add(f"{name}.", vars(import_module(f"sqlalchemy.dialects.{name}")))
 
 
 def _dialect_of(cls: type) -> str:
@@ -300,7 +293,6 @@ _ENUMS: dict[type, str] = {
     sqltypes.Enum: "Enum",
     dialects.ENUM: f"{_dialect_of(dialects.ENUM)}.ENUM",
 }
-_MEMOS: set[tuple[type, str]] = set()
 
 
 def write_type(type_: TypeEngine[Any]) -> Any:
@@ -326,7 +318,7 @@ def _written_arguments(type_: Any, cls: type, name: str) -> Iterator[tuple[str, 
     plain = vars(PLAIN[name]) if name in PLAIN else {}
     keywords = _KEYWORDS[cls]
     for attribute, value in state.items():
-        if attribute in _IGNORED or _is_memo(cls, attribute) or value == plain.get(attribute):
+        if attribute in _IGNORED or is_memoized(cls, attribute) or value == plain.get(attribute):
             continue
         if isinstance(value, TypeEngine) and repr(value) == repr(plain.get(attribute)):
             continue
@@ -335,15 +327,11 @@ def _written_arguments(type_: Any, cls: type, name: str) -> Iterator[tuple[str, 
         yield attribute, write_type(value) if isinstance(value, TypeEngine) else value
 
 
-def _is_memo(cls: type, attribute: str) -> bool:
-    """Whether the attribute is a value that SQLAlchemy memoized on the type."""
-    if (cls, attribute) in _MEMOS:
-        return True
-    found = next((vars(c)[attribute] for c in cls.__mro__ if attribute in vars(c)), None)
-    if found is None or "memoized" not in type(found).__name__:
-        return False
-    _MEMOS.add((cls, attribute))
-    return True
+@cache
+def is_memoized(cls: type, attribute: str) -> bool:
+    """Whether the attribute is a value that SQLAlchemy memoizes on objects of the class."""
+    # Its memoized descriptors are internal classes of several names (util/langhelpers.py).
+    return "memoized" in type(getattr_static(cls, attribute, None)).__name__
 
 
 def read_type(wire: Any) -> TypeEngine[Any]:

@@ -95,7 +95,7 @@ class Values:
             malformed("value nested too deeply")
         if tag == "enum":
             return self._read_enum(payload)
-        return _READERS[tag](payload, self, depth + 1)
+        return _FORMS[tag][2](payload, self, depth + 1)
 
     def _write_enum(self, value: Enum) -> Any:
         cls = type(value)
@@ -132,14 +132,6 @@ def _enum_of_a_module(name: str) -> type[Enum] | None:
     return None
 
 
-def _write_dict(value: dict[Any, Any], values: Values, depth: int) -> list[Any]:
-    return [[values.write(k, depth), values.write(v, depth)] for k, v in value.items()]
-
-
-def _read_dict(payload: Any, values: Values, depth: int) -> dict[Any, Any]:
-    return {values.read(k, depth): values.read(v, depth) for k, v in expect(payload, list)}
-
-
 def _write_items(value: Any, values: Values, depth: int) -> list[Any]:
     return [values.write(item, depth) for item in value]
 
@@ -150,6 +142,14 @@ def _items(cls: Callable[[list[Any]], Any]) -> Reader:
 
 def _text(parse: Callable[[str], Any]) -> Reader:
     return lambda payload, _values, _depth: parse(expect(payload, str))
+
+
+def _write_dict(value: dict[Any, Any], values: Values, depth: int) -> list[Any]:
+    return [[values.write(k, depth), values.write(v, depth)] for k, v in value.items()]
+
+
+def _read_dict(payload: Any, values: Values, depth: int) -> dict[Any, Any]:
+    return {values.read(k, depth): values.read(v, depth) for k, v in expect(payload, list)}
 
 
 def _write_range(value: Range[Any], values: Values, depth: int) -> list[Any]:
@@ -163,34 +163,13 @@ def _read_range(payload: Any, values: Values, depth: int) -> Range[Any]:
     return Range(values.read(lower, depth), values.read(upper, depth), bounds=bounds, empty=empty)
 
 
+def _write_timedelta(value: timedelta, _values: Values, _depth: int) -> list[int]:
+    return [value.days, value.seconds, value.microseconds]
+
+
 def _read_timedelta(payload: Any, _values: Values, _depth: int) -> timedelta:
     days, seconds, microseconds = (expect(part, int) for part in expect(payload, list))
     return timedelta(days, seconds, microseconds)
-
-
-def _read_int(text: str) -> int:
-    if len(text) > _LONGEST_INT:
-        malformed("a number too long")
-    return int(text)
-
-
-def _read_decimal(text: str) -> Decimal:
-    number = Decimal(text)
-    if _is_far(number) or number.is_snan():
-        malformed("a number too long, or one that signals")
-    return number
-
-
-def _is_far(number: Decimal) -> bool:
-    """Whether the number is too long to be written in full, which drivers do."""
-    exponent = number.as_tuple().exponent
-    return isinstance(exponent, int) and abs(exponent) > _FARTHEST_EXPONENT
-
-
-def _write_decimal(value: Decimal, _values: Values, _depth: int) -> str:
-    if _is_far(value) or value.is_snan():
-        refuse("a number that is too long, or a signaling NaN", "Use a number that a database can hold.")
-    return str(value)
 
 
 def _write_int(value: int, _values: Values, _depth: int) -> str:
@@ -198,6 +177,27 @@ def _write_int(value: int, _values: Values, _depth: int) -> str:
     if value.bit_length() > 3 * _LONGEST_INT:
         refuse("a number that is too long", "Use a number that a database can hold.")
     return str(value)
+
+
+def _read_int(text: str) -> int:
+    return int(text) if len(text) <= _LONGEST_INT else malformed("a number too long")
+
+
+def _is_storable(number: Decimal) -> bool:
+    """Whether the number can be written in full, which drivers do, and does not signal."""
+    exponent = number.as_tuple().exponent
+    return not number.is_snan() and (not isinstance(exponent, int) or abs(exponent) <= _FARTHEST_EXPONENT)
+
+
+def _write_decimal(value: Decimal, _values: Values, _depth: int) -> str:
+    if not _is_storable(value):
+        refuse("a number that is too long, or a signaling NaN", "Use a number that a database can hold.")
+    return str(value)
+
+
+def _read_decimal(text: str) -> Decimal:
+    number = Decimal(text)
+    return number if _is_storable(number) else malformed("a number too long, or one that signals")
 
 
 def _as_text(value: Any, _values: Values, _depth: int) -> str:
@@ -214,54 +214,28 @@ def _as_base64(value: Any, _values: Values, _depth: int) -> str:
     return b64encode(value).decode("ascii")
 
 
-_WRITERS: dict[type, tuple[str, Writer]] = {
-    int: ("int", _write_int),
-    float: ("float", lambda value, _values, _depth: repr(value)),
-    bytes: ("bytes", _as_base64),
-    bytearray: ("bytearray", _as_base64),
-    Decimal: ("decimal", _write_decimal),
-    datetime: ("datetime", _as_iso),
-    date: ("date", _as_iso),
-    time: ("time", _as_iso),
-    timedelta: ("interval", lambda value, _values, _depth: [value.days, value.seconds, value.microseconds]),
-    uuid.UUID: ("uuid", _as_text),
-    list: ("list", _write_items),
-    tuple: ("tuple", _write_items),
-    Row: ("tuple", _write_items),  # drivers treat it as a tuple
-    set: ("set", _write_items),
-    frozenset: ("frozenset", _write_items),
-    dict: ("dict", _write_dict),
-    Range: ("range", _write_range),
-    MultiRange: ("multirange", _write_items),
-    BitString: ("bits", _as_text),
-    IPv4Address: ("address", _as_text),
-    IPv6Address: ("address", _as_text),
-    IPv4Network: ("network", _as_text),
-    IPv6Network: ("network", _as_text),
-    IPv4Interface: ("interface", _as_text),
-    IPv6Interface: ("interface", _as_text),
+# Tag -> the types of its values, and how their payload is written and read.
+_FORMS: dict[str, tuple[tuple[type, ...], Writer, Reader]] = {
+    "int": ((int,), _write_int, _text(_read_int)),
+    "float": ((float,), lambda value, _values, _depth: repr(value), _text(float)),
+    "bytes": ((bytes,), _as_base64, _text(lambda text: b64decode(text, validate=True))),
+    "bytearray": ((bytearray,), _as_base64, _text(lambda text: bytearray(b64decode(text, validate=True)))),
+    "decimal": ((Decimal,), _write_decimal, _text(_read_decimal)),
+    "datetime": ((datetime,), _as_iso, _text(datetime.fromisoformat)),
+    "date": ((date,), _as_iso, _text(date.fromisoformat)),
+    "time": ((time,), _as_iso, _text(time.fromisoformat)),
+    "interval": ((timedelta,), _write_timedelta, _read_timedelta),
+    "uuid": ((uuid.UUID,), _as_text, _text(uuid.UUID)),
+    "list": ((list,), _write_items, _items(list)),
+    "tuple": ((tuple, Row), _write_items, _items(tuple)),  # drivers treat a Row as a tuple
+    "set": ((set,), _write_items, _items(set)),
+    "frozenset": ((frozenset,), _write_items, _items(frozenset)),
+    "dict": ((dict,), _write_dict, _read_dict),
+    "range": ((Range,), _write_range, _read_range),
+    "multirange": ((MultiRange,), _write_items, _items(MultiRange)),
+    "bits": ((BitString,), _as_text, _text(BitString)),
+    "address": ((IPv4Address, IPv6Address), _as_text, _text(ip_address)),
+    "network": ((IPv4Network, IPv6Network), _as_text, _text(ip_network)),
+    "interface": ((IPv4Interface, IPv6Interface), _as_text, _text(ip_interface)),
 }
-
-_READERS: dict[str, Reader] = {
-    "int": _text(_read_int),
-    "float": _text(float),
-    "bytes": _text(lambda text: b64decode(text, validate=True)),
-    "bytearray": _text(lambda text: bytearray(b64decode(text, validate=True))),
-    "decimal": _text(_read_decimal),
-    "datetime": _text(datetime.fromisoformat),
-    "date": _text(date.fromisoformat),
-    "time": _text(time.fromisoformat),
-    "interval": _read_timedelta,
-    "uuid": _text(uuid.UUID),
-    "list": _items(list),
-    "tuple": _items(tuple),
-    "set": _items(set),
-    "frozenset": _items(frozenset),
-    "dict": _read_dict,
-    "range": _read_range,
-    "multirange": _items(MultiRange),
-    "bits": _text(BitString),
-    "address": _text(ip_address),
-    "network": _text(ip_network),
-    "interface": _text(ip_interface),
-}
+_WRITERS = {kind: (tag, write) for tag, (kinds, write, _) in _FORMS.items() for kind in kinds}

@@ -33,34 +33,23 @@ UNCOMPILABLE = (
 )
 
 
-_MOST_PROOFS = 500
+class Proofs(util.LRUCache[object, bool]):
+    """The `proof_key` of statements that were compared with their documents, for one dialect and one registry."""
+
+    # Several threads may use SQLAlchemy's LRUCache: statements of texts are frozen in worker threads.
+    def __init__(self) -> None:
+        super().__init__(500)
 
 
-class Proofs:
-    """Remembers which statements were compared with their documents, for one dialect and one registry.
+def proof_key(statement: Any, plain: bytes) -> object | None:
+    """What identifies a comparison that need not be repeated; None if it has to be.
 
     Statements with one cache key are one SQL text to SQLAlchemy, which runs them by it. So a document of the same
     bytes needs no second comparison for a statement of the same key and values.
     """
-
-    def __init__(self) -> None:
-        # Statements of texts are frozen in worker threads: several threads may use SQLAlchemy's LRUCache.
-        self._proofs: Any = util.LRUCache(_MOST_PROOFS)
-
-    def key(self, statement: Any, plain: bytes) -> object | None:
-        """What identifies the comparison; None if it has to be repeated each time."""
-        key = internals.cache_key(statement)
-        values = key and exact_forms(bound.effective_value for bound in key.bindparams)
-        return None if key is None or values is None else (key.key, values, sha256(plain).digest())
-
-    def has(self, key: object | None) -> bool:
-        """Whether this comparison was made, and both were equal."""
-        return key is not None and self._proofs.get(key) is not None
-
-    def add(self, key: object | None) -> None:
-        """Remember that both were equal."""
-        if key is not None:
-            self._proofs[key] = True
+    key = internals.cache_key(statement)
+    values = key and exact_forms(bound.effective_value for bound in key.bindparams)
+    return None if key is None or values is None else (key.key, values, sha256(plain).digest())
 
 
 def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:

@@ -22,7 +22,7 @@ from dualsql.response import LinkForm, ResultsFormat
 from dualsql.results.options import CreateOptions, ProfileOption, ResultKeywords, checked_size
 from dualsql.samples import parse_sample
 from dualsql.settings import Settings
-from dualsql_client.errors import checked_keywords
+from dualsql_client.keywords import checked_keywords
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

@@ -29,7 +29,7 @@ from dualsql.mcp.options import ResultOptions
 from dualsql.mcp.resource_server import EXTENSION, service_entry
 from dualsql.mcp.results import STATEMENTS, Answer
 from dualsql.response import DualResponse
-from dualsql_client.errors import checked_keywords
+from dualsql_client.keywords import checked_keywords
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

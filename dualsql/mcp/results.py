@@ -36,7 +36,7 @@ from dualsql.mcp.negotiation import (
 from dualsql.resource import CALLS, Principal
 from dualsql.response import DualResponse, ResultsFormat, text_block
 from dualsql.results.options import ResultKeywords
-from dualsql_client.errors import checked_keywords
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.wire import ToolProblem
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dualsql.profiles.settings import ProfileSettings
 from dualsql.query.feature import Queries
 from dualsql.resource import Principal
 from dualsql.settings import Settings, takes
-from dualsql_client.errors import checked_keywords
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.wire import Profile
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from dualsql.resource import CALLS, RELATION, Principal, Resource, calls_in, ins
 from dualsql.response import DualResponse
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.threads import run_heavy
-from dualsql_client.addresses import is_checked
-from dualsql_client.errors import checked_keywords
+from dualsql_client.identifiers import is_checked
+from dualsql_client.keywords import checked_keywords
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

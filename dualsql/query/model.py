@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from dualsql.errors import Asked
+from dualsql.errors import Asked, shown
 from dualsql.query.comparisons import OPERATORS
-from dualsql_client.conversions import shown
 from dualsql_client.wire import Bucket, Operator
 
 DIGEST_LENGTH = 32

@@ -26,7 +26,7 @@ from dualsql.query.model import (
     group_name,
     names_of,
 )
-from dualsql_client.addresses import is_checked, is_web, resource_id, uri_of_url
+from dualsql_client.identifiers import is_checked, is_web, resource_id, uri_of_url
 from dualsql_client.wire import Operator
 
 MAXIMUM_DEPTH = 10

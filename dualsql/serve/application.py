@@ -67,7 +67,7 @@ from dualsql.serve.hosts import over_http
 from dualsql.settings import Settings, require_duration
 from dualsql.web.feature import Pages
 from dualsql.web.home import Home, TokenSession
-from dualsql_client.errors import checked_keywords
+from dualsql_client.keywords import checked_keywords
 
 MINIMUM_TOKEN_LENGTH = 16
 """Characters of a token."""

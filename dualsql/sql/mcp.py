@@ -26,7 +26,7 @@ from dualsql.resource import Principal
 from dualsql.sql.feature import SQL
 from dualsql.sql.service import ResolvedQuery, require_parser
 from dualsql.sql.titles import LONGEST_TITLE, title_of
-from dualsql_client.errors import checked_keywords
+from dualsql_client.keywords import checked_keywords
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dualsql_client import DualResponseClient
-from dualsql_client.addresses import with_checksum
+from dualsql_client.identifiers import with_checksum
 from tests.client.cases import BASE_URL, CARRIED, CARRIED_URI, Case, cases, cut_texts
 from tests.client.hosting import structured
 from tests.client.mixtures import mixed_texts, mixed_values

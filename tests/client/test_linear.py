@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from dualsql_client import DualResponseClient, parse_markdown
-from dualsql_client.addresses import with_checksum
 from dualsql_client.codemode import CodeMode
 from dualsql_client.detect import find, read_structure
+from dualsql_client.identifiers import with_checksum
 from dualsql_client.links import LinkReader
 from dualsql_client.markdown import undecorated
 from dualsql_client.origins import Origins

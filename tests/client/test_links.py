@@ -16,7 +16,7 @@ from dualsql import DualResponseServer
 from dualsql.formats.samples import TextFormat
 from dualsql.resource import new_resource_id
 from dualsql_client import DualResponseClient
-from dualsql_client.addresses import ID_ALPHABET, ids_in, is_checked
+from dualsql_client.identifiers import ID_ALPHABET, ids_in, is_checked
 from tests.client.hosting import OTHER_ID, RESOURCE_ID, structured
 from tests.schools import Base
 

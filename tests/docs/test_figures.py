@@ -23,7 +23,7 @@ from dualsql.envelope.values import Bounds
 from dualsql.kept.settings import KeptSettings
 from dualsql.serve.application import LONGEST_NOTES
 from dualsql.sql.parse import MAXIMUM_LENGTH, MAXIMUM_SELECTS, MAXIMUM_TOKENS
-from dualsql_client.addresses import ID_ALPHABET, ID_RANDOM
+from dualsql_client.identifiers import ID_ALPHABET, ID_RANDOM
 from tests.test_docs import ROOT
 
 MILLISECOND = timedelta(milliseconds=1)

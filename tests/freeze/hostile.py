@@ -9,7 +9,7 @@ from typing import Any
 from dualsql.errors import DualResponseError
 from dualsql.freeze import freeze
 from dualsql.freeze.document import pack, unpack
-from dualsql.freeze.kinds import KINDS
+from dualsql.freeze.kinds import KINDS, rare_kinds
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.judge import MARKERS, OPEN, SIZE, VAULT
 from tests.freeze.shop import SHAPES
@@ -45,11 +45,12 @@ SHAPED: list[Any] = [
     *(["list", [MARKER, ["bytes", "AAAA"]]], ["range", [MARKER, 1, "[)", False]], ["enum", ["os", "system"]]),
     *(["table", [["id", "Integer"]]], ["tuple", ["Integer", "String"]], {"node": 0}),
 ]
+ALL_KINDS = {**KINDS, **rare_kinds()}
 WORDS: list[Any] = [None, *NUMBERS, *NAMES, *SHAPED, *MARKERS]
 FIELDS = sorted(
-    {field for kind in KINDS.values() for field in kind.by_name} | {"group", "of", "entity", "text"}
+    {field for kind in ALL_KINDS.values() for field in kind.by_name} | {"group", "of", "entity", "text"}
 )
-TAGS = sorted(KINDS)
+TAGS = sorted(ALL_KINDS)
 
 
 def documents() -> list[tuple[str, bytes]]:

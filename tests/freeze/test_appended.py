@@ -18,7 +18,7 @@ from sqlalchemy.types import Boolean
 from dualsql.errors import DualResponseError
 from dualsql.freeze import freeze, thaw
 from dualsql.freeze.document import unpack
-from tests.freeze.hostile import forged, mutate, replaced
+from tests.freeze.hostile import ALL_KINDS, forged, mutate, replaced
 from tests.freeze.judge import OPEN, SIZE
 from tests.freeze.shop import customers, customers_
 
@@ -163,16 +163,7 @@ def test_no_kind_reaches_beyond(database: sqlite3.Connection, body: Any, step: i
                 assert _attack(database, {**body, "nodes": nodes}) is not None, tag
 
 
-_KNOWN: dict[str, set[str]] = {}
-
-
-def _learn() -> None:
-    from dualsql.freeze.kinds import KINDS
-
-    _KNOWN.update({tag: set(kind.by_name) for tag, kind in KINDS.items()})
-
-
-_learn()
+_KNOWN = {tag: set(kind.by_name) for tag, kind in ALL_KINDS.items()}
 
 
 def _fuzz(database: sqlite3.Connection, body: Any, seed: int, count: int) -> int:

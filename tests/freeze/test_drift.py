@@ -9,8 +9,7 @@ from sqlalchemy.sql.annotation import Annotated
 from sqlalchemy.sql.elements import BinaryExpression
 
 from dualsql.errors import NotFreezableError
-from dualsql.freeze import Registry, freeze
-from dualsql.freeze.kinds import ALL, KINDS
+from dualsql.freeze import Registry, freeze, kinds, kinds_options, kinds_own
 from tests.freeze.shop import customers, customers_
 
 # Refused wherever they are set: options, hooks of other plugins, annotations outside `note`.
@@ -33,7 +32,10 @@ WRITTEN_ELSEWHERE = {
     "load all": {"strategy", "path", "local_opts"},
     "criteria": {"entity", "root_entity", "where_criteria", "include_aliases", "propagate_to_loaders"},
 }
-TRAVERSED = [kind for kind in ALL if hasattr(kind.cls, "_traverse_internals") and kind.cls is not Annotated]
+KINDS = {**kinds.KINDS, **kinds.rare_kinds()}
+TRAVERSED = [
+    kind for kind in KINDS.values() if hasattr(kind.cls, "_traverse_internals") and kind.cls is not Annotated
+]
 
 
 @pytest.mark.quick(30)
@@ -54,4 +56,5 @@ def test_an_unknown_attribute_refuses_the_statement() -> None:
 
 
 def test_every_tag_stands_for_one_kind() -> None:
-    assert len(KINDS) == len(ALL)
+    modules = [*kinds.MODULES, kinds_options]
+    assert len(KINDS) == sum(len(module.KINDS) for module in modules) + len([kinds_own.OWN])

@@ -16,10 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from dualsql.errors import DualResponseError, NotFreezableError, TamperedError
-from dualsql.freeze import freeze, is_bound_to_dialect, thaw
-from dualsql.freeze.document import MAGIC, VERSION, pack
-from dualsql.freeze.kinds import KINDS
-from tests.freeze.hostile import BODIES, MARKER, WORDS, at, leaves, mutate, mutate_bytes, replaced
+from dualsql.freeze import freeze, thaw
+from dualsql.freeze.document import MAGIC, VERSION, pack, unpack
+from tests.freeze.hostile import ALL_KINDS, BODIES, MARKER, WORDS, at, leaves, mutate, mutate_bytes, replaced
 from tests.freeze.judge import MARKERS, OPEN, SIZE, TOUCHED_TABLES, judged, judged_body, unquoted
 from tests.freeze.shop import REGISTRY, SHAPES, STRICT
 from tests.quick import case_of, one_in
@@ -220,7 +219,7 @@ def _fields_of_bodies() -> Iterator[tuple[str, tuple[Any, ...]]]:
         node[0]: (name, place) for name, body in BODIES.items() for place, node in enumerate(body["nodes"])
     }
     for tag, (name, place) in tags.items():
-        for field in KINDS[tag].fields:
+        for field in ALL_KINDS[tag].fields:
             yield name, ("nodes", place, 1, field.name)
 
 
@@ -288,11 +287,12 @@ def test_an_unknown_version_is_refused_clearly() -> None:
 # --- text -------------------------------------------------------------------------------------------------------
 
 
-def test_text_is_marked_as_bound_to_its_dialect() -> None:
-    assert is_bound_to_dialect(freeze(SHAPES["text"], REGISTRY), REGISTRY)
-    assert not is_bound_to_dialect(freeze(SHAPES["columns"], REGISTRY), REGISTRY)
+@pytest.mark.parametrize(("name", "mark"), [("text", False), ("columns", True), ("text", None)])
+def test_a_document_says_whether_it_has_text(name: str, mark: object) -> None:
+    body = unpack(freeze(SHAPES[name], REGISTRY), SIZE)
+    thaw(pack(body, SIZE), REGISTRY)
     with pytest.raises(TamperedError):
-        is_bound_to_dialect(b"x", REGISTRY)
+        thaw(pack({**body, "text": mark}, SIZE), REGISTRY)
 
 
 def test_text_of_a_server_that_allowed_it_is_refused_by_one_that_does_not() -> None:

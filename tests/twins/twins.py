@@ -23,7 +23,7 @@ from dualsql.query.mcp import add_data_manager
 from dualsql.resource import Principal
 from dualsql.serve import build_mcp, serve_app
 from dualsql.sql.mcp import add_query
-from dualsql_client.addresses import ID_RANDOM, with_checksum
+from dualsql_client.identifiers import ID_RANDOM, with_checksum
 from tests.engines import opened
 from tests.http.application import by_header
 from tests.query.readings import ALL, HOOKS, METADATA, READINGS, ROWS, reading
