@@ -16,6 +16,7 @@ from dualsql.errors import (
     LimitExceededError,
     QueryExecutionError,
     QueryTimeoutError,
+    shown,
 )
 from dualsql.kept.cells import Use
 from dualsql.profiles import estimates, findings, statistics
@@ -29,7 +30,6 @@ from dualsql.results.access import AccessControl
 from dualsql.results.create import ProfiledSample, Profiler
 from dualsql.results.kept_rows import kept_or_live
 from dualsql.results.view import View, Views
-from dualsql_client.conversions import shown
 from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
 
 
