@@ -191,17 +191,13 @@ class NodeKind:
 Check = Callable[[Any], Any]
 
 
-def _unchecked(element: Any) -> Any:
-    return element
-
-
-def part(name: str, attribute: str = "", absent: Any = None, check: Check = _unchecked) -> Field:
+def part(name: str, attribute: str = "", absent: Any = None, check: Check | None = None) -> Field:
     """An element inside this one, or None."""
     return Field(
         name,
         attribute or name,
         lambda enc, element: enc.ref(element),
-        lambda dec, wire: check(dec.element(wire)),
+        (lambda dec, wire: check(dec.element(wire))) if check else (lambda dec, wire: dec.element(wire)),
         absent,
     )
 
@@ -218,7 +214,7 @@ def parts(
     cls: type = tuple,
     absent: Any = REQUIRED,
     empties: tuple[type, ...] = _CONTAINERS,
-    check: Check = _unchecked,
+    check: Check = lambda element: element,
 ) -> Field:
     """Elements inside this one, in a tuple or list. A missing field is an empty one."""
     return Field(
