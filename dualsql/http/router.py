@@ -112,8 +112,8 @@ def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASG
     return Router(
         routes=[
             *(route for feature in features for route in feature.documents),
-            *method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS),
             *method_routes(PATH, result, METHODS),
+            *method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS),
             *method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
             *method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS),
             *(route for feature in features for route in feature.routes),

@@ -129,40 +129,32 @@ class RowsAnswer(Response):
 
     async def _send_all(self, scope: Scope, send: Send) -> None:
         sends_trailers = _TRAILERS in (scope.get("extensions") or {})
-        socket = _TimedSend(send, self._settings)
-        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        await socket.send(start | ({"trailers": True} if sends_trailers else {}))
-        await self._send_piece(socket, self._begun)
-        async for chunk in self._stream.chunks:
-            await self._send_piece(socket, chunk.data)
-        end = b"" if self._compressor is None else self._compressor.finish()
-        await socket.send({"type": _BODY, "body": end, "more_body": False})
-        if sends_trailers:
-            await socket.send({"type": _TRAILERS, "headers": self._trailers(), "more_trailers": False})
+        time = asyncio.get_running_loop().time
+        stall_timeout = self._settings.stream_stall_timeout.total_seconds()
+        end = time() + self._settings.maximum_stream_duration.total_seconds()
 
-    async def _send_piece(self, socket: _TimedSend, data: bytes) -> None:
-        if data:
-            body = data if self._compressor is None else await self._compressor.compress(data)
-            await socket.send({"type": _BODY, "body": body, "more_body": True})
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout_at(min(time() + stall_timeout, end)):
+                await send(message)
+
+        async def send_piece(data: bytes) -> None:
+            if data:
+                body = data if self._compressor is None else await self._compressor.compress(data)
+                await send_in_time({"type": _BODY, "body": body, "more_body": True})
+
+        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        await send_in_time(start | ({"trailers": True} if sends_trailers else {}))
+        await send_piece(self._begun)
+        async for chunk in self._stream.chunks:
+            await send_piece(chunk.data)
+        last = b"" if self._compressor is None else self._compressor.finish()
+        await send_in_time({"type": _BODY, "body": last, "more_body": False})
+        if sends_trailers:
+            await send_in_time({"type": _TRAILERS, "headers": self._trailers(), "more_trailers": False})
 
     def _trailers(self) -> list[tuple[bytes, bytes]]:
         ending = self._stream.ending
         return [(ROWS_TRAILER.lower().encode(), b"%d" % ending.rows)] if ending.is_complete else []
-
-
-class _TimedSend:
-    """Sends with a time limit for a reader that takes no bytes; then raises TimeoutError."""
-
-    def __init__(self, send: Send, settings: Settings) -> None:
-        self._send = send
-        self._loop = asyncio.get_running_loop()
-        self._stall_timeout = settings.stream_stall_timeout.total_seconds()
-        self._end = self._loop.time() + settings.maximum_stream_duration.total_seconds()
-
-    async def send(self, message: Message) -> None:
-        """Send a message when the socket has room for it."""
-        async with asyncio.timeout_at(min(self._loop.time() + self._stall_timeout, self._end)):
-            await self._send(message)
 
 
 _IN_PLACE = 8 * 1024
