@@ -257,7 +257,7 @@ def connect_command(
     host: Annotated[HostName, typer.Argument(help="The host whose configuration is written.")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE|FOLDER]...", help="Files that the host's server serves."),
+        typer.Argument(metavar="FILE|FOLDER", help="Files that the host's server serves."),
     ] = None,
     *,
     url: Annotated[str | None, typer.Option(help="URL of an MCP endpoint that runs already.")] = None,

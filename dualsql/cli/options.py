@@ -122,7 +122,7 @@ class ServeOptions:
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE|FOLDER]...",
+            metavar="FILE|FOLDER",
             help="Files to serve instead of a database: CSV, JSON, Parquet, Excel, SQLite, DuckDB; or folders.",
             show_default=False,
         ),

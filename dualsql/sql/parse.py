@@ -145,10 +145,15 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
         raise too_deep() from error
     except Exception as error:
         # sqlglot raises errors of Python for some texts: KeyError for the type NULLABLE, AttributeError for |>.
-        hint = "Check the syntax near there."
-        if "`" in sql and "`" not in dialect.name_quotes:
-            hint = "Write names in double quotes, not in backticks."
-        raise InvalidSQLError(_message(error), hint=hint) from error
+        raise InvalidSQLError(_message(error), hint=_syntax_hint(sql, dialect)) from error
+
+
+def _syntax_hint(sql: str, dialect: TextDialect) -> str:
+    if "`" in sql and "`" not in dialect.name_quotes:
+        return "Write names in double quotes, not in backticks."
+    if re.search(r"\bSEPARATOR\b", sql, re.IGNORECASE):
+        return dialect.instead.get("group_concat", "Write group_concat(x, ',').")
+    return "Check the syntax near there."
 
 
 def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:

@@ -68,6 +68,8 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
     [
         ("EXPLAIN ANALYZE SELECT 1", "postgresql", "Send the SELECT itself."),
         ("SELECT `id` FROM school", "postgresql", "Write names in double quotes, not in backticks."),
+        ("SELECT group_concat(name SEPARATOR ';') FROM school", "sqlite", "Write group_concat(x, ',')."),
+        ("SELECT group_concat(name SEPARATOR ';') FROM school", "postgresql", "Write string_agg(x, ',')."),
         ("SELECT id FROM school FOR UPDATE", "postgresql", "Leave it out: results are read only."),
         (
             "SELECT s.id FROM school AS s, (SELECT o.id FROM school AS o WHERE o.id = s.id) AS q",
