@@ -24,7 +24,7 @@ from starlette.routing import Mount
 from dualsql import DualResponseServer, Pages
 from dualsql.columns.pieces import read_in_pieces
 from dualsql.features import default_features
-from dualsql.formats.json import dumps
+from dualsql.formats.json import RecordMaker, dumps
 from dualsql.formats.samples import fit, table
 from dualsql.formats.table import FORMATS
 from dualsql.formats.text import beginning, cell, csv_cell, holds_more
@@ -158,6 +158,34 @@ async def test_the_event_loop_runs_while_one_cell_is_written(
                 assert answer.status_code == 200
     # Up to 0.1 s on an idle machine; asyncpg decodes on the event loop.
     assert max(pauses.values()) < 0.4, pauses
+
+
+@pytest.mark.parametrize(("size", "is_beside"), [(1, False), (SIZE // 20, True)])
+async def test_a_page_with_a_large_cell_is_written_beside_the_event_loop(
+    size: int,
+    is_beside: bool,
+    sqlite_url: str,
+    make_engine: Callable[[str], AsyncEngine],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, writers = make_engine(sqlite_url), set[threading.Thread]()
+    async with engine.begin() as connection:
+        await connection.run_sync(TABLE.metadata.create_all)
+        await connection.execute(insert(TABLE), [{"id": 1, "body": [1] * size}])
+    records = RecordMaker.records
+
+    def noted(maker: RecordMaker, rows: Any) -> Any:
+        writers.add(threading.current_thread())
+        return records(maker, rows)
+
+    async with DualResponseServer(
+        sqlite_url, base_url="http://testserver/resources", tables=TABLE.metadata, features=[]
+    ) as server:
+        created = await server.create_response(select(TABLE), name="x")
+        monkeypatch.setattr(RecordMaker, "records", noted)
+        page = await server.read_page(created.resource_id, None)
+    assert len(page.rows) == len(writers) == 1 and page.is_heavy is is_beside
+    assert (writers != {threading.main_thread()}) is is_beside
 
 
 def test_a_document_in_pieces_is_the_document() -> None:
