@@ -48,6 +48,7 @@ MAXIMUM_NAME_LENGTH = 256
 MAXIMUM_COLUMNS = 10_000
 # JavaScript's safe integers end at 16 digits, and so does the largest offset a setting should allow.
 _MOST_DIGITS = 16
+_DIGITS = re.compile("0|[1-9][0-9]*")
 
 # A MAC of 32 bytes in base64.
 TOKEN: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}
@@ -149,7 +150,7 @@ def _from_text(kind: ParameterKind, text: str) -> Any:
                 {"field": part.removeprefix("-"), "order": "desc" if part.startswith("-") else "asc"}
                 for part in text.split(",")
             ]
-        case "rows" | "offset" if len(text) <= _MOST_DIGITS and re.fullmatch("0|[1-9][0-9]*", text):
+        case "rows" | "offset" if len(text) <= _MOST_DIGITS and _DIGITS.fullmatch(text):
             return int(text)
         case "flag":
             return {"true": True, "false": False}.get(text, text)

@@ -230,7 +230,8 @@ class PageRequest:
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
-        return replace(self, limit=self.size(settings))
+        limit = self.size(settings)
+        return self if limit == self.limit else replace(self, limit=limit)
 
     def size(self, settings: Settings) -> int:
         """The maximum number of rows of the page; raises BadParameterError for a request that is not valid."""
