@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast, get_args
 
 from dualsql.errors import BadParameterError, ConfigurationError
-from dualsql_client.keywords import refuse_unknown_keywords
 
 TABLE_PREFIX = "dualsql_"
 """What every table of dualsql's own begins with."""
@@ -108,7 +107,11 @@ class SettingsGroup:
     def __new__(cls, *unnamed: Any, **keywords: Any) -> Self:
         """Raise TypeError for an argument that is no setting, with the most similar one; or that has no name."""
         options = fields(cls)
-        refuse_unknown_keywords(cls.__name__, keywords, [option.name for option in options])
+        names = [option.name for option in options]
+        if not keywords.keys() <= set(names):
+            from dualsql_client.keywords import refuse_unknown_keywords
+
+            refuse_unknown_keywords(cls.__name__, keywords, names)
         named = [option.name for option in options if option.kw_only]
         if len(unnamed) > len(options) - len(named):
             raise TypeError(f"Name the arguments of {cls.__name__}(): {', '.join(named[:1])}=...")
