@@ -112,12 +112,14 @@ class QueryExecutionError(DualResponseError):
     Attributes:
         is_unsuited: a type does not have the operator, function or conversion that the statement uses.
             See `blaming`.
+        missing_operation: that operator or function with its types; empty if the database does not tell it.
         is_of_a_value: some rows have no such value, of which another statement may be the reason: one with a CAST, that
             this one reads.
         is_of_its_form: a part of the statement stands where it cannot, whatever the values are.
     """
 
     is_unsuited = False
+    missing_operation = ""
     is_of_a_value = False
     is_of_its_form = False
     code = "QUERY_EXECUTION_FAILED"
@@ -462,6 +464,8 @@ def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> It
             kind = InvalidSQLError if asked == "text" else BadParameterError
             is_conversion = asked == "text" and error.is_of_a_value
             message, hint = hints.CONVERSION if is_conversion else hints.UNSUITED[asked]
+            if asked == "text" and error.missing_operation:
+                message = error.message
         elif asked == "text" and hint == QueryExecutionError.default_hint:
             hint = hints.OWN_TEXT
         else:

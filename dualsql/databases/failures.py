@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 
 from sqlalchemy.exc import DBAPIError, StatementError, TimeoutError as PoolTimeoutError
 
-from dualsql.databases.guard import FailureKind
+from dualsql.databases.guard import FailureKind, Guard
+from dualsql.databases.source import Source
 from dualsql.errors import (
     CallerMessage,
     DatabaseBusyError,
@@ -111,7 +113,7 @@ def too_large() -> LimitExceededError:
 
 def translated(
     error: Exception,
-    kind: FailureKind | None,
+    source: Source,
     failure: type[QueryExecutionError],
     limit: timedelta | None,
     seconds: float,
@@ -119,16 +121,18 @@ def translated(
     """The error for a caller whose statement failed.
 
     Args:
-        kind: what the driver's error means. failure: the class of the error, where no other one is known.
+        source: the database. failure: the class of the error, where no other one is known.
         limit: how long the session's statements may run. seconds: how long this one ran.
     """
+    cause = error.orig if isinstance(error, StatementError) else error
+    kind = source.failure_kind(error)
     if kind is FailureKind.TIMEOUT:
         return _timeout(limit, seconds)
     if kind is FailureKind.SIZE:
         return too_large()
     found: DualResponseError | None = _of_the_database(error, kind)
     if found is None and failure is QueryExecutionError:
-        found = _of_the_query(error, kind)
+        found = _of_the_query(error, kind, _missing_operation(str(cause), source.guard))
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
     if found is None and (
         kind is FailureKind.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError)
@@ -136,7 +140,6 @@ def translated(
         found = DatabaseBusyError("The database closed the connection.")
     if found is not None:
         return found
-    cause = error.orig if isinstance(error, StatementError) else error
     if not isinstance(cause, _OF_ONE_VALUE):
         message, hint = _OF_DATA.get(kind, (_FAILED, None))
         return failure(message, hint=hint)
@@ -166,12 +169,36 @@ def _of_the_database(error: Exception, kind: FailureKind | None) -> DatabaseBusy
     return busy
 
 
-def _of_the_query(error: Exception, kind: FailureKind | None) -> QueryExecutionError | None:
+_TYPE_WORDS = frozenset(
+    """bigint bit blob boolean bytea char character date decimal double float hugeint integer integer_literal interval
+    json jsonb numeric precision real record smallint string_literal text time timestamp tinyint ubigint uinteger
+    unknown usmallint utinyint uuid varchar varying with without zone operator comparison of and""".split()
+)
+_NAME_OF_FUNCTION = re.compile(r"^function \w+(?=\()")
+
+
+def _missing_operation(message: str, guard: Guard) -> str:
+    """The operation that a message of the database names, such as "function round(text, integer)"; else empty.
+
+    Only names of functions and of the database's own types are passed on: a message may hold anything.
+    """
+    for pattern, operation in guard.missing_operations.items():
+        if (match := pattern.search(message)) is not None:
+            named = match.expand(operation)
+            words = re.findall(r"[^\W\d]\w*", _NAME_OF_FUNCTION.sub("", named).lower())
+            return named if _TYPE_WORDS.issuperset(words) else ""
+    return ""
+
+
+def _of_the_query(error: Exception, kind: FailureKind | None, operation: str) -> QueryExecutionError | None:
     # A value that its type does not accept, before anything was sent.
     is_unbound = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
     if kind in (FailureKind.UNSUITED, FailureKind.VALUE) or is_unbound:
         message, hint = _UNSUITED if kind is FailureKind.UNSUITED else (_FAILED, None)
-        unsuited = QueryExecutionError(message, hint=hint)
+        unsuited = QueryExecutionError(
+            f"The database has no {operation}." if operation else message, hint=hint
+        )
+        unsuited.missing_operation = operation
         unsuited.is_unsuited, unsuited.is_of_a_value = True, kind is FailureKind.VALUE
         return unsuited
     if kind not in _OF_ITS_FORM:

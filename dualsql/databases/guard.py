@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
@@ -86,10 +87,12 @@ class Guard(ABC):
     Attributes:
         failures: the meaning of an error by one of its `codes_of`.
         refusals: the same for errors of connecting.
+        missing_operations: what messages of UNSUITED failures look like, with the template of the operation they name.
     """
 
     failures: ClassVar[Mapping[Any, FailureKind]] = {}
     refusals: ClassVar[Mapping[Any, Refusal]] = {}
+    missing_operations: ClassVar[Mapping[re.Pattern[str], str]] = {}
 
     def prepare(self, engine: Engine) -> None:  # noqa: B027 - most have nothing to prepare
         """Make an engine read-only permanently. Called once, for engines that dualsql made."""

@@ -69,8 +69,8 @@ def database_errors(
     except Exception as error:
         from dualsql.databases.failures import translated
 
-        seconds, kind = time.monotonic() - started_at, source.failure_kind(error)
-        raise translated(error, kind, failure, limit, seconds) from error
+        seconds = time.monotonic() - started_at
+        raise translated(error, source, failure, limit, seconds) from error
 
 
 def measured(

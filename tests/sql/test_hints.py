@@ -24,8 +24,10 @@ from sqlalchemy import (
     Time,
     Uuid,
     create_engine,
+    func,
     insert,
     make_url,
+    select,
     text,
 )
 from sqlalchemy.exc import DBAPIError
@@ -338,6 +340,53 @@ async def test_what_stands_where_it_cannot_is_a_mistake_of_the_text(numbers: str
                 with pytest.raises(InvalidSQLError, match=told[kind]) as caught:
                     await dual.create_response(dual.sql.resolve(sql).select, name="x", is_text=True)
                 assert "log" not in caught.value.hint
+
+
+MISSING = {
+    "SELECT round(CAST(id AS DOUBLE PRECISION), 2) AS x FROM numbers": {
+        "postgresql": "function round(double precision, integer)"
+    },
+    "SELECT sum(word) AS x FROM numbers": {
+        "postgresql": "function sum(character varying)",
+        "duckdb": "function sum(VARCHAR)",
+    },
+    "SELECT id FROM numbers WHERE word = id": {"postgresql": "operator character varying = bigint"},
+    "SELECT id FROM numbers WHERE word > CURRENT_DATE": {
+        "postgresql": "operator character varying > date",
+        "duckdb": "comparison of VARCHAR and DATE",
+    },
+    "SELECT date(word, '-30 day') AS x FROM numbers": {
+        "postgresql": "function date(character varying, character varying)"
+    },
+}
+"""What each engine lacks for the types of the values; where it is not named, it answers."""
+
+
+async def test_an_operation_that_the_database_lacks_is_named(numbers: str) -> None:
+    kind = make_url(numbers).get_backend_name()
+    async with DualResponseServer(
+        numbers, base_url="http://127.0.0.1/resources", tables=NUMBERS.metadata
+    ) as dual:
+        for sql, operations in MISSING.items():
+            if kind in operations:
+                with pytest.raises(InvalidSQLError) as caught:
+                    await dual.create_response(dual.sql.resolve(sql).select, name="x", is_text=True)
+                assert caught.value.message == f"The database has no {operations[kind]}."
+                assert "cast" in caught.value.hint
+
+
+async def test_an_operation_on_a_type_that_is_not_the_databases_own_is_not_named(postgresql_url: str) -> None:
+    moods = Table(
+        "moods", MetaData(), Column("mood", Enum("calm", "glad", name="secret_mood"), primary_key=True)
+    )
+    async with opened(postgresql_url) as engine, engine.begin() as connection:
+        await connection.run_sync(moods.metadata.create_all)
+    async with DualResponseServer(
+        postgresql_url, base_url="http://127.0.0.1/resources", tables=moods.metadata
+    ) as dual:
+        with pytest.raises(DualResponseError, match="no such function") as caught:
+            await dual.create_response(select(func.upper(moods.c.mood)), name="x", is_text=True)
+    assert "secret_mood" not in str(caught.value)
 
 
 @pytest.mark.parametrize("call", ["median(size)", "percentile_cont(0.5) WITHIN GROUP (ORDER BY size)"])

@@ -81,6 +81,14 @@ _PLACES: Mapping[str, FailureKind] = {
 }
 """Errors of where something stands in a statement, by words of their message."""
 
+_OPERATIONS = {
+    re.compile(r"given name and argument types '(\w+\(.{0,200}?\))'\."): r"function \1",
+    re.compile(r"for the function call \"(\w+\(.{0,200}?\))\"\."): r"function \1",
+    re.compile(
+        r"Cannot compare values of type ([^\n]{1,50}?) and type ([^\n]{1,50}?) -"
+    ): r"comparison of \1 and \2",
+}
+
 _INPUTS: Mapping[str, FailureKind] = {
     "Invalid Input Error: Division by zero": FailureKind.DIVISION,
     "Invalid Input Error: More than one row returned by a subquery": FailureKind.SEVERAL_ROWS,
@@ -108,6 +116,8 @@ class DuckDBGuard(Guard):
     A read-only transaction is not enough: `COPY ... TO` writes files and `read_csv` reads them, in any transaction.
     enable_external_access = false prevents both, and cannot be undone.
     """
+
+    missing_operations = _OPERATIONS
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:

@@ -103,6 +103,11 @@ _REFUSALS = {
 }
 """By SQLSTATE, or its class."""
 
+_OPERATIONS = {
+    re.compile(r"\bfunction (\w+\([^()]{0,200}\)) (?:does not exist|is not unique)"): r"function \1",
+    re.compile(r"\boperator (?:does not exist|is not unique): ([^\n]{1,100})"): r"operator \1",
+}
+
 
 def _begin(connection: Connection, terms: SessionTerms) -> None:
     connection.execution_options(postgresql_readonly=True)
@@ -125,7 +130,7 @@ class PostgreSQLGuard(Guard):
     All settings end with the transaction, because the connection may belong to the application's engine or to a pooler.
     """
 
-    failures, refusals = _FAULTS, _REFUSALS
+    failures, refusals, missing_operations = _FAULTS, _REFUSALS, _OPERATIONS
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
