@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -44,22 +44,8 @@ class DriverStatement:
 
     def processors(self, codes: Sequence[Any] | None = None) -> list[tuple[int, Processor]]:
         """SQLAlchemy's result processors by position of the column, for the driver's codes of their types."""
-        if codes is None:
-            return _uncoded_processors(tuple(self.types), self.dialect)
-        return _processors(self.types, self.dialect, codes)
-
-
-def _processors(
-    types: Sequence[SQLType], dialect: Dialect, codes: Sequence[Any]
-) -> list[tuple[int, Processor]]:
-    read = [internals.result_processor(*each) for each in zip(types, repeat(dialect), codes, strict=False)]
-    return [(position, processor) for position, processor in enumerate(read) if processor is not None]
-
-
-@lru_cache(1_000)
-def _uncoded_processors(types: tuple[SQLType, ...], dialect: Dialect) -> list[tuple[int, Processor]]:
-    """Of a driver without codes. SQLAlchemy's cache gives the same types again with each page of a statement."""
-    return _processors(types, dialect, [None] * len(types))
+        read = map(internals.result_processor, self.types, repeat(self.dialect), codes or repeat(None))
+        return [(position, processor) for position, processor in enumerate(read) if processor is not None]
 
 
 def require_described(found: Sequence[str], described: Sequence[str]) -> None:

@@ -39,8 +39,7 @@ from dualsql.query.parse import read_structured_query
 from dualsql.query.percentiles import RankedValues, with_ranks
 from dualsql.resource import RELATION, notes_of
 from dualsql.sql.orders import relation_in_order
-from dualsql.sql.service import ReadableTables, sql_reader
-from dualsql.sql.translate import with_notes
+from dualsql.sql.service import ReadableTables, sql_reader, with_notes
 from dualsql_client.wire import SortKey
 
 

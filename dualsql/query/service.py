@@ -71,8 +71,7 @@ from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPag
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
 from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
 from dualsql.settings import Settings
-from dualsql.sql.service import NO_TABLES, NamedSources, ReadableTables, is_short
-from dualsql.sql.translate import with_notes
+from dualsql.sql.service import NO_TABLES, NamedSources, ReadableTables, is_short, with_notes
 from dualsql_client.wire import SortKey
 
 _MOST_STATEMENTS = 50

@@ -7,10 +7,10 @@ read through `OFFSET 0` (a fence). Conditions then cannot use indexes. Compariso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import CTE, ColumnElement, FromClause, Subquery, TableClause, select, type_coerce, types
 from sqlalchemy.exc import SQLAlchemyError
@@ -25,7 +25,6 @@ from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError
 from dualsql.freeze.names import FreeNames
 from dualsql.freeze.registry import check_column
-from dualsql.resource import NOTES_OPTION, notes_of
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_known
 from dualsql.sql.expansion import require_bounded
@@ -44,6 +43,7 @@ from dualsql.sql.scope import (
     reserved_columns,
     too_deep,
 )
+from dualsql.sql.service import with_notes
 from dualsql.tenancy.compiler import OWN_NAMES
 from dualsql.text_dialects import TextDialect
 from dualsql_client import conversions
@@ -385,15 +385,3 @@ class Translator:
                 hint=f"Names that begin with {OWN_NAMES} are dualsql's own.",
             )
         return self._free.take(name)
-
-
-StatementT = TypeVar("StatementT")
-
-
-def with_notes(statement: StatementT, notes: Sequence[str]) -> StatementT:
-    """The statement with these notes in place of its own."""
-    found: Any = statement
-    if tuple(notes) == notes_of(statement):
-        return statement
-    noted: StatementT = found.execution_options(**{NOTES_OPTION: tuple(notes)})
-    return noted
