@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Self, TypedDict
+from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, cast
 from urllib.parse import urlsplit
 
 from dualsql.errors import (
@@ -30,6 +30,8 @@ from dualsql_client.identifiers import (
     with_checksum,
 )
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
+
+StatementT = TypeVar("StatementT")
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
 """How to count: one of these words, or "capped:N", which stops counting behind row N."""
@@ -368,7 +370,7 @@ NOTES = "notes_of_query"
 """Notes in the metadata of a resource."""
 
 NOTES_OPTION = "dualsql_notes"
-"""The execution option of a statement; documents leave it out (`dualsql.freeze.types.DROPPEDNOTES_OPTIONS`)."""
+"""The execution option of a statement; documents leave it out (`dualsql.freeze.types.DROPPED_OPTIONS`)."""
 
 
 def notes_of(statement: Any) -> tuple[str, ...]:
@@ -377,6 +379,14 @@ def notes_of(statement: Any) -> tuple[str, ...]:
     read: Any = getattr(statement, "get_execution_options", dict)
     notes: tuple[str, ...] = read().get(NOTES_OPTION, ())
     return notes
+
+
+def with_notes(statement: StatementT, notes: Sequence[str]) -> StatementT:
+    """The statement with these notes in place of its own."""
+    noted: Any = statement
+    if tuple(notes) != notes_of(statement):
+        noted = noted.execution_options(**{NOTES_OPTION: tuple(notes)})
+    return cast("StatementT", noted)
 
 
 def notes_in(metadata: Any) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class Fetch:
         described: the names of its columns, from `dualsql.columns.result.driver_names`.
         timeout: how long it may run.
         failure: the class of the error for what the database refuses.
+        may_be_fast: the fast reader of the database may read them.
     """
 
     source: Source
@@ -42,6 +43,7 @@ class Fetch:
     described: Sequence[str]
     timeout: timedelta
     failure: type[QueryExecutionError] = QueryExecutionError
+    may_be_fast: bool = True
 
     def sent(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
@@ -72,7 +74,7 @@ class Fetch:
         source = self.source
         with database_errors(source, self.failure, limit=self.timeout):
             # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
-            if source.fast is not None and not is_listened_to(source.engine.sync_engine):
+            if self.may_be_fast and source.fast is not None and not is_listened_to(source.engine.sync_engine):
                 sent = self.sent(self.rules.dialect(source.engine.dialect))
                 if sent is not None and source.fast.reads(sent):
                     # A slot, although no connection of the pool is taken: the limit is on statements that run.

@@ -213,7 +213,7 @@ class Source:
 
     def in_background(self) -> Source:
         """The same database with the slots for background queries."""
-        return replace(self, limits=self.limits.background)
+        return replace(self, limits=self.limits.background, fast=None)
 
     def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
         """Let `work` run to its end, even if its caller is cancelled."""

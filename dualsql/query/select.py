@@ -37,9 +37,9 @@ from dualsql.query.conditions import Conditions
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation, SQLQuery, StructuredQuery
 from dualsql.query.parse import read_structured_query
 from dualsql.query.percentiles import RankedValues, with_ranks
-from dualsql.resource import RELATION, notes_of
+from dualsql.resource import RELATION, notes_of, with_notes
 from dualsql.sql.orders import relation_in_order
-from dualsql.sql.service import ReadableTables, sql_reader, with_notes
+from dualsql.sql.service import ReadableTables, sql_reader
 from dualsql_client.wire import SortKey
 
 

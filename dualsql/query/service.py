@@ -54,6 +54,7 @@ from dualsql.resource import (
     Principal,
     Resource,
     notes_of,
+    with_notes,
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
@@ -71,7 +72,7 @@ from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPag
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
 from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
 from dualsql.settings import Settings
-from dualsql.sql.service import NO_TABLES, NamedSources, ReadableTables, is_short, with_notes
+from dualsql.sql.service import NO_TABLES, NamedSources, ReadableTables, is_short
 from dualsql_client.wire import SortKey
 
 _MOST_STATEMENTS = 50

@@ -198,7 +198,8 @@ class View:
         """The rows of a query over this statement, which may read all of its rows."""
         # An empty name matches any: `require_described` compares the number of columns only.
         described = ("",) * len(select.selected_columns)
-        return await self._fetch(select, self.rules, described, timeout).rows()
+        fetch = self._fetch(select, self.rules, described, timeout)
+        return await replace(fetch, may_be_fast=False).rows()
 
     async def sample(self, size: int, method: CountMethod) -> Sample:
         """The first rows, and the total."""

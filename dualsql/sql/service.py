@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 from sqlalchemy import Dialect, MetaData, TableClause
 
@@ -19,12 +19,10 @@ from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.packages import require_package
-from dualsql.resource import NOTES_OPTION, Principal, notes_of
+from dualsql.resource import Principal
 from dualsql.saved_queries import SavedQuery
 from dualsql.tenancy import Policy
 from dualsql.tenancy.visible import visible_names
-
-StatementT = TypeVar("StatementT")
 
 _SHOWN = 60
 _LISTED = 40
@@ -326,12 +324,3 @@ def _refuse(what: str, name: str, candidates: Iterable[str]) -> NoReturn:
         hint=f"Did you mean {' or '.join(close)}?" if close else f"There are: {choices}.",
         details={"suggestions": close, "known": names[:_LISTED]},
     )
-
-
-def with_notes(statement: StatementT, notes: Sequence[str]) -> StatementT:
-    """The statement with these notes in place of its own."""
-    found: Any = statement
-    if tuple(notes) == notes_of(statement):
-        return statement
-    noted: StatementT = found.execution_options(**{NOTES_OPTION: tuple(notes)})
-    return noted

@@ -25,6 +25,7 @@ from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError
 from dualsql.freeze.names import FreeNames
 from dualsql.freeze.registry import check_column
+from dualsql.resource import with_notes
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_known
 from dualsql.sql.expansion import require_bounded
@@ -43,7 +44,6 @@ from dualsql.sql.scope import (
     reserved_columns,
     too_deep,
 )
-from dualsql.sql.service import with_notes
 from dualsql.tenancy.compiler import OWN_NAMES
 from dualsql.text_dialects import TextDialect
 from dualsql_client import conversions

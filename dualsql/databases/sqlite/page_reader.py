@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 _QUICK = 0.002
 """Seconds of work below which a thread switch costs more than it saves."""
 
-_REST = 50
-"""So many times as long as a slow read took, the event loop tries no statement for the first time: new ones hold it up
-for a fiftieth of its time, whatever callers ask."""
-
 _MOST_KNOWN = 1_000
 
 _LONGEST = 20_000
@@ -50,8 +46,10 @@ _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 class FileReader:
     """A connection of the event loop's own; a process, once there are many pages.
 
-    A page costs less than two thread switches. If a statement is slow on the event loop (a cold disk, a lock), SQLite
-    stops it after `LOOP_LIMIT` seconds, and a session runs it again, which finds its time, or its error.
+    A page costs less than two thread switches. Only a statement that was fast in a session runs on the event loop:
+    SQLite can stop it between instructions, and one of them may work on a long text for seconds. If it is slow there (a
+    cold disk, a lock), it is stopped after `LOOP_LIMIT` seconds, and a session runs it again and finds its time, or its
+    error.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -60,7 +58,6 @@ class FileReader:
         self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
         self._thread = 0
         self._is_fast: OrderedDict[str, bool] = OrderedDict()
-        self._rests_until = 0.0
         # Settings of the URL are for this process's SQLite.
         self._may_have_processes = not engine.url.query
         self._processes: FileProcesses | None = None
@@ -71,7 +68,7 @@ class FileReader:
         # Nothing stops a match in a long text, or the preparation of a long statement.
         if f"{MATCH}(" in sent.sql or len(sent.sql) > _LONGEST:
             return False
-        return self._is_fast.get(sent.sql, time.monotonic() >= self._rests_until)
+        return self._is_fast.get(sent.sql, False)
 
     def learn(self, sql: str, work: float, seconds: float) -> None:
         """Note how long a statement took, here or in a session, of work and in all; the event loop reads fast ones."""
@@ -83,7 +80,7 @@ class FileReader:
     async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
         """See `PageReader.fetch`."""
         rows = None
-        if self._processes is not None and self._is_fast.get(sent.sql, False):
+        if self._processes is not None:
             rows = await self._processes.page(sent, limit)
         return self.fetch_at_once(sent, limit) if rows is None else rows
 
@@ -101,10 +98,7 @@ class FileReader:
         with suppress(sqlite3.Error):
             rows = _read(connection, sent)
         now, work = time.monotonic(), time.thread_time() - worked
-        seconds = now - begun
-        self.learn(sent.sql, work, math.inf if rows is None else seconds)
-        if seconds > LOOP_LIMIT:
-            self._rests_until = now + _REST * seconds
+        self.learn(sent.sql, work, math.inf if rows is None else now - begun)
         self._recent.append(now)
         if len(self._recent) == _BUSY_PAGES and now - self._recent[0] < _BUSY_SECONDS:
             self._recent.clear()
