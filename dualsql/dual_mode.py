@@ -86,13 +86,20 @@ class DualModeAnswers:
                 below = _below(scope) or ""
                 operation = _OPERATIONS.get((below, scope["method"]), below)
                 seconds = time.perf_counter() - started
-                content = json.dumps(_enveloped(bytes(body), start["status"], asked, operation, seconds))
-                start["headers"] = [
-                    *(header for header in start["headers"] if header[0] not in (b"content-length", b"etag")),
-                    (b"content-length", str(len(content)).encode()),
-                ]
+                said, status = json.loads(bytes(body)), start["status"]
+                if _has_form(said, status):
+                    content = json.dumps(_enveloped(said, status, asked, operation, seconds))
+                    start["headers"] = [
+                        *(
+                            header
+                            for header in start["headers"]
+                            if header[0] not in (b"content-length", b"etag")
+                        ),
+                        (b"content-length", str(len(content)).encode()),
+                    ]
+                    body[:] = content
                 await send(start)
-                message["body"] = content
+                message["body"] = bytes(body)
             await send(message)
 
         await self.app(scope, receive, send_on)
@@ -118,8 +125,14 @@ def _asked(headers: Headers) -> Wanted | None:
     return wanted(headers) if named in ({"json"}, {"markdown"}) else None
 
 
-def _enveloped(body: bytes, status: int, asked: Wanted, operation: str, seconds: float) -> DualModeAnswer:
-    said = json.loads(body)
+def _has_form(said: Any, status: int) -> bool:
+    """Whether it is an object, or an error of dualsql's. A route of an application's feature may answer otherwise."""
+    return isinstance(said, dict) and (status < 400 or {"message", "code", "hint", "details"} <= said.keys())
+
+
+def _enveloped(
+    said: dict[str, Any], status: int, asked: Wanted, operation: str, seconds: float
+) -> DualModeAnswer:
     if status < 400:
         answer = create_dual_mode_response(
             said,

@@ -218,19 +218,25 @@ class FreeNames:
     """
 
     def __init__(self, *statements: Any) -> None:
-        parts = (part for statement in statements for part in internals.elements_of(statement))
-        self._taken = [Spelling.of(part.name) for part in parts if isinstance(part, NamedFromClause)]
+        self._texts: set[str] = set()
+        self._open_roots: set[str] = set()
+        for part in (part for statement in statements for part in internals.elements_of(statement)):
+            if isinstance(part, NamedFromClause):
+                self._add(Spelling.of(part.name))
+
+    def _add(self, spelling: Spelling) -> None:
+        self._texts.add(spelling.text)
+        if spelling.is_open:
+            self._open_roots.add(spelling.root)
 
     def take(self, name: str) -> str:
         """The name, or one like it that no source has. It is not free afterwards."""
-        texts = {taken.text for taken in self._taken}
-        open_roots = {taken.root for taken in self._taken if taken.is_open}
-        stem = f"{name}_r" if Spelling.of(name).root in open_roots else f"{name}_"
+        stem = f"{name}_r" if Spelling.of(name).root in self._open_roots else f"{name}_"
         candidate = name
         for number in itertools.count(1):
             spelling = Spelling.of(candidate)
-            if spelling.text not in texts and spelling.root not in open_roots:
+            if spelling.text not in self._texts and spelling.root not in self._open_roots:
                 break
             candidate = f"{stem}{number}"
-        self._taken.append(spelling)
+        self._add(spelling)
         return candidate

@@ -209,7 +209,11 @@ def _may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], 
         if isinstance(node, elements.Over):
             stack += [part for part in (node.partition_by, node.order_by) if part is not None]
             # sum(count(*)) OVER (...): the argument of a window function may be an aggregate, the function is none.
-            stack += node.element.get_children()
+            function = node.element
+            if isinstance(function, elements.FunctionFilter):
+                stack += [] if function.criterion is None else [function.criterion]
+                function = function.func
+            stack += function.get_children()
             continue
         if isinstance(node, FunctionElement) and is_aggregate(node):
             return True

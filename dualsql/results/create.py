@@ -26,6 +26,7 @@ from dualsql.errors import (
     NotFreezableError,
     ValueNotRepresentableError,
     blaming,
+    shown,
 )
 from dualsql.events import EVENTS, CreationEnded, ResultCreated, step
 from dualsql.formats import json
@@ -325,7 +326,7 @@ class Creator:
             profiler = self.profiler(options.profile)
         if options.sample != "head":
             if self.sampler is None:
-                raise missing_feature("Samples", f'sample="{options.sample}"')
+                raise missing_feature("Samples", f"sample={shown(options.sample, 80)}")
             sampler = self.sampler(options.sample)
         if options.wait is not None and self.answer_within is None:
             raise missing_feature("Pending", "wait")

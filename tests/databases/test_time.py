@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -17,10 +18,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import DualResponseServer, QueryTimeoutError
-from dualsql.databases.guard import FailureKind
+from dualsql.databases.guard import FailureKind, SessionTerms
 from dualsql.databases.opening import Database, open_source
 from dualsql.databases.session import in_session, read_only
 from dualsql.databases.source import Source
+from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.threads import ThreadedEngine
 from dualsql.freeze import Registry
 from tests.databases.conftest import fill_synchronously
@@ -194,6 +196,23 @@ async def test_the_application_finds_its_connections_as_they_were(
     with pytest.raises(QueryTimeoutError):
         await server.create_response(SLOW, name="slow")
     assert await _settings(database) == before
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_read_only_engine_of_the_application_has_no_limit_afterwards(
+    fails: bool, sqlite_url: str, make_engine: Callable[[str], AsyncEngine]
+) -> None:
+    engine = make_engine(sqlite_url)
+    event.listen(engine.sync_engine, "connect", lambda opened, _: opened.execute("PRAGMA query_only = ON"))
+    guard, terms = SQLiteGuard(), SessionTerms(limit=timedelta(milliseconds=50))
+    async with engine.connect() as connection:
+        with suppress(ZeroDivisionError):
+            async with guard.read_only(connection, terms):
+                await connection.exec_driver_sql("SELECT 1")
+                if fails:
+                    raise ZeroDivisionError
+        long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT max(i) FROM n"
+        assert (await connection.exec_driver_sql(long)).scalar_one() == 1_000_000
 
 
 SETTINGS = {

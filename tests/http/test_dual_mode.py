@@ -8,9 +8,13 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
-from dualsql import ResultCache
+from dualsql import Feature, FeatureRoutes, ResultCache, default_features
 from dualsql.envelope import validate_dual_mode
+from dualsql.server import ResultServer
 from dualsql.settings import ALL_ACTIONS
 from tests.http.application import ALL, Application, assert_private, fill, running
 
@@ -191,3 +195,30 @@ async def test_our_own_client_reads_what_it_always_read(url: str) -> None:
         parsed = client.parse(response.to_mcp_tool_result(), strict=True)
         assert len((await parsed.fetch(limit=5)).data) == 5
         assert (await parsed.get_metadata()).status == "ready"
+
+
+class Plain(Feature):
+    """Answers in forms of its own."""
+
+    def routes(self, server: ResultServer) -> FeatureRoutes:
+        """See `Feature`."""
+
+        async def plain(request: Request) -> JSONResponse:
+            return JSONResponse(*PLAIN[request.path_params["form"]])
+
+        return FeatureRoutes(routes=[Route("/{resource_id}/plain/{form}", plain)])
+
+
+PLAIN: dict[str, tuple[Any, int]] = {
+    "error": ({"error": "no"}, 404),
+    "list": ([1, 2], 200),
+    "text": ("x", 200),
+}
+
+
+@pytest.mark.parametrize("form", PLAIN)
+async def test_a_feature_answers_in_a_form_of_its_own(url: str, form: str) -> None:
+    async with running(url, features=default_features(Plain())) as app:
+        path = await app.create()
+        answer = await app.http.get(f"{path}/plain/{form}", headers={FORMAT: "json"})
+        assert (answer.json(), answer.status_code) == PLAIN[form]

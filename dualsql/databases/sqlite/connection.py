@@ -181,7 +181,11 @@ class SQLiteGuard(Guard):
         finally:
             if not refuses_writes:
                 await _allow_writes(connection)
-                clock.ends_at = math.inf
+            elif clock.ends_at == 0.0:
+                with suppress(Exception):  # it ends behind the statement in the thread, if there is one
+                    await connection.exec_driver_sql("SELECT 1")
+            # The connection may be the application's, which has no limit.
+            clock.ends_at = math.inf
 
     async def row_numbers(self, connection: AsyncConnection) -> Mapping[TableName, str]:
         """See `Guard.row_numbers`. A column may have one of the names, and SQLite before 3.37 does not tell."""
