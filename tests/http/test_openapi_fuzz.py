@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, ClassVar
 
 import httpx
@@ -177,6 +178,8 @@ class Fuzzed(RuleBasedStateMachine):
         """Put values in that fit: all that are described would be another test, so each by chance."""
         if case.path_parameters:
             case.path_parameters["id"] = chosen(self.ids, data)
+        # Copies: a strategy may give the same object again, and what is drawn next depends on its names.
+        case.query, case.body = copy(case.query), copy(case.body)
         for held, known in ((case.query, KNOWN_TEXTS), (case.body, KNOWN)):
             for name in list(held) if isinstance(held, dict) else ():
                 values: list[Any] = [*known.get(name, ()), *self.learned.get(name, ())]
