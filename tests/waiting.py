@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from dualsql.log import _writer
@@ -32,3 +34,24 @@ async def until(
 def wait_until_logged() -> None:
     """Wait until the thread of `dualsql.log` has written all tracebacks."""
     _writer().submit(int).result()
+
+
+async def longest_pause(work: Awaitable[Found]) -> tuple[Found, float]:
+    """The most CPU time of this process between two turns of the event loop. Other processes do not count."""
+    pauses = [0.0]
+
+    async def watch() -> None:
+        last = time.process_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.process_time()
+            pauses.append(now - last)
+            last = now
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await work, max(pauses)
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching

@@ -21,9 +21,8 @@ from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.page_reader import FileReader
 from dualsql.log import REQUEST, RequestRecord
 from dualsql_client.wire import SortKey
-from tests.formats.test_heavy import longest_pause
 from tests.servers import fill_tables
-from tests.waiting import until
+from tests.waiting import longest_pause, until
 
 LIMIT = timedelta(seconds=10)
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"

@@ -7,12 +7,11 @@ import gc
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from json import JSONDecodeError, JSONDecoder
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import pytest
@@ -30,8 +29,7 @@ from dualsql.formats.table import FORMATS
 from dualsql.formats.text import beginning, cell, csv_cell, holds_more
 from dualsql.threads import run_heavy
 from tests.quick import case_of
-
-T = TypeVar("T")
+from tests.waiting import longest_pause
 
 
 def random_value(random: Random, depth: int) -> Any:
@@ -96,27 +94,6 @@ def test_a_sample_takes_time_for_what_it_shows(kind: str) -> None:
 
 
 TABLE = Table("documents", MetaData(), Column("id", Integer, primary_key=True), Column("body", JSON))
-
-
-async def longest_pause(work: Awaitable[T]) -> tuple[T, float]:
-    """The most CPU time of this process between two turns of the event loop. Other processes do not count."""
-    pauses = [0.0]
-
-    async def watch() -> None:
-        last = time.process_time()
-        while True:
-            await asyncio.sleep(0)
-            now = time.process_time()
-            pauses.append(now - last)
-            last = now
-
-    watching = asyncio.create_task(watch())
-    try:
-        return await work, max(pauses)
-    finally:
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
 
 
 READS = (
