@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sqlite3
 import time
 from collections import OrderedDict, deque
@@ -39,6 +40,14 @@ _MOST_KNOWN = 1_000
 _LONGEST = 20_000
 """Characters of a statement."""
 
+_UNBOUNDED = re.compile(
+    rf"\|\||\b(?:LIKE|GLOB)\b|\b(?:{MATCH}|format|group_concat|hex|instr|json\w*|l?trim|printf|quote|replace|rtrim"
+    r"|string_agg|zeroblob)\s*\(",
+    re.IGNORECASE,
+)
+"""One call of these takes more time than in proportion to a text, or makes a longer one: what was fast may be slow with
+other values, and nothing stops a call."""
+
 _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 """So many pages in so many seconds, and a process reads them."""
 
@@ -65,14 +74,13 @@ class FileReader:
 
     def reads(self, sent: DriverStatement) -> bool:
         """See `PageReader.reads`."""
-        # Nothing stops a match in a long text, or the preparation of a long statement.
-        if f"{MATCH}(" in sent.sql or len(sent.sql) > _LONGEST:
-            return False
         return self._is_fast.get(sent.sql, False)
 
     def learn(self, sql: str, work: float, seconds: float) -> None:
         """Note how long a statement took, here or in a session, of work and in all; the event loop reads fast ones."""
-        self._is_fast[sql] = work <= _QUICK and seconds <= LOOP_LIMIT
+        # Nothing stops the preparation of a long statement.
+        may_be_fast = self._is_fast.get(sql) or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
+        self._is_fast[sql] = may_be_fast and work <= _QUICK and seconds <= LOOP_LIMIT
         self._is_fast.move_to_end(sql)
         if len(self._is_fast) > _MOST_KNOWN:
             self._is_fast.popitem(last=False)
