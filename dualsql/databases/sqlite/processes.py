@@ -1,4 +1,4 @@
-"""The reader processes of a SQLite file: how they are started, asked, and ended; see `reader_process` beside it."""
+"""Starts, asks and ends a process that reads a SQLite file, and keeps idle ones; its program is `reader_process`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class ReaderProcess:
 
 
 class ReaderProcesses:
-    """The reader processes of one file. As many as there are streams; a few are kept for the next ones."""
+    """The idle reader processes of one file. There are as many busy ones as there are streams."""
 
     def __init__(self) -> None:
         self._idle: list[ReaderProcess] = []
