@@ -67,13 +67,13 @@ def _is_async(url: URL, *, preferred: bool = True) -> bool:
         return False
 
 
-def reading_engine(given: str | URL, pool_options: Mapping[str, int]) -> AsyncEngine:
+def reading_engine(database: str | URL, pool_options: Mapping[str, int]) -> AsyncEngine:
     """An engine that only reads. Where the database has no async driver, its queries run in threads.
 
     Raises:
         ConfigurationError: it is not a URL, the URL has no database, or the driver is not installed.
     """
-    url, options = parsed_url(given), dict[str, Any](pool_options)
+    url, options = parsed_url(database), dict[str, Any](pool_options)
     backend = backend_named(url.get_backend_name())
     if backend is not None and not backend.driver and not _is_async(url, preferred=False):
         from dualsql.databases.threads import new_synchronous_engine

@@ -29,9 +29,9 @@ def without_async_driver(name: str) -> ConfigurationError:
     )
 
 
-def malformed(given: str | URL) -> ConfigurationError:
+def malformed(url: str | URL) -> ConfigurationError:
     """The error for what is no URL, with how to write one; for the name of a file, that file's."""
-    text = str(given)
+    text = str(url)
     kind = kind_of_file(PurePath(text).suffix) if _FILE.fullmatch(text) else None
     hint = "Write it as driver://user:password@host:port/database."
     if kind is not None:

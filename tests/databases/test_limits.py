@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -137,7 +138,7 @@ async def test_a_lane_with_a_connection_of_its_own_takes_a_place(make_server: Ma
 
 async def test_a_thread_for_texts_is_taken_until_its_work_has_ended() -> None:
     """Also if the caller has gone, since a thread cannot be stopped. Those who wait are limited."""
-    all_slots, release, begun, run = limits(), Event(), Event(), []
+    all_slots, release, begun, run = limits(), Event(), Event(), list[int]()
 
     def work() -> None:
         begun.set()
@@ -147,9 +148,8 @@ async def test_a_thread_for_texts_is_taken_until_its_work_has_ended() -> None:
     await asyncio.to_thread(begun.wait)
     left.cancel()
     await asyncio.wait({left})
-    waiting = [
-        asyncio.ensure_future(compute_in_thread(all_slots, lambda n=n: run.append(n))) for n in range(64)
-    ]  # type: ignore[misc]
+    steps = [partial(run.append, number) for number in range(64)]
+    waiting = [asyncio.ensure_future(compute_in_thread(all_slots, step)) for step in steps]
     await asyncio.sleep(0)
     with pytest.raises(TooManyQueriesError, match="running and waiting"):
         await compute_in_thread(all_slots, work)

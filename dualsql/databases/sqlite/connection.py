@@ -192,12 +192,12 @@ class SQLiteGuard(Guard):
         if sqlite3.sqlite_version_info < (3, 37):
             return {}
         rows: Any = await connection.exec_driver_sql(_TABLES)
-        found: dict[TableName, str] = {}
+        names: dict[TableName, str] = {}
         for name, columns in rows:
             free = [each for each in ROW_NUMBERS if each not in columns.split("\n")]
             if free:
-                found[None, name] = found["main", name] = free[0]
-        return found
+                names[None, name] = names["main", name] = free[0]
+        return names
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
