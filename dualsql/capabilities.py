@@ -199,8 +199,8 @@ def capabilities_of(dialect: Dialect) -> Capabilities | None:
     try:
         return _KNOWN[dialect]
     except KeyError:
-        found = _KNOWN[dialect] = capabilities_named(dialect.name)
-        return found
+        capabilities = _KNOWN[dialect] = capabilities_named(dialect.name)
+        return capabilities
 
 
 _KNOWN: WeakKeyDictionary[Dialect, Capabilities | None] = WeakKeyDictionary()
@@ -208,5 +208,5 @@ _KNOWN: WeakKeyDictionary[Dialect, Capabilities | None] = WeakKeyDictionary()
 
 def capabilities_named(name: str) -> Capabilities | None:
     """The same by SQLAlchemy's name of the dialect, such as `connection.dialect.name`."""
-    found = import_module(_REGISTRY).backend_named(name)
-    return None if found is None else found.capabilities
+    backend = import_module(_REGISTRY).backend_named(name)
+    return None if backend is None else backend.capabilities

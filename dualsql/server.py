@@ -428,7 +428,7 @@ class ResultServer:
 
     def _readings(self) -> Iterator[GaugeReading]:
         """What is in use at present."""
-        from dualsql.databases.observed import readings_of
+        from dualsql.databases.measurements import readings_of
 
         for source in self.parts.sources.values():
             yield from readings_of(source)

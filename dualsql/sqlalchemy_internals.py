@@ -462,7 +462,7 @@ def compiled_with_cache(statement: Any, dialect: Any, cache: Any, names: Sequenc
 
 
 def unsent_context(
-    context_class: Any, connection: Any, *, statement: Any, found: CompiledStatement, values: Any
+    context_class: Any, connection: Any, *, statement: Any, entry: CompiledStatement, values: Any
 ) -> Any:
     """The execution context of a compiled statement, its values bound (`engine/default.py`)."""
     return context_class._init_compiled(
@@ -470,12 +470,12 @@ def unsent_context(
         connection,
         connection,
         statement._execution_options,
-        found.compiled,
+        entry.compiled,
         values,
         statement,
-        found.extracted_parameters,
-        cache_hit=found.cache_hit,
-        param_dict=found.collected_parameters,
+        entry.extracted_parameters,
+        cache_hit=entry.cache_hit,
+        param_dict=entry.collected_parameters,
     )
 
 

@@ -606,7 +606,7 @@ BEYOND: dict[str, str] = {
     "envelope/test_watching.py": "existing tools are checked: faults are reported, and no answer is changed",
     "envelope/test_values.py": "values of tools as JSON, exact, refused and bounded",
     "databases/test_one_file.py": "only a database's own file names an engine or a driver",
-    "databases/test_added.py": "another package adds a database by an entry point",
+    "databases/test_plugins.py": "another package adds a database by an entry point",
     "databases/test_answers.py": "engines without an async driver, and MariaDB, answer what SQLite does",
     "databases/test_authorizer.py": "SQLite refuses files, settings and code, too",
     "databases/test_immediate.py": "what is read on the event loop keeps it for milliseconds",

@@ -149,9 +149,8 @@ WANTED_LOOPS: dict[tuple[str, str], str] = {
     ("dualsql.capabilities", "dualsql.databases.backends"): (
         "plan, tenancy and formats ask what a database can do; its file says so, and is loaded when it is asked for"
     ),
-    **dict.fromkeys(
-        (("dualsql.databases.backends", "dualsql.databases.added"),),
-        "the databases of other packages, which are loaded when they are asked for",
+    ("dualsql.databases.backends", "dualsql.databases.plugins"): (
+        "the databases of other packages, which are loaded when they are asked for"
     ),
 }
 

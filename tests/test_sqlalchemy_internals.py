@@ -160,12 +160,12 @@ class _Connection:
 def _context() -> Any:
     plain = ENGINE.dialect.execution_ctx_cls
     unsent: Any = type("Unsent", (plain,), {"create_cursor": lambda _: None})
-    asked = select(TABLE.c.id).where(TABLE.c.name == bindparam("wanted"))
-    found = internals.compiled_with_cache(asked, ENGINE.dialect, {}, ["wanted"])
-    made = internals.unsent_context(
-        unsent, _Connection(), statement=asked, found=found, values=[{"wanted": "Ada"}]
+    statement = select(TABLE.c.id).where(TABLE.c.name == bindparam("wanted"))
+    entry = internals.compiled_with_cache(statement, ENGINE.dialect, {}, ["wanted"])
+    context = internals.unsent_context(
+        unsent, _Connection(), statement=statement, entry=entry, values=[{"wanted": "Ada"}]
     )
-    return made.parameters[0]
+    return context.parameters[0]
 
 
 _ANNOTATED: list[Any] = [Person.id.expression, Bundle("b", Person.name), Person]

@@ -15,7 +15,7 @@ from sqlalchemy import URL
 from dualsql.cli.options import ServeOptions
 from dualsql.databases.file_cache import CACHED_FROM, FileCache, file_cache_folder, private_folder
 from dualsql.databases.files import FileLoader, LoadedTable, files_url, find_files
-from dualsql.databases.known import kind_of_file
+from dualsql.databases.plugins import kind_of_file
 from dualsql.databases.workbooks import ROW_NUMBER
 from dualsql.errors import ConfigurationError
 

@@ -143,26 +143,26 @@ class Forecast:
         values = [self.of(part) for part in parts if not _is_nothing(part)]
         # By their text: types have no equality.
         by_text = {repr(type_): type_ for type_ in (self._without_code(value.type) for value in values)}
-        found = list(by_text.values())
+        different = list(by_text.values())
         # A database without types may return a value of each part as it is.
-        is_mixed = self._computation.is_loose and len(found) > 1
+        is_mixed = self._computation.is_loose and len(different) > 1
         is_computed = is_mixed or any(value.is_computed for value in values)
-        return Value(self._holding(found, declared), is_computed)
+        return Value(self._holding(different, declared), is_computed)
 
-    def _holding(self, found: Sequence[SQLType], declared: SQLType) -> SQLType:
+    def _holding(self, different: Sequence[SQLType], declared: SQLType) -> SQLType:
         """The type that holds values of several different types."""
-        if not found or any(map(is_decorator, found)):
-            is_known = not isinstance(declared, types.NullType) or len(found) != 1
-            return declared if is_known else found[0]
-        known = [type_ for type_ in found if not isinstance(type_, types.NullType)]
-        if len(known) < len(found):
+        if not different or any(map(is_decorator, different)):
+            is_known = not isinstance(declared, types.NullType) or len(different) != 1
+            return declared if is_known else different[0]
+        known = [type_ for type_ in different if not isinstance(type_, types.NullType)]
+        if len(known) < len(different):
             return declared if len(known) <= 1 and not self._computation.is_loose else types.NULLTYPE
-        if len(found) == 1:
-            return found[0]
-        numbers = [self._place(type_) for type_ in found]
+        if len(different) == 1:
+            return different[0]
+        numbers = [self._place(type_) for type_ in different]
         if None not in numbers:
             return _NUMBERS[max(one for one in numbers if one is not None)]
-        stored = list(map(self._stored, found))
+        stored = list(map(self._stored, different))
         if all(isinstance(type_, types.String) for type_ in stored):
             return types.String()
         families = {_family(type_) for type_ in stored}

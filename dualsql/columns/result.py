@@ -146,19 +146,19 @@ class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple canno
 
     def followed_by(self, number: int) -> DriverNames:
         """The names, and so many more columns of which nothing is known."""
-        found = DriverNames((*self, *("",) * number))
-        found.types = self.types
-        return found
+        names = DriverNames((*self, *("",) * number))
+        names.types = self.types
+        return names
 
 
 def driver_names(columns: Sequence[ResultColumn]) -> DriverNames:
     """The names that a database gives these columns, with the types of what is stored."""
-    found = DriverNames(
+    names = DriverNames(
         column.name if is_named(column.expression) and own_name(column.expression) == column.name else ""
         for column in columns
     )
-    found.types = tuple(column.stored for column in columns)
-    return found
+    names.types = tuple(column.stored for column in columns)
+    return names
 
 
 def is_named(expression: ColumnElement[Any]) -> bool:

@@ -93,29 +93,21 @@ class _Kind:
 
 _DAYS = [date(1970, 1, 1), date(1999, 12, 31), date(2023, 12, 31), date(2024, 1, 2), date(2024, 2, 1)]
 
-
 _INSTANTS = [datetime.combine(day, time(3, 4, 5)) for day in _DAYS]
-
 
 _INTEGERS = [-1, 0, 1, 2, 3, 9, 10, 255, 1_000_000]
 
-
 _FRACTIONS = ["-1", "0", "0.25", "0.5", "1", "2.5", "9", "10", "1000"]
-
 
 _TEXTS = ["", " a", "1", "01", "A", "B", "[1]", "a", "a ", "a,b", "b", "b,a", "{}", "é"]
 
-
 _DOCUMENTS: list[Any] = [{}, {"a": 1}, {"a": [1, 2]}, {"b": "x"}]
-
 
 _WORDS = """0 10 -1 1.50 true false yes no on off null None active open closed draft new done male female north
 low medium high red EUR USD 2024-01-02 2024-01-02T03:04:05 a@x.org A@X.org http://x.org/ 10.0.0.1 +49301234567
 00000000-0000-0000-0000-000000000001 deadbeef YWJj PT1S P1D 1,2 a;b a|b <b> a\\b""".split()
 
-
 _CODES = [one + other for case in (ascii_lowercase, ascii_uppercase) for one in case for other in ("", *case)]
-
 
 # More values of the same kind, close to each other: code that truncates or rounds makes two of them equal.
 _CLOSE: Mapping[type[Any], Sequence[Any]] = {
@@ -125,7 +117,6 @@ _CLOSE: Mapping[type[Any], Sequence[Any]] = {
     time: [time(4, 5, 6), time(4, 5, 6, 7)],
     timedelta: [timedelta(hours=3), timedelta(hours=3, microseconds=7)],
 }
-
 
 _KINDS: tuple[_Kind, ...] = (
     _Kind(bool, types.Boolean(), [False, True]),

@@ -106,7 +106,7 @@ class Backend:
     described_type: Callable[[Any], SQLType] | None = None
 
 
-_ADDED = "dualsql.databases.added"
+_PLUGINS = "dualsql.databases.plugins"
 """The module of the databases that are not dualsql's own."""
 
 _loaded: dict[str, Backend | None] = {}
@@ -124,7 +124,7 @@ def backend_named(name: str) -> Backend | None:
         bare = name.partition(".")[0]
         place = OWN.get(name) or OWN.get(bare)
         if place is None:
-            _loaded[name] = import_module(_ADDED).added_backend(name, bare)
+            _loaded[name] = import_module(_PLUGINS).load_backend(name, bare)
         else:
             module, _, member = place.partition(":")
             _loaded[name] = getattr(import_module(module), member)

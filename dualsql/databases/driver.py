@@ -89,8 +89,8 @@ def driver_statement(
 ) -> DriverStatement | None:
     """The statement compiled on `dialect` with its values; None if its columns cannot be matched by position."""
     # Sorted, as Connection._execute_clauseelement() does (engine/base.py): both find the same entry of the cache.
-    found = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
-    compiled = found.compiled
+    entry = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
+    compiled = entry.compiled
     if not internals.has_columns_by_position(compiled):
         return None
     kind: Any = type(dialect)
@@ -98,7 +98,7 @@ def driver_statement(
         _context(kind),
         _NoConnection(dialect),
         statement=statement,
-        found=found,
+        entry=entry,
         values=[dict(values)] if values else [],
     )
     bound, types = context.parameters[0], [column.type for column in internals.result_columns_of(compiled)]

@@ -23,13 +23,13 @@ def parsed_url(url: str | URL) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        from dualsql.databases.known import malformed
+        from dualsql.databases.url_errors import malformed
 
         # Not chained: the cause contains the URL with its password.
         raise malformed(url) from None
     backend = backend_named(parsed.get_backend_name())
     if backend is not None and backend.file_suffixes and parsed.host:
-        from dualsql.databases.known import file_with_host
+        from dualsql.databases.url_errors import file_with_host
 
         raise file_with_host(parsed)
     return parsed
@@ -45,7 +45,7 @@ def async_url(url: str | URL) -> URL:
     name, _, driver = parsed.drivername.partition("+")
     backend = backend_named(name)
     if backend is None:
-        from dualsql.databases.known import unknown_database
+        from dualsql.databases.url_errors import unknown_database
 
         raise unknown_database(name)
     name = backend.spellings.get(name, name)
@@ -53,7 +53,7 @@ def async_url(url: str | URL) -> URL:
     if driver and _is_async(parsed):
         return backend.adapt_url(parsed) if driver == backend.driver else parsed
     if not backend.driver:
-        from dualsql.databases.known import without_async_driver
+        from dualsql.databases.url_errors import without_async_driver
 
         raise without_async_driver(name)
     return backend.adapt_url(parsed.set(drivername=f"{name}+{backend.driver}"))
@@ -67,13 +67,13 @@ def _is_async(url: URL, *, preferred: bool = True) -> bool:
         return False
 
 
-def reading_engine(given: str | URL, pool_options: Mapping[str, int]) -> AsyncEngine:
+def reading_engine(database: str | URL, pool_options: Mapping[str, int]) -> AsyncEngine:
     """An engine that only reads. Where the database has no async driver, its queries run in threads.
 
     Raises:
         ConfigurationError: it is not a URL, the URL has no database, or the driver is not installed.
     """
-    url, options = parsed_url(given), dict[str, Any](pool_options)
+    url, options = parsed_url(database), dict[str, Any](pool_options)
     backend = backend_named(url.get_backend_name())
     if backend is not None and not backend.driver and not _is_async(url, preferred=False):
         from dualsql.databases.threads import new_synchronous_engine

@@ -1,4 +1,4 @@
-"""What a database tells of a statement without its rows: the planner's row estimate, and the types of its columns."""
+"""What a statement would return, without its rows: the planner's row estimate, and the types of its columns."""
 
 from __future__ import annotations
 

@@ -39,7 +39,6 @@ _UNREADABLE = CallerMessage(
     "Leave the column out, or CAST it to text. The server's log has the cause.",
 )
 
-
 _OF_DATA: Mapping[FailureKind | None, tuple[str, str | None]] = {
     FailureKind.DIVISION: ("The query divides by zero.", "Write x / NULLIF(y, 0)."),
     FailureKind.OVERFLOW: (
@@ -67,8 +66,7 @@ _OF_DATA: Mapping[FailureKind | None, tuple[str, str | None]] = {
         "Write IN instead of =, aggregate its rows, for example by max(x), or join it.",
     ),
 }
-"""Failures that only the data cause: their class is told, and no value."""
-
+"""Failures that only the data cause: the message names their class, and no value."""
 
 _OF_ITS_FORM: Mapping[FailureKind | None, tuple[str, str]] = {
     FailureKind.GROUPING: (
@@ -85,7 +83,6 @@ _OF_ITS_FORM: Mapping[FailureKind | None, tuple[str, str]] = {
     ),
 }
 """Failures of what the caller wrote, whatever the data are."""
-
 
 _OF_THE_DATABASE: Mapping[FailureKind | None, tuple[str, str | None]] = {
     FailureKind.BUSY: ("A lock or a conflict in the database stopped the query.", None),
@@ -111,7 +108,7 @@ def too_large() -> LimitExceededError:
     )
 
 
-def translated(
+def caller_error(
     error: Exception,
     source: Source,
     failure: type[QueryExecutionError],
@@ -121,7 +118,7 @@ def translated(
     """The error for a caller whose statement failed.
 
     Args:
-        source: the database. failure: the class of the error, where no other one is known.
+        failure: the class of the error, where no other one is known.
         limit: how long the session's statements may run. seconds: how long this one ran.
     """
     cause = error.orig if isinstance(error, StatementError) else error
@@ -130,21 +127,21 @@ def translated(
         return _timeout(limit, seconds)
     if kind is FailureKind.SIZE:
         return too_large()
-    found: DualResponseError | None = _of_the_database(error, kind)
-    if found is None and failure is QueryExecutionError:
-        found = _of_the_query(error, kind, _missing_operation(str(cause), source.guard))
+    known: DualResponseError | None = _of_the_database(error, kind)
+    if known is None and failure is QueryExecutionError:
+        known = _of_the_query(error, kind, _missing_operation(str(cause), source.guard))
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
-    if found is None and (
+    if known is None and (
         kind is FailureKind.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError)
     ):
-        found = DatabaseBusyError("The database closed the connection.")
-    if found is not None:
-        return found
+        known = DatabaseBusyError("The database closed the connection.")
+    if known is not None:
+        return known
     if not isinstance(cause, _OF_ONE_VALUE):
         message, hint = _OF_DATA.get(kind, (_FAILED, None))
         return failure(message, hint=hint)
-    told = _OUT_OF_RANGE if isinstance(cause, OverflowError) else _UNREADABLE
-    return failure(told.message, hint=told.hint)
+    text = _OUT_OF_RANGE if isinstance(cause, OverflowError) else _UNREADABLE
+    return failure(text.message, hint=text.hint)
 
 
 def _timeout(limit: timedelta | None, seconds: float) -> QueryTimeoutError:

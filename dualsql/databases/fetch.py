@@ -135,19 +135,19 @@ class RowCounter:
     settings: Settings
     may_estimate: bool
 
-    async def total(self, asked: CountMethod) -> Total:
+    async def total(self, method: CountMethod) -> Total:
         """The number of rows and its kind.
 
         Raises:
             CountExecutionError: the database refused the count.
             QueryTimeoutError, DatabaseBusyError: an exact or capped count took too long, or no connection was free.
         """
-        if asked.way == "none":
+        if method.way == "none":
             return UNCOUNTED
-        if asked.way in ("exact", "capped"):
-            cap = asked.cap if asked.way == "capped" else None
+        if method.way in ("exact", "capped"):
+            cap = method.cap if method.way == "capped" else None
             return await self._counted(cap, self.settings.query_timeout)
-        is_auto = asked.way == "auto"
+        is_auto = method.way == "auto"
         if is_auto:
             with suppress(QueryTimeoutError, DatabaseBusyError):
                 return await self._counted(None, self.settings.count_budget)
@@ -193,7 +193,7 @@ class Sample(NamedTuple):
     taken: str = "head"
 
 
-async def fetch_sample(sample: Fetch, counter: RowCounter, asked: CountMethod, *, size: int) -> Sample:
+async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, *, size: int) -> Sample:
     """Run `sample`, which selects one row more than `size`, and count only if that row exists.
 
     If the sample is not complete after `Settings.count_head_start`, the count starts too, on a second connection if one
@@ -203,12 +203,12 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, asked: CountMethod, *
     counting: asyncio.Future[Total] | None = None
     try:
         await asyncio.wait({sampling}, timeout=counter.settings.count_head_start.total_seconds())
-        if asked.way != "none" and not sampling.done() and counter.source.has_room():
-            counting = asyncio.ensure_future(counter.total(asked))
+        if method.way != "none" and not sampling.done() and counter.source.has_room():
+            counting = asyncio.ensure_future(counter.total(method))
         rows = await sampling
         if len(rows) <= size:
             return Sample(rows, Total(len(rows), "exact"))
-        total = await (counting or counter.total(asked))
+        total = await (counting or counter.total(method))
         # One row more was seen, which "capped" means.
         return Sample(rows[:size], total.at_least(size))
     finally:

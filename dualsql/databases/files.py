@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import URL
 
-from dualsql.databases.known import known_backends
+from dualsql.databases.plugins import loadable_backends
 from dualsql.databases.text_files import (
     COMPRESSED,
     CSVForm,
@@ -119,7 +119,7 @@ def database_of_files() -> FileDatabase:
     """The first database into which files can be copied."""
     return next(
         FileDatabase(name, backend.file_suffixes[0], backend.open_import, backend.read_in_place)
-        for name, backend in known_backends()
+        for name, backend in loadable_backends()
         if backend.open_import is not None
     )
 

@@ -47,7 +47,7 @@ def open_source(
         engine, owned = reading_engine(database, pool_options(settings)), True
     backend = backend_of(engine.dialect)
     if backend is None:
-        from dualsql.databases.known import unknown_database
+        from dualsql.databases.url_errors import unknown_database
 
         raise unknown_database(engine.dialect.name)
     capabilities = backend.capabilities

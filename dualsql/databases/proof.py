@@ -65,9 +65,8 @@ async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
 
 
 async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
-    table = (
-        f"dualsql_probe_{token_hex(8)}"  # the longest name of Oracle 12.1 and Firebird 3 has 30 characters
-    )
+    # 30 characters, as the longest name of Oracle 12.1 and Firebird 3.
+    table = f"dualsql_probe_{token_hex(8)}"
     try:
         await connection.execute(text(f"CREATE TABLE {table} (x INTEGER)"))
     except DBAPIError as error:

@@ -1,4 +1,4 @@
-"""What the database's user may do without the guard: roles, row-level security, limits of connections."""
+"""What a database allows its user, whatever the session: writing, roles, row-level security, number of connections."""
 
 from __future__ import annotations
 

@@ -67,10 +67,10 @@ def database_errors(
         raise
     # A driver, a type's own processor or the network may raise anything, and its text may hold data.
     except Exception as error:
-        from dualsql.databases.failures import translated
+        from dualsql.databases.failures import caller_error
 
         seconds = time.monotonic() - started_at
-        raise translated(error, source, failure, limit, seconds) from error
+        raise caller_error(error, source, failure, limit, seconds) from error
 
 
 def measured(
@@ -79,7 +79,7 @@ def measured(
     """Measure the statement that the block runs; None if nothing is measured."""
     if EVENTS.listener is None:
         return UNMEASURED
-    from dualsql.databases.observed import measured_statement
+    from dualsql.databases.measurements import measured_statement
 
     return measured_statement(source, statement, rules)
 
@@ -87,7 +87,7 @@ def measured(
 def note_slow(source: Source, statement: Executable, rules: ActiveRules, seconds: float) -> None:
     """Log a statement that has run for longer than `Settings.slow_query`."""
     if seconds > source.limits.slow_seconds:
-        from dualsql.databases.observed import log_slow_statement
+        from dualsql.databases.measurements import log_slow_statement
 
         log_slow_statement(source, statement, rules, seconds)
 

@@ -84,8 +84,8 @@ class QueryLimits:
 
 def pool_options(settings: Settings) -> dict[str, int]:
     """Pool options: one connection for each slot."""
-    kept = settings.maximum_concurrent_queries
-    return {"pool_size": kept, "max_overflow": settings.maximum_streams + settings.maximum_pending}
+    number = settings.maximum_concurrent_queries
+    return {"pool_size": number, "max_overflow": settings.maximum_streams + settings.maximum_pending}
 
 
 _COMPILED_STATEMENTS = 500

@@ -165,7 +165,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         DatabaseBusyError: all connections are in use.
         QueryExecutionError: anything else that the database raised.
     """
-    job = _reduced(job)
+    job = _without_unread_columns(job)
     sending, receiving = create_memory_object_stream[Chunk](_CHUNKS_AHEAD)
     started: float | None = None
 
@@ -200,8 +200,8 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
                 job.source.finish(session.stop())
 
 
-def _reduced(job: StreamJob) -> StreamJob:
-    """The job without the columns that nobody writes, where the database may leave them out."""
+def _without_unread_columns(job: StreamJob) -> StreamJob:
+    """The job without the columns that are not written, where the database may leave them out."""
     if job.places is None:
         return job
     from dualsql.plan.projection import projected

@@ -14,7 +14,7 @@ from dualsql.databases.source import TEXT_THREADS, QueryLimits
 T = TypeVar("T")
 
 
-async def computed(limits: QueryLimits, compute: Callable[[], T]) -> T:
+async def compute_in_thread(limits: QueryLimits, compute: Callable[[], T]) -> T:
     """What `compute` returns, which is called in a worker thread: the event loop answers others meanwhile.
 
     A thread cannot be stopped: the slot of a caller that is cancelled is free when `compute` ends, and the limits of

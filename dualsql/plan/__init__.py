@@ -10,7 +10,7 @@
     page              rows from an offset on, the count
     projection        some of the columns
     keyset            rows before or after a keyset position, and the seek predicate that finds them
-    subqueries        what queries over a result need: it as a subquery in its own order
+    subqueries        a result as a subquery in its own order, and what queries may add to it
     sampling          rows that are not the first ones
 
 Read in this order.

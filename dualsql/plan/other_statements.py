@@ -88,11 +88,11 @@ def _united_type(parts: Sequence[ColumnElement[Any]], meanings: Meanings) -> SQL
     Databases use a type that holds the values of all parts. Where they have no common kind, no type is announced.
     """
     declared = parts[0].type
-    found = Forecast(meanings).united(parts, declared).type
+    united = Forecast(meanings).united(parts, declared).type
     kinds = {classify(part.type)[1] for part in parts if not isinstance(part.type, types.NullType)}
     if "datetime" in kinds and kinds <= {"date", "datetime"}:
-        found = types.DateTime(timezone=any(getattr(part.type, "timezone", False) for part in parts))
-    return None if repr(found) == repr(declared) else found
+        united = types.DateTime(timezone=any(getattr(part.type, "timezone", False) for part in parts))
+    return None if repr(united) == repr(declared) else united
 
 
 def _fenced(statement: AnyCompound) -> AnyCompound:

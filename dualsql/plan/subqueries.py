@@ -1,4 +1,4 @@
-"""What queries over a result need: the statement as a subquery, and what may be added to it."""
+"""A result as a subquery in its own order, for queries over it, and which conditions they may add to it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.freeze.names import FreeNames
 from dualsql.plan.keys import clauses_of, column_identity, unlabelled
 from dualsql.plan.keyset import carried_around
-from dualsql.plan.order import (
-    is_distinct,
-    is_table,
-    leaves_of,
-    reads_row_by_row,
-    row_identity,
-)
+from dualsql.plan.order import is_distinct, is_table, leaves_of, reads_row_by_row, row_identity
 from dualsql.plan.other_statements import select_from_text
 from dualsql.plan.outputs import with_criteria_of
 from dualsql.plan.page import Ordered, all_rows, ordered

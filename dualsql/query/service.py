@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from sqlalchemy import util
 
 from dualsql import plan
-from dualsql.databases.text_threads import computed
+from dualsql.databases.text_threads import compute_in_thread
 from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
@@ -185,7 +185,7 @@ class QueryService:
         tables = self._tables(view, query, principal)
         if _is_quick(query, resource):
             return self._answer(query, view, tables)
-        return await computed(
+        return await compute_in_thread(
             view.source.limits,
             lambda: self._answer(query, self._copied(view, resource.document), tables),
         )
@@ -329,7 +329,7 @@ class QueryService:
                 _compile(parent.answering(answer, rows))
             return answer
 
-        return await computed(live.source.limits, derived)
+        return await compute_in_thread(live.source.limits, derived)
 
     async def _view(
         self, resource: Resource, view: View, query: ResultQuery, principal: Principal | None
@@ -375,7 +375,7 @@ class QueryService:
             _compile(view.over(answer))
             return answer
 
-        return await computed(view.source.limits, derived)
+        return await compute_in_thread(view.source.limits, derived)
 
     def _answer(self, query: ResultQuery, view: View, tables: ReadableTables) -> AnySelect:
         return _answer(query, view, is_fenced=not self._views.policy.shows_all, tables=tables)

@@ -10,7 +10,7 @@ from sqlalchemy.sql import visitors
 
 from dualsql import plan
 from dualsql.databases.source import Source
-from dualsql.databases.text_threads import computed
+from dualsql.databases.text_threads import compute_in_thread
 from dualsql.freeze.document import Statement
 from dualsql.results.create import Creator, frozen
 from dualsql.results.options import CreateOptions
@@ -29,7 +29,7 @@ def text_opener(
     async def opened(source: Source, options: CreateOptions) -> tuple[bytes, View] | None:
         if not _is_large(options.statement):
             return None
-        document = await computed(source.limits, partial(frozen, source, options))
+        document = await compute_in_thread(source.limits, partial(frozen, source, options))
 
         def thawed() -> View:
             view = views.open_anew(source, document, options.principal)
@@ -38,7 +38,7 @@ def text_opener(
             view.compile(plan.count(view.shape, cap=None))
             return view
 
-        view = await computed(source.limits, thawed)
+        view = await compute_in_thread(source.limits, thawed)
         views.keep(view, document)
         return document, view
 

@@ -14,7 +14,7 @@ from sqlalchemy import Dialect, MetaData, TableClause
 
 from dualsql.catalogue import Visible
 from dualsql.databases.source import Source
-from dualsql.databases.text_threads import computed
+from dualsql.databases.text_threads import compute_in_thread
 from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
@@ -215,7 +215,7 @@ class SQLService:
         # Hooks that are functions are called for each table.
         if is_short(sql) and not policy.has_functions:
             return work()
-        return await computed(self._sources.sources[name].limits, work)
+        return await compute_in_thread(self._sources.sources[name].limits, work)
 
 
 _SHORT = 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -18,7 +19,7 @@ from dualsql.databases.engines import async_url
 from dualsql.databases.reach import reach
 from dualsql.databases.session import Session, read_only
 from dualsql.databases.source import CompiledStatements, QueryLimits
-from dualsql.databases.text_threads import computed
+from dualsql.databases.text_threads import compute_in_thread
 from dualsql.http.problems import problem_response
 from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import DRIVERS, SLOW, MakeServer
@@ -137,20 +138,21 @@ async def test_a_lane_with_a_connection_of_its_own_takes_a_place(make_server: Ma
 
 async def test_a_thread_for_texts_is_taken_until_its_work_has_ended() -> None:
     """Also if the caller has gone, since a thread cannot be stopped. Those who wait are limited."""
-    all_slots, release, begun, run = limits(), Event(), Event(), []
+    all_slots, release, begun, run = limits(), Event(), Event(), list[int]()
 
     def work() -> None:
         begun.set()
         release.wait()
 
-    left = asyncio.ensure_future(computed(all_slots, work))
+    left = asyncio.ensure_future(compute_in_thread(all_slots, work))
     await asyncio.to_thread(begun.wait)
     left.cancel()
     await asyncio.wait({left})
-    waiting = [asyncio.ensure_future(computed(all_slots, lambda n=n: run.append(n))) for n in range(64)]  # type: ignore[misc]
+    steps = [partial(run.append, number) for number in range(64)]
+    waiting = [asyncio.ensure_future(compute_in_thread(all_slots, step)) for step in steps]
     await asyncio.sleep(0)
     with pytest.raises(TooManyQueriesError, match="running and waiting"):
-        await computed(all_slots, work)
+        await compute_in_thread(all_slots, work)
     assert _text_slots(all_slots) == {"slots_used": 1, "slots": 1}
     waiting.pop(0).cancel()
     assert left.cancelled() and run == []
@@ -190,7 +192,7 @@ async def test_the_error_of_a_text_reaches_its_caller() -> None:
         raise StopIteration  # which no future takes
 
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await computed(limits(), failing)
+        await compute_in_thread(limits(), failing)
 
 
 @pytest.mark.quick(1, "sqlite", "postgresql")

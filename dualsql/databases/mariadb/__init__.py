@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from math import prod
@@ -31,12 +23,7 @@ from sqlalchemy.dialects.mysql import DATETIME, SET, TIME
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util import greenlet_spawn
 
-from dualsql.capabilities import (
-    Capabilities,
-    DriverValues,
-    KeyForm,
-    RowEstimate,
-)
+from dualsql.capabilities import Capabilities, DriverValues, KeyForm, RowEstimate
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import Computation, SQLType
 from dualsql.databases.backends import Backend

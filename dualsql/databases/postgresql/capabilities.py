@@ -6,16 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Function,
-    Text,
-    cast,
-    func,
-    literal,
-    type_coerce,
-    types,
-)
+from sqlalchemy import ColumnElement, Function, Text, cast, func, literal, type_coerce, types
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate

@@ -124,7 +124,7 @@ def authorize(action: int, one: str | None, other: str | None, _database: Any, _
 
 FORBID_WRITES = "PRAGMA query_only = ON"
 _ALLOW_WRITES = "PRAGMA query_only = OFF"
-_PREPARED = "dualsql_prepared"
+_STATE = "dualsql_state"
 
 # Result codes; an extended one has its own bits above these. https://www.sqlite.org/rescode.html
 _FAULTS = {
@@ -168,7 +168,7 @@ class SQLiteGuard(Guard):
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. On a connection that is always read-only, nothing is sent."""
-        clock, refuses_writes = await _prepared(connection)
+        clock, refuses_writes = await _state_of(connection)
         if not refuses_writes:
             await connection.exec_driver_sql(FORBID_WRITES)
         clock.ends_at = time.monotonic() + terms.limit.total_seconds()
@@ -192,12 +192,12 @@ class SQLiteGuard(Guard):
         if sqlite3.sqlite_version_info < (3, 37):
             return {}
         rows: Any = await connection.exec_driver_sql(_TABLES)
-        found: dict[TableName, str] = {}
+        names: dict[TableName, str] = {}
         for name, columns in rows:
             free = [each for each in ROW_NUMBERS if each not in columns.split("\n")]
             if free:
-                found[None, name] = found["main", name] = free[0]
-        return found
+                names[None, name] = names["main", name] = free[0]
+        return names
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
@@ -238,7 +238,7 @@ def readable_text(stored: bytes) -> Any:
         return Unfit(stored.decode("utf-8", "backslashreplace"))
 
 
-class _Prepared(NamedTuple):
+class _State(NamedTuple):
     """What is known of a driver's connection.
 
     Attributes:
@@ -249,10 +249,10 @@ class _Prepared(NamedTuple):
     refuses_writes: bool
 
 
-async def _prepared(connection: AsyncConnection) -> _Prepared:
+async def _state_of(connection: AsyncConnection) -> _State:
     """The time limit of the connection, installed once, and its mode, asked once."""
     memory = memory_of(connection)
-    if _PREPARED not in memory:
+    if _STATE not in memory:
         clock, driver = TimeLimit(), driver_of(connection)
         # On a connection of the application, where `regexp` stays its own.
         arguments, function = FUNCTIONS[MATCH]
@@ -263,9 +263,9 @@ async def _prepared(connection: AsyncConnection) -> _Prepared:
             if inspect.isawaitable(installed):
                 await installed
         refuses_writes = bool((await connection.exec_driver_sql("PRAGMA query_only")).scalar())
-        memory[_PREPARED] = _Prepared(clock, refuses_writes)
-    found: _Prepared = memory[_PREPARED]
-    return found
+        memory[_STATE] = _State(clock, refuses_writes)
+    state: _State = memory[_STATE]
+    return state
 
 
 async def _allow_writes(connection: AsyncConnection) -> None:
@@ -364,12 +364,13 @@ def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Con
 
 async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
     """The stream backend for a statement on aiosqlite: a reader process of the file for batches of Arrow."""
+    # By name: `page_reader`, which has the processes, imports this module.
     thread, processes = by_sqlite_thread(sent), None
     if isinstance(job.writer, BatchWriter):
         processes = getattr(job.source.fast, "processes", None)
     if processes is None:
         return thread
-    seconds = (await _prepared(connection)).clock.ends_at - time.monotonic()
+    seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()
     backend: StreamBackend = processes.stream(job, sent, seconds, thread)
     return backend
 

@@ -1,4 +1,4 @@
-"""The reader processes of one SQLite file: for streams of Arrow, and for pages while there are many of them."""
+"""Chooses what the reader processes of a SQLite file read: streams of Arrow, and pages while there are many of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEW = 10_000
 
 
 class FileProcesses:
-    """Starts the processes when they are needed, and asks them. What they do not read, their caller reads."""
+    """The reader processes of one file, started when they are needed. What they do not read, the caller reads."""
 
     def __init__(self, path: str) -> None:
         self._path = path

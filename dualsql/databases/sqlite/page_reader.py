@@ -20,12 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.fetch import Fetch
 from dualsql.databases.sqlite.callbacks import MATCH
-from dualsql.databases.sqlite.connection import (
-    LOOP_LIMIT,
-    TimeLimit,
-    connect,
-    next_rows,
-)
+from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit, connect, next_rows
 from dualsql.formats.cells import processed
 from dualsql.formats.writer import Rows
 
@@ -53,7 +48,7 @@ _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 
 
 class FileReader:
-    """A connection of the event loop's own; a process, once there are many pages.
+    """Reads fast pages with a connection of the event loop's own; by a process, once there are many of them.
 
     A page costs less than two thread switches. Only a statement that was fast in a session runs on the event loop:
     SQLite can stop it between instructions, and one of them may work on a long text for seconds. If it is slow there (a
@@ -116,7 +111,7 @@ class FileReader:
 
     @property
     def processes(self) -> FileProcesses | None:
-        """They read for streams, and pages of a busy server; None where apsw, their library, is not installed."""
+        """The reader processes of the file; None where apsw, their library, is not installed."""
         if self._may_have_processes and self._processes is None:
             self._may_have_processes = find_spec("apsw") is not None
             if self._may_have_processes:

@@ -1,4 +1,4 @@
-"""The reader processes of a SQLite file: how they are started, asked, and ended; see `reader_process` beside it."""
+"""Starts, asks and ends a process that reads a SQLite file, and keeps idle ones; its program is `reader_process`."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ class ReaderProcess:
         Raises:
             EOFError: the process has ended.
         """
-        told, body = LENGTHS.unpack(self._read(LENGTHS.size))
-        return json.loads(self._read(told)), self._read(body)
+        header_size, body_size = LENGTHS.unpack(self._read(LENGTHS.size))
+        return json.loads(self._read(header_size)), self._read(body_size)
 
     def _read(self, size: int) -> bytearray:
-        found = bytearray(size)
-        left = memoryview(found)
+        data = bytearray(size)
+        left = memoryview(data)
         while left:
             count = self._out.readinto(left)
             if not count:
                 raise EOFError("A reader process has ended.")
             left = left[count:]
-        return found
+        return data
 
     @property
     def pipes(self) -> tuple[int, int]:
@@ -107,7 +107,7 @@ class ReaderProcess:
 
 
 class ReaderProcesses:
-    """The reader processes of one file. As many as there are streams; a few are kept for the next ones."""
+    """The idle reader processes of one file. There are as many busy ones as there are streams."""
 
     def __init__(self) -> None:
         self._idle: list[ReaderProcess] = []
@@ -118,12 +118,12 @@ class ReaderProcesses:
         """An idle process, or a new one."""
         while True:
             with self._lock:
-                found = self._idle.pop() if self._idle else None
-            if found is None:
+                process = self._idle.pop() if self._idle else None
+            if process is None:
                 return ReaderProcess()
-            if not found.has_ended:
-                return found
-            found.close()
+            if not process.has_ended:
+                return process
+            process.close()
 
     def give_back(self, process: ReaderProcess) -> None:
         """Keep a process that has answered its request, if there is room."""

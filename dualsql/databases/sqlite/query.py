@@ -33,9 +33,9 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     if not is_instant(element):
         return _beginning(element, bucket)
     # Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
-    found = _beginning(func.substr(instant(element), 1, 19, type_=types.String()), bucket)
+    beginning = _beginning(func.substr(instant(element), 1, 19, type_=types.String()), bucket)
     if not isinstance(element, ColumnClause):
-        return found
+        return beginning
     # Most instants are whole seconds as SQLAlchemy writes them, which need no other spelling: that takes half as long
     # again. This begins alike for every text, or it is NULL.
     is_whole = func.instr(element, ".000000") == 20
@@ -47,7 +47,7 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
         cut = func.date(element, *modifiers, type_=types.Date())
         is_like_this = element.op("GLOB", is_comparison=True)(literal(pattern, types.String()))
         whole.insert(0, (is_like_this, cut))
-    return func.coalesce(case(*whole), found)
+    return func.coalesce(case(*whole), beginning)
 
 
 def _beginning(element: Expression, bucket: Bucket) -> Expression:

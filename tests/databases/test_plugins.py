@@ -22,11 +22,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from dualsql import ConfigurationError, DualResponseServer, Registry
 from dualsql.capabilities import capabilities_named
 from dualsql.databases import backends, session
-from dualsql.databases.added import ENTRY_POINTS, NamedGuard
 from dualsql.databases.engines import async_url
 from dualsql.databases.guard import FailureKind, SessionTerms
 from dualsql.databases.opening import open_source
 from dualsql.databases.other import OtherGuard
+from dualsql.databases.plugins import ENTRY_POINTS, NamedGuard
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.table import OWN
 from dualsql.databases.threads import ThreadedConnection

@@ -1,4 +1,4 @@
-"""Databases that are not dualsql's own: those of other packages, whose guards are named in their errors, and any other.
+"""Databases of other packages, by their entry points. An error in their code names it, and is no error of a query.
 
 The name of an entry point is SQLAlchemy's name of the dialect (`dialect.name`); its object is a `Backend`.
 """
@@ -13,6 +13,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
     nullcontext,
+    suppress,
 )
 from dataclasses import replace
 from functools import partial
@@ -20,8 +21,9 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import isawaitable
 from typing import Any
 
-from dualsql.databases.backends import Backend
+from dualsql.databases.backends import Backend, backend_named
 from dualsql.databases.other import backend_for
+from dualsql.databases.table import OWN
 from dualsql.errors import ConfigurationError
 
 ENTRY_POINTS = "dualsql.databases"
@@ -33,8 +35,10 @@ logger = logging.getLogger(__name__)
 _OF_CODE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, AssertionError, RuntimeError)
 
 
-def added_backend(name: str, bare: str) -> Backend | None:
-    """The database that another package adds by this name, or by its part before a dot; else any other dialect's.
+def load_backend(name: str, bare: str) -> Backend | None:
+    """The database of another package.
+
+    Without one of this name, or of the part before its dot: what holds on any dialect; None if SQLAlchemy has none.
 
     Raises:
         ConfigurationError: the entry point of that name cannot be loaded, or is not a Backend.
@@ -46,20 +50,35 @@ def added_backend(name: str, bare: str) -> Backend | None:
 
 def _backend_at(entry: EntryPoint) -> Backend:
     try:
-        found = entry.load()
+        backend = entry.load()
     except Exception as error:
         raise ConfigurationError(
             f"The database {entry.name[:40]!r} cannot be loaded: the package that provides it failed.",
             hint=f"Its entry point is {entry.value[:80]!r}, in the group {ENTRY_POINTS}.",
         ) from error
-    if not isinstance(found, Backend):
+    if not isinstance(backend, Backend):
         raise ConfigurationError(
             f"The entry point {entry.value[:80]!r} is not a database.",
             hint="It must be a dualsql.databases.backends.Backend.",
         )
-    named: Any = None if found.rights is None else NamedGuard(found.rights)
-    guard: Any = NamedGuard(found.guard)
-    return replace(found, guard=guard, rights=named)
+    guard: Any = NamedGuard(backend.guard)
+    rights: Any = None if backend.rights is None else NamedGuard(backend.rights)
+    return replace(backend, guard=guard, rights=rights)
+
+
+def loadable_backends() -> Iterator[tuple[str, Backend]]:
+    """All databases that can be loaded, dualsql's own too, by SQLAlchemy's name and by the names that URLs have."""
+    for name in dict.fromkeys([*OWN, *(entry.name for entry in entry_points(group=ENTRY_POINTS))]):
+        # A database that cannot be loaded is reported when it is opened.
+        with suppress(ConfigurationError):
+            backend = backend_named(name)
+            if backend is not None:
+                yield name, backend
+
+
+def kind_of_file(suffix: str) -> str | None:
+    """What SQLAlchemy calls the databases that are files with this suffix."""
+    return next((name for name, each in loadable_backends() if suffix.lower() in each.file_suffixes), None)
 
 
 class NamedGuard:

@@ -1,4 +1,4 @@
-"""What listeners and the log are told of statements, and of the slots and connections in use."""
+"""Measures statements, slots and connections, for the listener of events and the log of slow statements."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def measured_statement(
     source: Source, statement: Executable, rules: ActiveRules
 ) -> Iterator[Measurement | None]:
     """Measure the statement that the block runs; None if the listener does not measure it."""
-    told = {
+    attributes = {
         "db.system.name": source.engine.dialect.name,
         "db.operation.name": "SELECT",
         "dualsql.database": source.name,
     }
-    with EVENTS.measured("statement", "SELECT", told) as measurement:
+    with EVENTS.measured("statement", "SELECT", attributes) as measurement:
         if measurement is None:
             yield None
             return
@@ -64,10 +64,10 @@ def _fingerprint(source: Source, statement: Executable, rules: ActiveRules) -> s
 
 def readings_of(source: Source) -> Iterator[GaugeReading]:
     """The slots and connections in use, and how many statements wait for a slot."""
-    told, limits = {"dualsql.database": source.name}, source.limits
-    yield GaugeReading("queued", limits.queries.queue.waiting, told)
+    of_source, limits = {"dualsql.database": source.name}, source.limits
+    yield GaugeReading("queued", limits.queries.queue.waiting, of_source)
     for slots in (limits.queries, limits.streams, limits.background.queries, limits.texts):
-        of_slots = {**told, "dualsql.slot": slots.name}
+        of_slots = {**of_source, "dualsql.slot": slots.name}
         yield GaugeReading("slots_used", slots.used, of_slots)
         yield GaugeReading("slots", slots.number, of_slots)
     pool = source.engine.pool
