@@ -480,7 +480,7 @@ OPTIONAL = {
     "re2", "rich", "sqlglot", "typer", "uvicorn", "vl_convert",
 }  # fmt: skip
 LOADED_LATER = {
-    "columns.database_types", "columns.instants", "columns.pieces", "columns.trials", "databases.added",
+    "arguments", "columns.database_types", "columns.instants", "columns.pieces", "columns.trials", "databases.added",
     "databases.comparison", "databases.explain", "databases.failures", "databases.functions", "databases.health",
     "databases.known", "databases.observed", "databases.other", "databases.reach", "databases.rights",
     "databases.sqlite.file_processes", "databases.sqlite.page_process", "databases.sqlite.patterns",
@@ -488,7 +488,7 @@ LOADED_LATER = {
     "databases.sqlite.reader_process", "databases.sqlite.text", "databases.text_threads", "databases.threads",
     "databases.unproved", "formats.arrow", "formats.bound", "formats.csv", "formats.json_array", "formats.odd_values",
     "formats.ranges", "formats.unfit_cells", "formats.xlsx", "freeze.kinds_options", "freeze.kinds_own",
-    "freeze.paths", "freeze.shadowing", "hints", "keywords", "plan.entities", "plan.other_statements",
+    "freeze.paths", "freeze.shadowing", "hints", "plan.entities", "plan.other_statements",
     "plan.projection", "plan.sampling", "plan.subqueries", "query_dialects", "results.kept_rows", "results.resources",
     "results.resuming", "results.row_cache", "results.snapshots", "sqlalchemy_orm_internals", "store.eviction",
     "store.guard", "store.health", "tenancy.functions", "tenancy.grouping", "tenancy.masks", "tenancy.row_filters",
