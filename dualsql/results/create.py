@@ -64,7 +64,7 @@ _log = logging.getLogger(__name__)
 _MOST_LIMITED = 100
 """Rows of a query with a LIMIT of its own that are read to know how many there are."""
 
-_MOST_KEPT = 500
+_MOST_CHECKED = 500
 """Statements. Those of one tool differ only in bound values and share one cache key of SQLAlchemy."""
 
 NOT_COUNTED = CountMethod("none")
@@ -88,7 +88,7 @@ class CompileChecks:
 
     def __init__(self) -> None:
         self._forms: list[StatementForms] = [page_forms]
-        self._known: Any = util.LRUCache(_MOST_KEPT)
+        self._known: Any = util.LRUCache(_MOST_CHECKED)
 
     def add(self, forms: Iterable[StatementForms]) -> None:
         """Check the statements of a feature, too."""
