@@ -66,8 +66,8 @@ class DualModeAnswers:
             await self.app(scope, receive, send)
             return
         started = time.perf_counter()
-        asked = None if scope["method"] == "HEAD" else _asked(Headers(scope=scope))
-        start: Message | None = None
+        form = None if scope["method"] == "HEAD" else _requested_form(Headers(scope=scope))
+        start: Message | None = None  # of an answer that gets the form: its length is known when its body is
         body = bytearray()
 
         async def send_on(message: Message) -> None:
@@ -76,28 +76,20 @@ class DualModeAnswers:
                 below, is_json = _below(scope), _is_json(message)
                 if below == "" or (below is not None and is_json):
                     MutableHeaders(raw=message["headers"]).add_vary_header(VARY)
-                    if asked is not None and is_json:
+                    if form is not None and is_json:
                         start = message
                         return
-            elif start is not None and asked is not None:
+            elif start is not None and form is not None:
                 body.extend(message.get("body", b""))
                 if message.get("more_body", False):
                     return
-                below = _below(scope) or ""
-                operation = _OPERATIONS.get((below, scope["method"]), below)
                 seconds = time.perf_counter() - started
-                said, status = json.loads(bytes(body)), start["status"]
-                if _has_form(said, status):
-                    content = json.dumps(_enveloped(said, status, asked, operation, seconds))
-                    start["headers"] = [
-                        *(
-                            header
-                            for header in start["headers"]
-                            if header[0] not in (b"content-length", b"etag")
-                        ),
-                        (b"content-length", str(len(content)).encode()),
-                    ]
-                    body[:] = content
+                answer = _answer(json.loads(bytes(body)), start["status"], form, _operation(scope), seconds)
+                if answer is not None:
+                    body[:] = json.dumps(answer)
+                    headers = MutableHeaders(raw=start["headers"])
+                    headers["content-length"] = str(len(body))
+                    del headers["etag"]
                 await send(start)
                 message["body"] = bytes(body)
             await send(message)
@@ -106,7 +98,7 @@ class DualModeAnswers:
 
 
 def _below(scope: Scope) -> str | None:
-    """The end of the path, such as "pin": empty for a result and the collection; None for all that is none of them."""
+    """The end of the path, such as "pin": empty for a result and the collection; None for other routes."""
     route = scope.get("route")
     if not isinstance(route, Route) or not (route.path == COLLECTION or route.path.startswith(PATH)):
         return None
@@ -119,49 +111,53 @@ def _is_json(start: Message) -> bool:
     return headers.get("content-type") == "application/json" and "content-length" in headers
 
 
-def _asked(headers: Headers) -> Wanted | None:
-    """The dual-mode answer that is asked for. None without a format: X-Execution-Context alone asks for plain JSON."""
+def _operation(scope: Scope) -> str:
+    """The name of the operation by its path and method; empty if the answer tells it."""
+    below = _below(scope) or ""
+    return _OPERATIONS.get((below, scope["method"]), below)
+
+
+def _requested_form(headers: Headers) -> Wanted | None:
+    """The form of the answer. None without a format: X-Execution-Context alone asks for plain JSON."""
     named = {value.strip().lower() for value in headers.getlist(_FORMAT)}
     return wanted(headers) if named in ({"json"}, {"markdown"}) else None
 
 
-def _has_form(said: Any, status: int) -> bool:
-    """Whether it is an object, or an error of dualsql's. A route of an application's feature may answer otherwise."""
-    return isinstance(said, dict) and (status < 400 or {"message", "code", "hint", "details"} <= said.keys())
-
-
-def _enveloped(
-    said: dict[str, Any], status: int, asked: Wanted, operation: str, seconds: float
-) -> DualModeAnswer:
+def _answer(plain: Any, status: int, form: Wanted, operation: str, seconds: float) -> DualModeAnswer | None:
+    """The answer in the form; None for a list, and for an error that is not dualsql's: features may send them."""
+    if not isinstance(plain, dict):
+        return None
     if status < 400:
         answer = create_dual_mode_response(
-            said,
-            operation=operation or _what(said),
-            shown=_shown(said, asked),
+            plain,
+            operation=operation or _operation_of(plain),
+            shown=_shown(plain, form),
             seconds=seconds,
-            cached=said.get("cached") is True,
+            cached=plain.get("cached") is True,
             bounds=_BOUNDS,
         )
-    else:
+    elif {"message", "code", "hint", "details"} <= plain.keys():
         answer = create_dual_mode_error(
-            said["message"],
-            said["code"],
+            plain["message"],
+            plain["code"],
             operation=operation or "read",
-            suggestion=said["hint"] or None,
-            details=said["details"],
+            suggestion=plain["hint"] or None,
+            details=plain["details"],
             seconds=seconds,
         )
-    return present(answer, asked)
+    else:
+        return None
+    return present(answer, form)
 
 
-def _what(said: Mapping[str, Any]) -> str:
-    return "page" if "data" in said else "list" if "resources" in said else "describe"
+def _operation_of(plain: Mapping[str, Any]) -> str:
+    return "page" if "data" in plain else "list" if "resources" in plain else "describe"
 
 
-def _shown(said: dict[str, Any], asked: Wanted) -> Display:
+def _shown(plain: dict[str, Any], form: Wanted) -> Display:
     """The rows of a page, or the metadata of the resource."""
-    if asked.is_structured:
+    if form.is_structured:
         return Display(type="markdown", content="")
-    rows = said.get("data")
-    seen = said if rows is None else {"rows": rows, "total_count": said.get("total_count")}
+    rows = plain.get("data")
+    seen = plain if rows is None else {"rows": rows, "total_count": plain.get("total_count")}
     return display(seen, "markdown", bounds=_BOUNDS)

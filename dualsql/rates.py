@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, get_args
 
 from dualsql.databases.slots import network_of
 from dualsql.errors import ConfigurationError, RateLimitedError
@@ -127,20 +127,6 @@ class Buckets:
         self._full_at = {key: at for at, key in kept[max(0, len(kept) + room - self._most) :]}
 
 
-class RateCaller(NamedTuple):
-    """Whose requests are counted together.
-
-    Attributes:
-        principal: in whose name the caller reads.
-        address: of the caller; None for a call without one.
-        link_id: of the signed link that it reads by: a caller of its own, who uses up nothing of the principal's.
-    """
-
-    principal: Principal | None
-    address: str | None = None
-    link_id: str | None = None
-
-
 class RateLimiter:
     """The buckets of one server's callers. Requests that are refused take no token."""
 
@@ -149,31 +135,42 @@ class RateLimiter:
         # Apart, so that a flood of addresses or links makes no principal forgotten.
         self._principals, self._links, self._addresses = Buckets(), Buckets(), Buckets()
 
-    def require(self, action: LimitedAction, caller: RateCaller) -> None:
+    def require(
+        self,
+        action: LimitedAction,
+        principal: Principal | None,
+        address: str | None = None,
+        link_id: str | None = None,
+    ) -> None:
         """Take a token of the principal or of the link, and one of the address, where they are known and limited.
+
+        Args:
+            principal: in whose name the caller reads.
+            link_id: of the signed link that it reads by: a caller of its own, who uses up nothing of the principal's.
 
         Raises:
             RateLimitedError: one of them has none left.
         """
         of_principal = self._limits.principal.get(action)
         of_address = self._limits.address.get(action)
-        buckets, key = self._buckets_of(caller)
+        buckets, key = self._buckets_of(principal, link_id)
         wait = 0.0
         if of_principal is not None and key:
             wait = buckets.take((action, *key), of_principal)
-        if not wait and of_address is not None and caller.address is not None:
-            wait = self._addresses.take((action, network_of(caller.address)), of_address)
+        if not wait and of_address is not None and address is not None:
+            wait = self._addresses.take((action, network_of(address)), of_address)
             if wait and of_principal is not None:
                 buckets.give_back((action, *key), of_principal)
         if wait:
             raise RateLimitedError(f"This caller {_DOES[action]} too often.", retry_after=math.ceil(wait))
 
-    def _buckets_of(self, caller: RateCaller) -> tuple[Buckets, tuple[str, ...]]:
-        """The table that counts who it is, and its key there; an empty key for a caller that is only an address."""
-        if caller.link_id is not None:
-            return self._links, (caller.link_id,)
-        who = caller.principal
-        return self._principals, () if who is None else (who.id, who.tenant or "")
+    def _buckets_of(
+        self, principal: Principal | None, link_id: str | None
+    ) -> tuple[Buckets, tuple[str, ...]]:
+        """The table that counts a caller, and its key there; an empty key for a caller that is only an address."""
+        if link_id is not None:
+            return self._links, (link_id,)
+        return self._principals, () if principal is None else (principal.id, principal.tenant or "")
 
 
 _DOES: Mapping[LimitedAction, str] = {
@@ -194,5 +191,4 @@ class Rates(Feature):
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        limiter = RateLimiter(self.limits)
-        parts.access.require_rate = lambda action, *caller: limiter.require(action, RateCaller(*caller))
+        parts.access.require_rate = RateLimiter(self.limits).require

@@ -595,8 +595,10 @@ def _parts_of(
 ) -> Parts:
     clock = Clock(store)
     addresses = Addresses.of(options.base_url, settings.uri_scheme)
-    callers = {name: getattr(options, name) for name in ("authenticate", "authorize", "audit")}
-    access = AccessControl(store, seal, settings, accesses, clock, **callers)
+    access = AccessControl(
+        store, seal, settings, accesses, clock,
+        authenticate=options.authenticate, authorize=options.authorize, audit=options.audit,
+    )  # fmt: skip
     registry = checked_registry(options.tables, settings)
     policy = Policy(registry, options.hooks)
     sources = open_sources(options.databases, registry, settings)

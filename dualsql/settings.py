@@ -421,7 +421,7 @@ def takes(
             try:
                 signature.bind(*given, **keywords)
             except TypeError:
-                from dualsql.keywords import mistake_in_call
+                from dualsql.arguments import mistake_in_call
 
                 raise mistake_in_call(method, signature, given, keywords, elsewhere) from None
             return method(given[0], make(*given[1:], **keywords))

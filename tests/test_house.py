@@ -55,7 +55,7 @@ SMALL_MODULES = {
     "dualsql/cli/process.py": "read by the commands and by workers",
     "dualsql/feature.py": "what all features are",
     "dualsql/sqlalchemy_dialects.py": "names that SQLAlchemy defines in the module of one dialect",
-    "dualsql/keywords.py": "loaded with the mistake that it names",
+    "dualsql/arguments.py": "loaded with the mistake that it names",
     "dualsql/packages.py": "read by all features that need an optional package",
     "dualsql/http/conditional.py": "read by the routes of results and by streams",
     "dualsql/databases/table.py": "the rows of pyproject.toml's entry points, read without a database",

@@ -166,11 +166,10 @@ _CODES: Mapping[tuple[int, str], str] = {
     (500, "internal_error"): "DUAL_RESPONSE_ERROR BAD_CONFIGURATION TAMPERED_RESOURCE NOT_FREEZABLE",
     (501, "not_implemented"): "MISSING_EXTRA",
     (502, "query_failed"): "QUERY_EXECUTION_FAILED COUNT_EXECUTION_FAILED",
-    (
-        503,
-        "unavailable",
-    ): "DATABASE_BUSY DATABASE_UNREACHABLE TOO_MANY_QUERIES SERVER_UNAVAILABLE STORAGE_ERROR "
-    "QUERY_INTERRUPTED QUERY_CANCELLED",
+    (503, "unavailable"): (
+        "DATABASE_BUSY DATABASE_UNREACHABLE TOO_MANY_QUERIES SERVER_UNAVAILABLE STORAGE_ERROR "
+        "QUERY_INTERRUPTED QUERY_CANCELLED"
+    ),
     (504, "timeout"): "QUERY_TIMEOUT",
 }
 KINDS = {code: ProblemKind(*kind) for kind, codes in _CODES.items() for code in codes.split()}

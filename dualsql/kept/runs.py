@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
@@ -29,7 +29,6 @@ from dualsql.results.create import (
     Creator,
     RunProgress,
     RunResult,
-    SampleReader,
     ShownSample,
 )
 from dualsql.results.kept_rows import (
@@ -38,7 +37,7 @@ from dualsql.results.kept_rows import (
     KeptAnswer,
     is_of_kept_rows,
 )
-from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions
+from dualsql.results.options import MAXIMUM_SAMPLE_SIZE
 from dualsql.results.view import NOT_KEPT_ROWS, View, Views
 from dualsql.settings import KeepOption
 
@@ -50,22 +49,13 @@ _FAILURES = frozenset({UNWRITABLE, UNREADABLE})
 """Reasons of which the operator's log has the cause."""
 
 
-class RunRequest(NamedTuple):
-    """A statement to run for a new resource.
-
-    Attributes:
-        progress: counts the rows that are read to be kept.
-        answer: the rows of the statement as they are in those of a kept result.
-        sample: reads the sample, and the total, from a view. First rows are read by the second argument, unless it is
-            None.
-    """
+class _RunRequest(NamedTuple):
+    """A statement to run for a new resource; see `Runner.run`."""
 
     view: View
     resource: Resource
-    options: CreateOptions
+    creation: Creation
     progress: RunProgress
-    answer: KeptAnswer | None
-    sample: Callable[[View, SampleReader | None], Awaitable[ShownSample]]
 
 
 class KeptRunner:
@@ -92,17 +82,9 @@ class KeptRunner:
         self, view: View, resource: Resource, creation: Creation, progress: RunProgress
     ) -> RunResult:
         """See `Runner`."""
-        request = RunRequest(
-            view,
-            resource,
-            creation.options,
-            progress,
-            creation.answer,
-            sample=lambda read, first: self._creator.sampled(read, creation, first),
-        )
-        run = await self._run(request)
-        reason, answer = (run.kept or {}).get("reason"), request.answer
-        if reason is not None and (self._asked(request) is True or reason in _FAILURES):
+        run = await self._run(_RunRequest(view, resource, creation, progress))
+        reason, answer = (run.kept or {}).get("reason"), creation.answer
+        if reason is not None and (self._keep_option(creation) is True or reason in _FAILURES):
             run = run._replace(notes=[f"{reason} Each page has the rows that the database has at its time."])
         if answer is None or answer.view is None or run.view.kept is not None:
             return run
@@ -135,29 +117,28 @@ class KeptRunner:
             )
         return kept
 
-    async def _run(self, request: RunRequest) -> RunResult:
-        keep = self._asked(request)
-        view, progress = request.view, request.progress
+    async def _run(self, request: _RunRequest) -> RunResult:
+        view, resource, creation, progress = request
+        keep = self._keep_option(creation)
         if keep is False:
-            return RunResult(await request.sample(view, None), view)
+            return RunResult(await self._creator.sampled(view, creation), view)
         report_to_caller(progress)
-        if request.answer is not None:
-            return await self._run_over_kept_rows(request, request.answer)
+        if creation.answer is not None:
+            return await self._run_over_kept_rows(request, creation.answer)
         file, ends = None, _end_of(view)
         if keep == "slow":
             run = await self._run_quickly(request)
             if isinstance(run, RunResult):
                 return run
             file = run
-        outcome = await self._keep(
-            view, request.resource, progress, must_succeed=keep is True, file=file, ends=ends
-        )
+        outcome = await self._keep(view, resource, progress, must_succeed=keep is True, file=file, ends=ends)
         return await self._read_sample(request, outcome, ends)
 
-    def _asked(self, request: RunRequest) -> KeepOption:
-        return self._kept.keep if request.options.keep is None else request.options.keep
+    def _keep_option(self, creation: Creation) -> KeepOption:
+        keep = creation.options.keep
+        return self._kept.keep if keep is None else keep
 
-    async def _run_over_kept_rows(self, request: RunRequest, answer: KeptAnswer) -> RunResult:
+    async def _run_over_kept_rows(self, request: _RunRequest, answer: KeptAnswer) -> RunResult:
         """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
         view = request.view
         outcome, ends = _Outcome(KeptRows(reason=_UNANSWERABLE), view), _end_of(view)
@@ -168,17 +149,17 @@ class KeptRunner:
             )
         return await self._read_sample(request, outcome, ends)
 
-    async def _run_quickly(self, request: RunRequest) -> RunResult | RunFile | None:
+    async def _run_quickly(self, request: _RunRequest) -> RunResult | RunFile | None:
         """Read the sample from the database.
 
         If that takes long and the rows can be kept, it is stopped, and the result is the file for them; None if
         there is no time for it at all.
         """
-        view, wait = request.view, request.options.wait
+        view, wait = request.view, request.creation.options.wait
         at_most = self._kept.keep_after if wait is None else min(self._kept.keep_after, wait)
         if not at_most:
             return None
-        running = asyncio.ensure_future(request.sample(view, None))
+        running = asyncio.ensure_future(self._creator.sampled(view, request.creation))
         opening: asyncio.Future[RunFile] | None = None
         obstacle = None
         try:
@@ -207,25 +188,26 @@ class KeptRunner:
             raise UnusableError(obstacle)
         return await opened(self._keeper, resource)
 
-    async def _read_sample(self, request: RunRequest, outcome: _Outcome, ends: float) -> RunResult:
+    async def _read_sample(self, request: _RunRequest, outcome: _Outcome, ends: float) -> RunResult:
         """Read the sample of a run: from the file, from its first rows, or from the database until `ends`."""
         kept, view, rows = outcome
+        live, resource, creation, progress = request
         if "rows" in kept:
             try:
-                sample = await request.sample(view, None)
+                sample = await self._creator.sampled(view, creation)
             except BaseException as error:
-                await asyncio.shield(self._keeper.forget(request.resource.id, kept))
+                await asyncio.shield(self._keeper.forget(resource.id, kept))
                 if rows is None or not is_of_kept_rows(error):
                     raise
                 kept = KeptRows(reason=UNREADABLE)
             else:
                 return RunResult(_with_total_of(kept, sample), view, kept)
         if rows is None:
-            request.progress.rows = 0  # of the run that failed
-            async with _until(ends, request.view):
-                return RunResult(await request.sample(request.view, None), request.view, kept)
-        sample = await request.sample(request.view, partial(rows.sample, request.view, ends))
-        return RunResult(sample, request.view, kept)
+            progress.rows = 0  # of the run that failed
+            async with _until(ends, live):
+                return RunResult(await self._creator.sampled(live, creation), live, kept)
+        sample = await self._creator.sampled(live, creation, partial(rows.sample, live, ends))
+        return RunResult(sample, live, kept)
 
     async def _keep(
         self,

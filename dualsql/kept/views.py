@@ -37,7 +37,7 @@ LATE_HINT = "POST to /refresh of the result: its query runs once, and any order 
 """What to do where a page of rows that are not kept takes too long."""
 
 _MOST_PLANS = 16
-"""Files whose statements are cached."""
+"""Files, and statements of results, whose compiled forms are cached."""
 
 
 class KeptViews:
@@ -49,6 +49,7 @@ class KeptViews:
         self._settings = settings
         self._kept = kept
         self._plans: MutableMapping[str, tuple[Derived, ActiveRules]] = util.LRUCache(_MOST_PLANS)
+        self._statements: MutableMapping[tuple[Derived, TableForms], Compiled] = util.LRUCache(_MOST_PLANS)
         self._by_code_point: dict[str, bool] = {}
 
     async def view(self, resource: Resource, live: View) -> KeptView | None:
@@ -160,7 +161,7 @@ class KeptViews:
 
         Two readers with the same one see the same rows, as far as rules decide it.
         """
-        sql = _compile(view)
+        sql = self._compiled(view)
         bound = sql.construct_params(dict(view.rules.values)) or {}
         values = exact_forms(part for name in sorted(bound) for part in (name, bound[name]))
         if values is None:
@@ -202,19 +203,15 @@ class KeptViews:
             return None
         if self._policy.has_functions:
             return "The rows are narrowed by functions."
-        if reads_others(view.rules.form, _compile(view)):
+        if reads_others(view.rules.form, self._compiled(view)):
             return "A rule for the rows reads other rows."
         return _NARROWED if self._policy.secured else None
 
-
-_COMPILED: MutableMapping[tuple[Derived, TableForms], Compiled] = util.LRUCache(_MOST_PLANS)
-
-
-def _compile(view: View) -> Compiled:
-    """The SQL of a view in its own order, under its rules."""
-    key = (view.derived, view.rules.form)
-    compiled = _COMPILED.get(key)
-    if compiled is None:
-        dialect = view.rules.dialect(view.source.engine.dialect)
-        compiled = _COMPILED[key] = view.ordered().arranged.compile(dialect=dialect)
-    return compiled
+    def _compiled(self, view: View) -> Compiled:
+        """The SQL of a view in its own order, under its rules."""
+        key = (view.derived, view.rules.form)
+        compiled = self._statements.get(key)
+        if compiled is None:
+            dialect = view.rules.dialect(view.source.engine.dialect)
+            compiled = self._statements[key] = view.ordered().arranged.compile(dialect=dialect)
+        return compiled

@@ -446,6 +446,6 @@ def id_in(text: str) -> str:
     if len(identifiers) == 1:
         return identifiers.pop()
     path = wanted.partition("?")[0].removesuffix("/rows")
-    # Ids of before have no checksum.
+    # Ids of earlier releases have no checksum.
     uri = uri_of_url(path) if is_web(path) else wanted
     return resource_id(uri or wanted) or wanted

@@ -64,7 +64,7 @@ _log = logging.getLogger(__name__)
 _MOST_LIMITED = 100
 """Rows of a query with a LIMIT of its own that are read to know how many there are."""
 
-_MOST_KEPT = 500
+_MOST_CHECKED = 500
 """Statements. Those of one tool differ only in bound values and share one cache key of SQLAlchemy."""
 
 NOT_COUNTED = CountMethod("none")
@@ -88,7 +88,7 @@ class CompileChecks:
 
     def __init__(self) -> None:
         self._forms: list[StatementForms] = [page_forms]
-        self._known: Any = util.LRUCache(_MOST_KEPT)
+        self._known: Any = util.LRUCache(_MOST_CHECKED)
 
     def add(self, forms: Iterable[StatementForms]) -> None:
         """Check the statements of a feature, too."""
@@ -243,8 +243,8 @@ class Creator:
         page_in_text: the text of a response ends in the URL of its page.
         id_start: the first characters of ids.
         runner: runs the statements of new resources.
-        profiler: makes what profiles their columns, of the option `profile`; raises what is wrong with it.
-        sampler: makes what reads a sample of other rows than the first, of the option `sample`; likewise.
+        profiler: returns the profiler for a value of the option `profile`; raises BadParameterError for another value.
+        sampler: returns the reader of other rows than the first for a value of the option `sample`; likewise.
         refine: creates the response of a refinement.
         answer_within: answers a creation whose query may outlast its caller.
         open_text: the document and the view of a SQL text that takes long to store and to compile; None for another.
@@ -334,7 +334,7 @@ class Creator:
             raise storage_missing()
         self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
-        document, view = await self._stored(source, options, is_described=answer is None)
+        document, view = await self._freeze(source, options, is_described=answer is None)
         creation = Creation(source, document, options, profiler, sampler, answer)
         if options.wait is not None and self.answer_within is not None:
             return await self.answer_within(creation, options.wait)
@@ -344,7 +344,7 @@ class Creator:
             await self._access.keep(query.resource, options.principal, rows=len(query.response.sample))
         return query.response
 
-    async def _stored(
+    async def _freeze(
         self, source: Source, options: CreateOptions, *, is_described: bool
     ) -> tuple[bytes, View | None]:
         """The document of the Select, and its view if that is opened and compiled already.
@@ -352,14 +352,14 @@ class Creator:
         Args:
             is_described: with the types that the database describes.
         """
-        opened = None
+        large = None
         if options.is_text and self.open_text is not None:
-            opened = await self.open_text(source, options)
-        document, view = opened or (frozen(source, options), None)
+            large = await self.open_text(source, options)
+        document, view = large or (frozen(source, options), None)
         if is_described and source.backend.described_type is not None:
             typed = await self._typed(view or self._views.open(source, document, options.principal), options)
             if typed is not None:
-                return frozen(source, typed), None
+                return await self._freeze(source, typed, is_described=False)
         return document, view
 
     async def _typed(self, view: View, options: CreateOptions) -> CreateOptions | None:

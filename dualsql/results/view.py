@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -31,8 +31,6 @@ from dualsql.tenancy.compiler import TableForms
 from dualsql_client.wire import Column, Row, SortKey
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from dualsql.results.kept_rows import KeptReader
     from dualsql.results.row_cache import RowCache
 

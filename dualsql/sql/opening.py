@@ -24,29 +24,29 @@ _MOST_COLUMNS = 10
 def text_opener(
     creator: Creator, views: Views
 ) -> Callable[[Source, CreateOptions], Awaitable[tuple[bytes, View] | None]]:
-    """What stores, thaws and compiles a large text in a worker thread; see `Creator.open_text`."""
+    """The function that freezes, thaws and compiles a large text in a worker thread; see `Creator.open_text`."""
 
-    async def opened(source: Source, options: CreateOptions) -> tuple[bytes, View] | None:
+    async def open_text(source: Source, options: CreateOptions) -> tuple[bytes, View] | None:
         if not _is_large(options.statement):
             return None
         document = await compute_in_thread(source.limits, partial(frozen, source, options))
 
-        def thawed() -> View:
+        def compiled_view() -> View:
             view = views.open_anew(source, document, options.principal)
             creator.compile_checks.require(view)
             view.compile(plan.first_page(view.ordered(), limit=1).select)
             view.compile(plan.count(view.shape, cap=None))
             return view
 
-        view = await compute_in_thread(source.limits, thawed)
+        view = await compute_in_thread(source.limits, compiled_view)
         views.keep(view, document)
         return document, view
 
-    return opened
+    return open_text
 
 
 def _is_large(statement: Statement) -> bool:
-    """Whether to store and to compile a caller's text takes more than a few milliseconds."""
+    """Whether to freeze and to compile a caller's text takes more than a few milliseconds."""
     if len(statement.selected_columns) > _MOST_COLUMNS:
         return True
     elements = islice(visitors.iterate(statement), _MOST_ELEMENTS)

@@ -12,7 +12,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dualsql.databases.slots import network_of
 from dualsql.errors import ConfigurationError, RateLimitedError
-from dualsql.rates import MOST_BUCKETS, Buckets, Rate, RateCaller, RateLimiter, RateLimits
+from dualsql.rates import MOST_BUCKETS, Buckets, Rate, RateLimiter, RateLimits
 from dualsql.resource import Principal
 from tests.http.application import ALL, Application, problem_of, running
 from tests.http.test_request_log import calling
@@ -68,31 +68,31 @@ def test_a_flood_of_callers_is_bounded_and_lifts_no_limit() -> None:
 def test_a_flood_of_addresses_forgets_no_principal() -> None:
     limiter = RateLimiter(RateLimits(principal={"ask": TWICE}, address={"ask": Rate(6)}))
     for number in range(2):
-        limiter.require("ask", RateCaller(ANA, f"192.0.2.{number}"))
+        limiter.require("ask", ANA, f"192.0.2.{number}")
     for number in range(2 * MOST_BUCKETS):
-        limiter.require("ask", RateCaller(None, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"))
+        limiter.require("ask", None, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
     with pytest.raises(RateLimitedError):
-        limiter.require("ask", RateCaller(ANA, "192.0.2.9"))
+        limiter.require("ask", ANA, "192.0.2.9")
 
 
 def test_a_flood_of_links_forgets_no_principal() -> None:
     limiter = RateLimiter(RateLimits(principal={"ask": TWICE}))
     for _ in range(2):
-        limiter.require("ask", RateCaller(ANA))
+        limiter.require("ask", ANA)
     for number in range(2 * MOST_BUCKETS):
-        limiter.require("ask", RateCaller(ANA, link_id=str(number)))
+        limiter.require("ask", ANA, link_id=str(number))
     with pytest.raises(RateLimitedError):
-        limiter.require("ask", RateCaller(ANA))
+        limiter.require("ask", ANA)
 
 
 def test_a_refused_request_takes_no_token() -> None:
     limiter = RateLimiter(RateLimits(principal={"ask": TWICE}, address={"ask": Rate(1, burst=1)}))
-    limiter.require("ask", RateCaller(None, "10.0.0.1"))
+    limiter.require("ask", None, "10.0.0.1")
     for _ in range(5):
         with pytest.raises(RateLimitedError):
-            limiter.require("ask", RateCaller(ANA, "10.0.0.1"))
+            limiter.require("ask", ANA, "10.0.0.1")
     for address in ("10.0.0.2", "10.0.0.3"):
-        limiter.require("ask", RateCaller(ANA, address))
+        limiter.require("ask", ANA, address)
 
 
 def test_principals_are_told_apart_as_they_are() -> None:
@@ -102,7 +102,7 @@ def test_principals_are_told_apart_as_they_are() -> None:
         Principal(id="a"), Principal(id="a", tenant="b"), Principal(id="a=b"),
         Principal(id="a", tenant="=b"), Principal(id="A"),
     ):  # fmt: skip
-        limiter.require("ask", RateCaller(principal, None))
+        limiter.require("ask", principal, None)
 
 
 @pytest.mark.parametrize(
