@@ -59,7 +59,7 @@ def dumps(value: object, encode: Converter = encoded, *, has_times: bool = True)
         option = _WITH_TIMES if has_times else orjson.OPT_PASSTHROUGH_DATACLASS
         return orjson.dumps(value, default=encode, option=option)
     except (TypeError, RecursionError):
-        from dualsql.formats.odd_values import dumps_slowly
+        from dualsql.formats.json_fallback import dumps_slowly
 
         return dumps_slowly(value, encode)
 
@@ -399,9 +399,9 @@ def _writable(column: ResultColumn, value: Any) -> Any:
     try:
         dumps(converted)
     except ValueNotRepresentableError as error:
-        from dualsql.formats.odd_values import without_form
+        from dualsql.formats.json_fallback import formless_error
 
-        raise without_form(column, converted, encoded) from error
+        raise formless_error(column, converted, encoded) from error
     return converted
 
 
