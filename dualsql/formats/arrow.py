@@ -349,19 +349,19 @@ class ArrowWriter:
         return Chunk(batch.serialize().to_pybytes(), batch.num_rows)
 
     def end(self, summary: StreamEnd) -> bytes:
-        return self._said(summary._asdict()) + _END
+        return self._metadata(summary._asdict()) + _END
 
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
-        return self._said({"problem": problem(error, summary)}) + _CUT_OFF
+        return self._metadata({"problem": problem(error, summary)}) + _CUT_OFF
 
-    def _said(self, said: dict[str, Any]) -> bytes:
+    def _metadata(self, metadata: dict[str, Any]) -> bytes:
         """A batch without rows. pyarrow writes custom metadata of a batch in a stream only."""
         from pyarrow import ipc
 
         sink = _Sink()
         stream = ipc.new_stream(sink.file, self.arrow.schema)
         stream.write_batch(
-            self.arrow.empty(), custom_metadata={name: json.dumps(value) for name, value in said.items()}
+            self.arrow.empty(), custom_metadata={name: json.dumps(value) for name, value in metadata.items()}
         )
         # Without the schema, which the stream has sent before.
         return sink.drain()[self.arrow.schema.serialize().size :]
