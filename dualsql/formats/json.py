@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from operator import itemgetter
@@ -431,10 +431,11 @@ def _decimal(value: Decimal) -> str | None:
     return format(value, "f") if value.is_finite() else None
 
 
-def _range(value: Any) -> str:
+@cache  # an import for each range would take longer than its text
+def _range_writer() -> Converter:
     from dualsql.formats.ranges import range_text
 
-    return range_text(value)
+    return range_text
 
 
 _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
@@ -445,7 +446,7 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     ((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
     (dt.timedelta, duration),
     ((dt.datetime, dt.date, dt.time), lambda value: value.isoformat()),
-    (Range, _range),
+    (Range, lambda value: _range_writer()(value)),  # noqa: PLW0108 - the module is loaded with the first range
     ((set, frozenset, tuple), list),
     # Interfaces are addresses.
     ((IPv4Address, IPv6Address, IPv4Network, IPv6Network), str),
