@@ -14,7 +14,7 @@ from dualsql.catalogue.addresses import Address, Addressing, Kind, paged
 from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, PlacedTable, Visible
 from dualsql.catalogue.describe import TableFacts
 from dualsql.catalogue.search import Index
-from dualsql.tenancy.visible import VisibleNames
+from dualsql.tenancy.visibility import VisibleNames
 
 __all__ = [
     "Address",

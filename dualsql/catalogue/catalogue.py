@@ -18,7 +18,7 @@ from dualsql.errors import BadParameterError, UnknownTableError
 from dualsql.freeze import Registry
 from dualsql.resource import Principal
 from dualsql.saved_queries import SavedQuery
-from dualsql.tenancy.visible import VisibleNames
+from dualsql.tenancy.visibility import VisibleNames
 
 Visible = Callable[[Principal | None, Any], bool]
 """The operator's function that hides tables from a principal. It can only hide more than the rules do.

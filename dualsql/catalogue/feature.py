@@ -12,7 +12,7 @@ from dualsql.errors import ConfigurationError, LimitExceededError, NotFreezableE
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.saved_queries import SavedQuery, saved_queries
-from dualsql.tenancy.visible import visible_names
+from dualsql.tenancy.visibility import visible_names
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

@@ -152,7 +152,7 @@ class ChartService:
         """
         view, live = await self._views.of(resource, principal), self._views.live(resource, principal)
         chart = _chart_of(resource, view)
-        if view is not live and not await self._can_bin(chart, view, live):
+        if chart.mark == "histogram" and view is not live and not await self._can_bin(chart, view, live):
             view = live
         self._access.admit("ask", principal)
         return await self._drawn(resource, chart, view, live, principal)
@@ -169,17 +169,16 @@ class ChartService:
         chart = _checked(request.chart, resource)
         self._access.admit("ask", principal)
         view, live = await self._query.views_unchecked(resource, request.question_of(chart), principal)
-        if view is not live:
+        if chart.mark == "histogram" and view is not live:
             rows, rows_live = await self._views.of(resource, principal), self._views.live(resource, principal)
             if not await self._can_bin(chart, rows, rows_live):
                 view = live
         return await self._drawn(resource, chart, view, live, principal)
 
     async def _can_bin(self, chart: Chart, rows: View, live: View) -> bool:
-        """Whether kept rows can be put into the bins of a chart with the meaning that they have in the database."""
-        if chart.mark != "histogram" or self._views.kept is None:
-            return True
-        return await self._views.kept.can_use(rows, live, ((chart.x, use) for use in _BINNED))
+        """Whether kept rows can be put into the bins of a histogram with the meaning that they have in the database."""
+        kept = self._views.kept
+        return kept is None or await kept.can_use(rows, live, ((chart.x, use) for use in _BINNED))
 
     async def _drawn(
         self, resource: Resource, chart: Chart, view: View, live: View, principal: Principal | None

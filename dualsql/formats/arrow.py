@@ -18,8 +18,8 @@ from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
 from dualsql.formats.cells import JSON_NULL, KINDS, ColumnFit, Unfit, fit_of
+from dualsql.formats.memory_file import MemoryFile
 from dualsql.formats.ndjson import problem
-from dualsql.formats.taken_file import TakenFile
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import Column
@@ -349,22 +349,22 @@ class ArrowWriter:
         return Chunk(batch.serialize().to_pybytes(), batch.num_rows)
 
     def end(self, summary: StreamEnd) -> bytes:
-        return self._said(summary._asdict()) + _END
+        return self._metadata(summary._asdict()) + _END
 
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
-        return self._said({"problem": problem(error, summary)}) + _CUT_OFF
+        return self._metadata({"problem": problem(error, summary)}) + _CUT_OFF
 
-    def _said(self, said: dict[str, Any]) -> bytes:
+    def _metadata(self, metadata: dict[str, Any]) -> bytes:
         """A batch without rows. pyarrow writes custom metadata of a batch in a stream only."""
         from pyarrow import ipc
 
         sink = _Sink()
         stream = ipc.new_stream(sink.file, self.arrow.schema)
         stream.write_batch(
-            self.arrow.empty(), custom_metadata={name: json.dumps(value) for name, value in said.items()}
+            self.arrow.empty(), custom_metadata={name: json.dumps(value) for name, value in metadata.items()}
         )
         # Without the schema, which the stream has sent before.
-        return sink.taken()[self.arrow.schema.serialize().size :]
+        return sink.drain()[self.arrow.schema.serialize().size :]
 
 
 class ParquetWriter:
@@ -386,7 +386,7 @@ class ParquetWriter:
 
         # Parquet keeps dictionaries for one row group, so row groups are small.
         self._file = parquet.ParquetWriter(self._sink.file, self.arrow.schema, compression="zstd")
-        return self._sink.taken()
+        return self._sink.drain()
 
     def rows(self, rows: Rows) -> Chunk:
         return self.batch(self.arrow.batch(rows))
@@ -397,7 +397,7 @@ class ParquetWriter:
         self._size += batch.nbytes
         if self._size >= ROW_GROUP_BYTES:
             self._write_held()
-        return Chunk(self._sink.taken(), batch.num_rows, batch.nbytes)
+        return Chunk(self._sink.drain(), batch.num_rows, batch.nbytes)
 
     def end(self, summary: StreamEnd) -> bytes:
         self._write_held()
@@ -405,7 +405,7 @@ class ParquetWriter:
             {f"dualsql.{name}": json.dumps(value).decode() for name, value in summary._asdict().items()}
         )
         self._file.close()
-        return self._sink.taken()
+        return self._sink.drain()
 
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         return None
@@ -420,14 +420,14 @@ class ParquetWriter:
 
 
 class _Sink:
-    """A write-only file for pyarrow. `taken` returns the bytes written since the last call."""
+    """A write-only file for pyarrow. `drain` returns the bytes written since the last call."""
 
     def __init__(self) -> None:
         import pyarrow as pa
 
-        self._raw = TakenFile()
+        self._raw = MemoryFile()
         self.file = pa.PythonFile(self._raw, mode="w")
 
-    def taken(self) -> bytes:
-        """What was written since the last time."""
-        return self._raw.taken()
+    def drain(self) -> bytes:
+        """The bytes written since the last call."""
+        return self._raw.drain()

@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from operator import itemgetter
@@ -59,7 +59,7 @@ def dumps(value: object, encode: Converter = encoded, *, has_times: bool = True)
         option = _WITH_TIMES if has_times else orjson.OPT_PASSTHROUGH_DATACLASS
         return orjson.dumps(value, default=encode, option=option)
     except (TypeError, RecursionError):
-        from dualsql.formats.odd_values import dumps_slowly
+        from dualsql.formats.json_fallback import dumps_slowly
 
         return dumps_slowly(value, encode)
 
@@ -186,9 +186,9 @@ class RecordMaker:
         self._unchecked = [place for place in fits if place in converting or place not in loose]
         kinds = [fit.kinds for fit in fits.values()]
         self._expected = (object,) if None in kinds else tuple(chain.from_iterable(filter(None, kinds)))
-        # orjson calls `_noticed` for bytes: no text is looked at, unless a column may hold bytes.
-        are_bytes_noticed = not issubclass(bytes, self._expected)
-        texts = {place for place in fits if are_bytes_noticed and columns[place].encoding == "text"}
+        # `_encode` finds bytes among texts, so texts are checked before only if another column may hold bytes.
+        finds_bytes = not issubclass(bytes, self._expected)
+        texts = {place for place in fits if finds_bytes and columns[place].encoding == "text"}
         self._fits_of_lines = Fits({place: fit for place, fit in loose.items() if place not in texts})
         self._has_unfit = False
 
@@ -206,10 +206,10 @@ class RecordMaker:
         return with_unfit_named(records, self._computed)
 
     def lines(self, rows: Rows) -> bytes:
-        """The rows as JSON objects, each on a line of its own; of one stream at a time."""
+        """The rows as JSON objects, each on a line of its own. It must not be called by two threads at once."""
         self._has_unfit = False
         ready = self._converted(self._finite(self._fits_of_lines.marked(rows)))
-        data = lines(named(self._names, ready), self._noticed, has_times=self._has_times)
+        data = lines(named(self._names, ready), self._encode, has_times=self._has_times)
         if not self._has_unfit:
             return data
         from dualsql.formats.unfit_cells import with_unfit_named
@@ -217,9 +217,9 @@ class RecordMaker:
         ready = self._converted(self._finite(self._strict_fits.marked(rows)))
         return lines(with_unfit_named(named(self._names, ready), self._computed))
 
-    def _noticed(self, value: Any) -> Any:
-        # orjson calls it for values that are neither text, number, date nor UUID, so that others cost nothing: an
-        # Unfit, a decimal in a column of whole numbers.
+    def _encode(self, value: Any) -> Any:
+        # orjson calls it only for values that are neither text, number, date nor UUID, such as an Unfit or a decimal
+        # in a column of whole numbers: the check of other values costs nothing.
         if type(value) is Unfit or not isinstance(value, self._expected):
             self._has_unfit = True
         return encoded(value)
@@ -399,9 +399,9 @@ def _writable(column: ResultColumn, value: Any) -> Any:
     try:
         dumps(converted)
     except ValueNotRepresentableError as error:
-        from dualsql.formats.odd_values import without_form
+        from dualsql.formats.json_fallback import formless_error
 
-        raise without_form(column, converted, encoded) from error
+        raise formless_error(column, converted, encoded) from error
     return converted
 
 
@@ -431,10 +431,11 @@ def _decimal(value: Decimal) -> str | None:
     return format(value, "f") if value.is_finite() else None
 
 
-def _range(value: Any) -> str:
+@cache  # an import for each range would take longer than its text
+def _range_writer() -> Converter:
     from dualsql.formats.ranges import range_text
 
-    return range_text(value)
+    return range_text
 
 
 _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
@@ -445,7 +446,7 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     ((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
     (dt.timedelta, duration),
     ((dt.datetime, dt.date, dt.time), lambda value: value.isoformat()),
-    (Range, _range),
+    (Range, lambda value: _range_writer()(value)),  # noqa: PLW0108 - the module is loaded with the first range
     ((set, frozenset, tuple), list),
     # Interfaces are addresses.
     ((IPv4Address, IPv6Address, IPv4Network, IPv6Network), str),

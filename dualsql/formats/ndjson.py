@@ -42,8 +42,8 @@ class NDJSONWriter:
 
 def problem(error: DualResponseError, summary: StreamEnd) -> dict[str, Any]:
     """The last record of a failed stream: the error, and the number of rows sent before it."""
-    said = error.for_caller._asdict()
-    return {"code": error.code, **said, "details": error.details, **summary._asdict()}
+    message = error.for_caller._asdict()
+    return {"code": error.code, **message, "details": error.details, **summary._asdict()}
 
 
 def first_line(data: bytes) -> tuple[bytes, bytes]:

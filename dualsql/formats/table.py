@@ -22,8 +22,8 @@ def _of(module: str, name: str) -> Callable[..., Any]:
 
 
 FORMATS: dict[str, Format] = {
-    found.name: found
-    for found in (
+    each.name: each
+    for each in (
         Format(
             name="ndjson",
             media_type="application/x-ndjson",

@@ -26,7 +26,7 @@ from dualsql.results.view import Derived, ReadTarget, View
 from dualsql.settings import Settings
 from dualsql.tenancy.compiler import TableForms
 from dualsql.tenancy.policy import ActiveRules, Policy
-from dualsql.tenancy.visible import reads_others
+from dualsql.tenancy.visibility import reads_others
 from dualsql_client.wire import KeptDescription, SortKey
 
 _log = logging.getLogger(__name__)

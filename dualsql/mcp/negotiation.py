@@ -172,9 +172,9 @@ def problem_tool_result(problem: ToolProblem) -> dict[str, Any]:
     code, message, hint = problem["code"], unlinked(problem["message"]), problem["hint"]
     # The calls that make an expired result again may have the URIs of others.
     hint = hint if code == ResourceExpiredError.code else unlinked(hint)
-    said = f"{code}: {message} {hint}".rstrip()
+    text = f"{code}: {message} {hint}".rstrip()
     return {
-        "content": [text_block(single_line(said, _MESSAGE_WIDTH))],
+        "content": [text_block(single_line(text, _MESSAGE_WIDTH))],
         "structuredContent": ProblemContent(error=problem),
         "isError": True,
     }

@@ -32,6 +32,9 @@ from dualsql.results.kept_rows import kept_or_live
 from dualsql.results.view import View, Views
 from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
 
+Statistics = dict[str, dict[str, Any]]
+"""Column name -> name of the statistic -> value."""
+
 
 def checked_profile(kind: Any) -> ProfileKind:
     """Which rows are profiled.
@@ -47,10 +50,6 @@ def checked_profile(kind: Any) -> ProfileKind:
         hint='Use "sample" or "full".',
         details={"name": "profile"},
     )
-
-
-Statistics = dict[str, dict[str, Any]]
-"""Column name -> name of the statistic -> value."""
 
 
 class ProfileService:

@@ -21,7 +21,7 @@ from dualsql.columns.database_types import is_single
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError
-from dualsql.formats.bound import taken
+from dualsql.formats.bind_values import bind_value
 from dualsql.formats.text import INT64_BOUND
 from dualsql.query import stored
 from dualsql.query.comparisons import (
@@ -109,7 +109,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
 
 def _as_made(column: ResultColumn, value: Any) -> Any:
     try:
-        return taken(value, column.meaning, column.meanings)
+        return bind_value(value, column.meaning, column.meanings)
     except ValueError:
         raise BadParameterError(
             f"The values of the column {column.name[:80]!r} are kept in another form ({column.meaning.name}), "

@@ -161,7 +161,7 @@ def shown_sample(view: View, sample: Sample) -> ShownSample:
     try:
         plain: list[Row] = json.loads(json.dumps(rows))
     except ValueNotRepresentableError:
-        from dualsql.formats.odd_values import require_writable
+        from dualsql.formats.json_fallback import require_writable
 
         require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
         raise

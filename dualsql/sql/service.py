@@ -22,7 +22,7 @@ from dualsql.packages import require_package
 from dualsql.resource import Principal
 from dualsql.saved_queries import SavedQuery
 from dualsql.tenancy import Policy
-from dualsql.tenancy.visible import visible_names
+from dualsql.tenancy.visibility import visible_names
 
 _SHOWN = 60
 _LISTED = 40

@@ -23,7 +23,7 @@ from sqlglot import exp
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import Meaning, SQLType
-from dualsql.formats.bound import taken
+from dualsql.formats.bind_values import bind_value
 from dualsql.sql.scope import Scope, excerpt, forbid, invalid
 from dualsql.text_dialects import TextDialect
 from dualsql_client import conversions
@@ -207,7 +207,7 @@ def in_stored_form(translator: Translator, element: Element, other: Element) -> 
     if isinstance(meaning.shown, types.JSON):
         forbid(f"A comparison of documents that the type {meaning.name} makes", hint=_HINT)
     try:
-        return literal(taken(value, meaning, translator.meanings), other.type)
+        return literal(bind_value(value, meaning, translator.meanings), other.type)
     except ValueError:
         return invalid(
             f"{str(value)[:40]!r} is no value of a column whose values are made by the type {meaning.name}.",

@@ -14,7 +14,7 @@ from dualsql.errors import LimitExceededError
 from dualsql.store.rows import Row
 
 
-def evicted(
+def ids_to_evict(
     rows: Mapping[str, Row], groups: Mapping[str, Sequence[Any]], group: Sequence[Any], maximum: int
 ) -> Sequence[str]:
     """The ids to delete before the group saves one more resource: none, or that of its oldest unpinned one.

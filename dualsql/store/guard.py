@@ -1,4 +1,4 @@
-"""What is asked of a store that others wrote, and how its failures are raised."""
+"""Checks that a store of an application has all methods, and raises the failures of its backend as StorageError."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from dualsql.store.protocol import (
     Usage,
 )
 from dualsql.store.rows import (
+    FIELD_CLASSES,
     Row,
     already_stored,
     apply_changes,
@@ -282,26 +283,18 @@ def decode_row(data: bytes) -> Row:
     return row
 
 
-_COMPARED: Mapping[str, type | tuple[type, ...]] = {
-    "id": str,
-    "owner": (str, type(None)),
-    "tenant": (str, type(None)),
-    "created_at": datetime,
-    "expires_at": (datetime, type(None)),
-    "access_count": int,
-    "last_accessed_at": (datetime, type(None)),
-    "pending_until": (datetime, type(None)),
-    "size": int,
-}
-"""The values of a row that are compared, and their types."""
+_COMPARED = (
+    "id", "owner", "tenant", "created_at", "expires_at", "access_count", "last_accessed_at", "pending_until",
+)  # fmt: skip
+"""The values of a row that are compared."""
 
 
 def _is_comparable(row: Row) -> bool:
     return (
-        all(name in row and isinstance(row[name], kinds) for name, kinds in _COMPARED.items())
+        all(name in row and isinstance(row[name], FIELD_CLASSES[name]) for name in _COMPARED)
         and all(value.tzinfo is not None for value in row.values() if isinstance(value, datetime))
         and {"status", "total_count_kind"} <= row.keys()
-        and type(row["size"]) is int
+        and type(row.get("size")) is int
     )
 
 

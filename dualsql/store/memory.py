@@ -51,11 +51,11 @@ class MemoryStore:
             raise rows.already_stored()
         group = self._group_of(resource)
         if len(self._rows) >= self._crowded:
-            from dualsql.store.eviction import evicted
+            from dualsql.store.eviction import ids_to_evict
 
             now = row["created_at"]
             self._forget([key for key, other in self._rows.items() if rows.has_expired(other, now)])
-            self._forget(evicted(self._rows, self._groups, group, self._maximum))
+            self._forget(ids_to_evict(self._rows, self._groups, group, self._maximum))
         self._rows[resource.id] = row
         self._groups[resource.id] = group
         return resource.id

@@ -48,9 +48,9 @@ def _classes(hint: Any) -> tuple[type, ...]:
     return (list if kind is Sequence else dict if issubclass(kind, Mapping) else kind,)
 
 
-# Other programs can change a row, and SQLite stores any type in any column.
-_CLASSES = {name: _classes(hint) for name, hint in get_type_hints(Resource).items()}
-_VALUES_OF: Callable[[Resource], tuple[Any, ...]] = attrgetter(*_CLASSES)
+FIELD_CLASSES = {name: _classes(hint) for name, hint in get_type_hints(Resource).items()}
+"""To check rows that were read: other programs can change them, and SQLite stores any type in any column."""
+_VALUES_OF: Callable[[Resource], tuple[Any, ...]] = attrgetter(*FIELD_CLASSES)
 
 Row = dict[str, Any]
 """A row of `to_row`."""
@@ -85,7 +85,7 @@ def to_row(resource: Resource) -> Row:
     """
     if not is_storable_id(resource.id):
         raise BadParameterError(f"A resource cannot have the id {resource.id[:80]!r}.")
-    row = dict(zip(_CLASSES, _VALUES_OF(resource), strict=True))
+    row = dict(zip(FIELD_CLASSES, _VALUES_OF(resource), strict=True))
     row["metadata"] = dict(row["metadata"])
     for name in ("name", "source", "owner", "tenant"):
         if row[name] is not None and _UNSTORABLE.search(row[name]):
@@ -109,7 +109,7 @@ def from_row(row: Mapping[str, Any]) -> Resource:
     Raises:
         TamperedError: `to_row` did not make this row.
     """
-    values = {name: row[name] for name in _CLASSES if name in row}
+    values = {name: row[name] for name in FIELD_CLASSES if name in row}
     try:
         for name in _JSON:
             values[name] = None if values.get(name) is None else orjson.loads(values[name])
@@ -163,7 +163,7 @@ def size_of(resource: Resource) -> int:
 
 def _is_whole(resource: Resource) -> bool:
     return (
-        all(map(isinstance, _VALUES_OF(resource), _CLASSES.values()))
+        all(map(isinstance, _VALUES_OF(resource), FIELD_CLASSES.values()))
         and is_storable_id(resource.id)
         and (resource.total_count_kind in _KINDS)
         and (resource.total_count is None) == (resource.total_count_kind == "none")

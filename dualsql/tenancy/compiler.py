@@ -117,7 +117,7 @@ def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
     dialect = copy.copy(base)
     compiler = base.statement_compiler
     capabilities = capabilities_of(base)
-    assert capabilities is not None, "SQLAlchemy has found the dialect"
+    assert capabilities is not None, "a source is on a database that dualsql supports"
     read_tolerantly(dialect, capabilities.drivers.get(base.driver, DriverValues()))
     with_all_digits(dialect)
     marks = {"form": form, "capabilities": capabilities}
@@ -326,8 +326,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return hint
 
     def _setup_select_hints(self, select: Any) -> Any:
-        for hint in ["", *internals.table_hints(select).values()]:
-            self._require_plain("a hint", hint)
+        self._require_plain("a hint", " ".join(internals.table_hints(select).values()))
         return super()._setup_select_hints(select)
 
     def get_select_precolumns(self, select: Any, **kw: Any) -> Any:

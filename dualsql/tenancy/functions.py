@@ -1,4 +1,4 @@
-"""Plain functions among the hooks. Loaded with the first statement that one may change."""
+"""Hooks that are plain functions. Loaded with the first statement that such a hook may change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dualsql.freeze.document import Statement
 from dualsql.tenancy.rules import Function, HookContext
 
 
-def applied(functions: Iterable[Function], statement: Statement, context: HookContext) -> Statement:
+def apply_functions(functions: Iterable[Function], statement: Statement, context: HookContext) -> Statement:
     """The statement after all functions; see `Policy.apply_functions`."""
     for function in functions:
         columns = len(statement.selected_columns)

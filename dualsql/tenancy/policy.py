@@ -111,8 +111,9 @@ class Policy:
         if self._tenants:
             from dualsql.tenancy.tenant_filters import tenant_conditions
 
-            found = tenant_conditions(self._tenants, self.tables.values(), self._table)
-            self._tenant_values, self._conditions, self.tenant_columns = found
+            self._tenant_values, self._conditions, self.tenant_columns = tenant_conditions(
+                self._tenants, self.tables.values(), self._table
+            )
         shared = [self._table(name) for rule in _of_kind(hooks, Shared) for name in rule.tables]
         declared = {*self._conditions, *(id(table) for table, _ in self._rows), *map(id, shared)}
         rest = [table for table in self.tables.values() if id(table) not in declared]
@@ -180,9 +181,9 @@ class Policy:
         """
         if not self._functions:
             return statement
-        from dualsql.tenancy.functions import applied
+        from dualsql.tenancy.functions import apply_functions
 
-        return applied(self._functions, statement, context)
+        return apply_functions(self._functions, statement, context)
 
     def _table(self, name: Any) -> Any:
         """The registered table that a Table, a mapped class or a name stands for."""

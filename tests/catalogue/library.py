@@ -26,7 +26,7 @@ from dualsql import Principal, SavedQuery
 from dualsql.catalogue import Catalogue, Visible
 from dualsql.freeze import Registry
 from dualsql.tenancy import Hook, Mask, Policy, RowFilter, Shared, TenantFilter
-from dualsql.tenancy.visible import visible_names
+from dualsql.tenancy.visibility import visible_names
 
 ANA = Principal(id="ana", tenant="acme")
 BOB = Principal(id="bob", tenant="globex")

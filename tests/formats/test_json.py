@@ -20,8 +20,8 @@ from dualsql import DualResponseServer, PageRequest, ValueNotRepresentableError,
 from dualsql.columns.result import result_columns
 from dualsql.formats import json
 from dualsql.formats.csv import CSVWriter
+from dualsql.formats.json_fallback import require_writable
 from dualsql.formats.ndjson import NDJSONWriter
-from dualsql.formats.odd_values import require_writable
 from dualsql.formats.writer import WriterOptions
 from tests.schools import SCHOOLS, Base, Control, School, fill, visits
 

@@ -486,13 +486,13 @@ LOADED_LATER = {
     "databases.sqlite.file_processes", "databases.sqlite.page_process", "databases.sqlite.patterns",
     "databases.sqlite.process_stream", "databases.sqlite.processes", "databases.sqlite.query",
     "databases.sqlite.reader_process", "databases.sqlite.text", "databases.text_threads", "databases.threads",
-    "databases.unproved", "databases.url_errors", "formats.arrow", "formats.bound", "formats.csv",
-    "formats.json_array", "formats.odd_values", "formats.ranges", "formats.unfit_cells", "formats.xlsx",
+    "databases.unproved", "databases.url_errors", "formats.arrow", "formats.bind_values", "formats.csv",
+    "formats.json_array", "formats.json_fallback", "formats.ranges", "formats.unfit_cells", "formats.xlsx",
     "freeze.kinds_options", "freeze.kinds_own", "freeze.paths", "freeze.shadowing", "hints", "plan.entities",
     "plan.other_statements", "plan.projection", "plan.sampling", "plan.subqueries", "query_dialects",
     "results.kept_rows", "results.resources", "results.resuming", "results.row_cache", "results.snapshots",
     "sqlalchemy_orm_internals", "store.eviction", "store.guard", "store.health", "tenancy.functions",
-    "tenancy.grouping", "tenancy.masks", "tenancy.row_filters", "tenancy.tenant_filters", "tenancy.visible",
+    "tenancy.grouping", "tenancy.masks", "tenancy.row_filters", "tenancy.tenant_filters", "tenancy.visibility",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
 FEATURES = {

@@ -36,7 +36,7 @@ from sqlalchemy.exc import InvalidRequestError
 from dualsql import ForbiddenSQLError, Principal, Registry
 from dualsql.plan.page import PAGE_PARAMETERS
 from dualsql.tenancy import Mask, Policy, RowFilter, Shared, TenantFilter
-from dualsql.tenancy.visible import reads_others
+from dualsql.tenancy.visibility import reads_others
 
 metadata = MetaData()
 people = Table(

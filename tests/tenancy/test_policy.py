@@ -22,7 +22,7 @@ from sqlalchemy.dialects import sqlite
 
 from dualsql import ConfigurationError, ForbiddenError, Principal, Registry
 from dualsql.tenancy import HookContext, Mask, Policy, RowFilter, RowSecurity, Shared, TenantFilter
-from dualsql.tenancy.visible import visible_names
+from dualsql.tenancy.visibility import visible_names
 
 metadata = MetaData()
 people = Table(

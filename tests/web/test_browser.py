@@ -751,7 +751,9 @@ async def test_a_cell_of_megabytes(site: Site, browser: Browser) -> None:
         cell = page.locator("tbody tr").first.locator("td").nth(1)
         await expect(cell).to_have_text("漢" * 500 + "…")
         assert sizes and max(sizes) < 200_000
-        page.remove_listener("response", weigh)  # a response that is read when the tab closes fails the next test
+        page.remove_listener(
+            "response", weigh
+        )  # a response that is read when the tab closes fails the next test
         await cell.dblclick()
         dialog = page.get_by_role("dialog")
         await expect(dialog).to_contain_text("900,000 characters, of which the first 10,000 are shown")

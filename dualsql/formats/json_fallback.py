@@ -1,4 +1,4 @@
-"""JSON of the values that orjson refuses, and the error for those that have none. Loaded with the first such value."""
+"""JSON of values that orjson refuses, and errors for values without a JSON form. Loaded with the first such value."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from dualsql.columns.exact import Digits
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.text import INT64_BOUND
+from dualsql.formats.writer import Rows
 
 Encoder = Callable[[Any], Any]
+"""Converts a value that orjson does not know, as `dualsql.formats.json.encoded` does."""
 
 
 def dumps_slowly(value: object, encode: Encoder) -> bytes:
     """JSON of values that orjson refuses: integers beyond 64 bits, deep nesting in a JSON column, times with a zone.
-
-    Args:
-        encode: as for `dualsql.formats.json.dumps`.
 
     Raises:
         ValueNotRepresentableError: it contains a type without an encoding.
@@ -58,7 +57,7 @@ def _plainly(value: Any, encode: Encoder) -> Any:
     return _plainly(encode(value), encode)
 
 
-def require_writable(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]], encode: Encoder) -> None:
+def require_writable(columns: Sequence[ResultColumn], rows: Rows, encode: Encoder) -> None:
     """Check that all values of converted `rows` have a JSON form.
 
     Raises:
@@ -69,10 +68,10 @@ def require_writable(columns: Sequence[ResultColumn], rows: Sequence[Sequence[An
             try:
                 dumps_slowly(row[position], encode)
             except ValueNotRepresentableError as error:
-                raise without_form(column, row[position], encode) from error
+                raise formless_error(column, row[position], encode) from error
 
 
-def without_form(column: ResultColumn, value: Any, encode: Encoder) -> ValueNotRepresentableError:
+def formless_error(column: ResultColumn, value: Any, encode: Encoder) -> ValueNotRepresentableError:
     """The error for a value that has, or contains, a part without a JSON form."""
     cls = type(next(_unknown_parts(value, encode), value)).__name__
     convert = f"Register a converter: Registry(..., converters={{{cls[:80]}: function}})."

@@ -1,4 +1,4 @@
-"""A file in memory for libraries that write to one: Arrow, and zip."""
+"""A file in memory for libraries that write to a file: pyarrow and zipfile."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from io import RawIOBase
 from typing import Any
 
 
-class TakenFile(RawIOBase):
-    """A write-only file for libraries that write to one; `taken` returns the bytes since the last call."""
+class MemoryFile(RawIOBase):
+    """A write-only file whose bytes are handed on while it is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class TakenFile(RawIOBase):
         self._pieces.append(piece)
         return len(piece)
 
-    def taken(self) -> bytes:
-        """What was written since the last time."""
+    def drain(self) -> bytes:
+        """The bytes written since the last call."""
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)

@@ -1,4 +1,4 @@
-"""Values that callers send back to a column of the application's own type, for the features that compare with them."""
+"""The values to bind where a caller compares a column of an application's own type with a value as it is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.json import dumps
 
 
-def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
+def bind_value(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
     """The value that the application's type has to bind so that `value` is shown again.
 
     Raises:
@@ -24,7 +24,7 @@ def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
     """
     if meaning.shown_class is not None:
         if round_trip(value, meaning.binds, meaning.reads) != value:
-            raise ValueError("shown as another one")
+            raise ValueError("it would be shown as another value")
         return value
     written = dumps(value)
     for candidate in _candidates(value):
@@ -32,7 +32,7 @@ def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
             read = round_trip(candidate, meaning.binds, meaning.reads)
             if dumps(meanings.converted(read)) == written:
                 return candidate
-    raise ValueError("not taken")
+    raise ValueError("no value of the type is shown like this")
 
 
 def _candidates(value: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What features ask of the rules: which tables one principal may query, and whether other rows decide what is read."""
+"""What the rules let a principal see, for features: the tables, and whether other rows decide which rows are read."""
 
 from __future__ import annotations
 
