@@ -268,12 +268,15 @@ class ResultPages:
             RateLimitedError: see `AccessControl.admit`. The others: see `ResultServer.read_page`.
         """
         self._access.admit("ask", target.principal)
+        return await self._recorded(target, request)
+
+    async def _recorded(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         try:
             with blaming(target.asked, reads_conversions=target.reads_conversions):
                 page = await self._read(target, request)
         except DualResponseError as error:
             if target.instead is not None:
-                return await self.read(await target.instead(error), request)
+                return await self._recorded(await target.instead(error), request)
             if target.late_hint and isinstance(error, QueryTimeoutError):
                 raise QueryTimeoutError(
                     error.message, hint=target.late_hint, details=error.details

@@ -291,3 +291,15 @@ async def test_the_first_rows_of_a_run_without_an_end_are_the_sample(
         assert kept.files() == []
         with pytest.raises(QueryTimeoutError):
             await kept.make(select=rows)
+
+
+async def test_a_page_that_is_read_from_the_database_after_a_fault_is_one_request(
+    disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with kept_server(tmp_path, **SLOW) as kept:
+        made = await kept.make(select=statement(True), keep=True)
+        arrange(monkeypatch, "reading", disk, fail_in_memory)
+        requests: list[str] = []
+        monkeypatch.setattr(kept.dual.access, "require_rate", lambda action, *_: requests.append(action))
+        page = await kept.dual.read_page(made.resource_id, None)
+    assert (page.notes, requests) == ([NOT_KEPT_ROWS], ["ask"])

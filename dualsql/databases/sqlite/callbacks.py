@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -36,11 +37,14 @@ def require_pattern(pattern: str | None) -> None:
 
 
 def _match(pattern: Any, text: Any) -> bool | None:
-    if pattern is None or text is None:
-        return None
+    return None if pattern is None or text is None else _matcher()(pattern, text)
+
+
+@cache
+def _matcher() -> Callable[[Any, Any], bool]:
     from dualsql.databases.sqlite.patterns import match
 
-    return match(pattern, text)
+    return match
 
 
 def _floor(number: Any) -> Any:
