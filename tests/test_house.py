@@ -122,7 +122,7 @@ def test_a_module_has_one_purpose_a_docstring_and_a_bearable_length() -> None:
 
 
 def test_a_request_passes_through_few_modules() -> None:
-    """See FLOORS of the script. It runs in a process of its own, because it installs a profiler."""
+    """See MOST_MODULES of the script. It runs in a process of its own, because it installs a profiler."""
     script = [sys.executable, str(ROOT / "scripts" / "count_modules.py")]
     counted = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False)
     assert counted.returncode == 0, f"{counted.stdout}{counted.stderr}list them with: {script[1]} --names"

@@ -92,7 +92,7 @@ def random_pattern(random: Random, depth: int = 3) -> str:
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_pattern_means_what_it_means_in_python(seed: int) -> None:
     random = Random(seed)
     for _ in range(100):

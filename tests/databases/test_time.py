@@ -81,7 +81,7 @@ async def test_a_creation_whose_rows_would_be_kept_ends_in_time(
     began = time.monotonic()
     with pytest.raises(QueryTimeoutError, match=r"longer than 0\.4 seconds"):
         await server.create_response(SLOW, name="slow", keep="slow")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 10  # the statement takes years; a busy machine, seconds to stop it
     await assert_idle(database, await make_server())
 
 
