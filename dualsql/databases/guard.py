@@ -87,7 +87,7 @@ class Guard(ABC):
     Attributes:
         failures: the meaning of an error by one of its `codes_of`.
         refusals: the same for errors of connecting.
-        missing_operations: what messages of UNSUITED failures look like, with the template of the operation they name.
+        missing_operations: patterns of messages of UNSUITED failures, each with a template of the operation it names.
     """
 
     failures: ClassVar[Mapping[Any, FailureKind]] = {}

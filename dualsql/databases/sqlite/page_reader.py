@@ -40,8 +40,8 @@ _UNBOUNDED = re.compile(
     r"|string_agg|zeroblob)\s*\(",
     re.IGNORECASE,
 )
-"""One call of these takes more time than in proportion to a text, or makes a longer one: what was fast may be slow with
-other values, and nothing stops a call."""
+"""Their time is not linear in a text, or they return a longer one. A statement that was fast may be slow with other
+values, and nothing stops a call."""
 
 _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 """So many pages in so many seconds, and a process reads them."""
