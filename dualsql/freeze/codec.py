@@ -14,7 +14,7 @@ from sqlalchemy import JSON, Select
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BinaryExpression, BindParameter, Grouping, WrapsColumnExpression
 from sqlalchemy.sql.lambdas import LambdaElement
-from sqlalchemy.sql.selectable import FromGrouping, Join, SelectBase
+from sqlalchemy.sql.selectable import FromGrouping, Join, NamedFromClause, SelectBase
 from sqlalchemy.sql.sqltypes import TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 
@@ -472,9 +472,11 @@ class Decoder:
                 malformed("lineage of an element that is not this document's own")
             origin, *others = group
             for number in others:
-                # A clone shares its class with its origin; a forged one could pass for an element of another kind.
-                if type(self._elements[number]) is not type(self._elements[origin]) or number in origins:
-                    malformed("clones of different kinds, or of two origins")
+                # A clone has the class and the name of its origin. A forged one could pass for an element of another
+                # kind, or take another source's place in FROM, which SQLAlchemy's cache key does not tell.
+                clone, whole = self._elements[number], self._elements[origin]
+                if type(clone) is not type(whole) or _name(clone) != _name(whole) or number in origins:
+                    malformed("clones of different kinds or names, or of two origins")
                 origins[number] = origin
         for number, origin in origins.items():
             _check_descent(number, origins)
@@ -495,6 +497,10 @@ def _check_names(statement: Any) -> None:
             inner = inner.element if isinstance(inner, Grouping) else inner.wrapped_column_expression
         else:
             malformed("conversions of conversions, without a label")
+
+
+def _name(element: Any) -> str | None:
+    return element.name if isinstance(element, NamedFromClause) else None
 
 
 def _check_apart(clone: Any, origin: Any) -> None:
