@@ -416,6 +416,8 @@ def _array(translator: Translator, node: Any, scope: Scope) -> Element:
     if array is None:
         forbid("ARRAY")
     items = [translator.expression(item, scope) for item in only(node, "expressions")["expressions"]]
+    if not items and not isinstance(node.parent, exp.Cast):
+        invalid("An empty array has no type.", hint="Write CAST(ARRAY[] AS INTEGER[]), or another type.")
     return array(items)
 
 

@@ -70,6 +70,11 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
     [
         ("EXPLAIN ANALYZE SELECT 1", "postgresql", "Send the SELECT itself."),
         ("SELECT `id` FROM school", "postgresql", "Write names in double quotes, not in backticks."),
+        (
+            "SELECT id FROM school WHERE ARRAY[] <@ ARRAY[id]",
+            "postgresql",
+            "Write CAST(ARRAY[] AS INTEGER[]), or another type.",
+        ),
         ("SELECT group_concat(name SEPARATOR ';') FROM school", "sqlite", "Write group_concat(x, ',')."),
         ("SELECT group_concat(name SEPARATOR ';') FROM school", "postgresql", "Write string_agg(x, ',')."),
         ("SELECT id FROM school FOR UPDATE", "postgresql", "Leave it out: results are read only."),
