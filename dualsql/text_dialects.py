@@ -197,7 +197,7 @@ class TextDialect:
     merges_in_place: bool = False
     swaps_right_joins: bool = False
     has_dual: bool = False
-    array: Callable[[Sequence[Expression]], Expression] | None = None
+    array: Callable[..., Expression] | None = None
     at_time_zone: Callable[[Expression, Expression], Expression] | None = None
     at_path: Callable[[Expression, Sequence[Expression], str], Expression] | None = None
     date_cast_hint: str = ""

@@ -418,7 +418,9 @@ def _array(translator: Translator, node: Any, scope: Scope) -> Element:
     items = [translator.expression(item, scope) for item in only(node, "expressions")["expressions"]]
     if not items and not isinstance(node.parent, exp.Cast):
         invalid("An empty array has no type.", hint="Write CAST(ARRAY[] AS INTEGER[]), or another type.")
-    return array(items)
+    # SQLAlchemy takes the type of the first item, which may be NULL; PostgreSQL reads an array of NULLs as texts.
+    known = (item.type for item in items if not isinstance(item.type, types.NullType))
+    return array(items, type_=next(known, types.Text() if items else None))
 
 
 def _bracket(translator: Translator, node: Any, scope: Scope) -> Element:
