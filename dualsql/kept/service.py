@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -47,6 +48,8 @@ _GONE = "The file of the rows is gone."
 UNREADABLE = "The kept rows could not be read."
 _SPARE = timedelta(hours=1)
 """How much longer than a query may take a file is left alone that no resource names yet."""
+_LONGEST_WAIT, _PAUSE = 1.0, 0.05
+"""Seconds to wait for room among the copies of files, and between two attempts."""
 _OF_RUNS = frozenset({"running", "failure"})
 """The parts of a record that say nothing of kept rows, and are not signed."""
 _SPILL_OF_UNBOUNDED = 64 * 1024**3
@@ -318,16 +321,21 @@ class ResultKeeper:
 
     async def _located(self, name: str) -> Path | None:
         """Where the file is; None if it is gone. Files that nobody reads are closed where they leave no room for it."""
+        ends_at = time.monotonic() + _LONGEST_WAIT
         while True:
             try:
                 return await self.storage.get(name)
             except StorageFullError as error:
                 idle = next((each for each, file in self._open.items() if not file.is_read), None)
-                if idle is None:
+                if idle is not None:
+                    self._shut(idle)
+                    # Until then, the file is in use.
+                    await asyncio.wait(self._closing)
+                elif time.monotonic() < ends_at:
+                    # A reader may end; and a process that starts has a closed file of this one for a moment.
+                    await asyncio.sleep(_PAUSE)
+                else:
                     raise DatabaseBusyError("Too many kept results are read at once.") from error
-                self._shut(idle)
-                # Until then, the file is in use.
-                await asyncio.wait(self._closing)
 
     def _end_opening(self, name: str, opening: asyncio.Task[KeptFile]) -> None:
         del self._opening[name]

@@ -199,6 +199,21 @@ async def test_open_files_that_nobody_reads_are_closed_for_another_one(tmp_path:
                 assert len(copies(cache)) == 1
 
 
+async def test_a_copy_that_another_process_stops_reading_makes_room(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    storage = ObjectResultStorage(local_store(tmp_path / "objects"), cache=cache, cache_bytes=MIB)
+    async with kept_server(tmp_path, storage=storage) as kept:
+        first, second = [await kept.make(ANN) for _ in range(2)]
+        (name,) = copies(cache)
+        with (cache / storage.id / name).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            reading = asyncio.ensure_future(kept.page(first, ANN, limit=10))
+            done, _ = await asyncio.wait({reading}, timeout=0.2)
+            assert not done
+        assert len((await reading).rows) == 10
+        assert (await kept.said(first, ANN))["kept"] and (await kept.said(second, ANN))["kept"]
+
+
 # Failures ------------------------------------------------------------------------------------------------------
 
 
