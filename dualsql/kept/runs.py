@@ -268,7 +268,7 @@ class KeptRunner:
         ran = view if answer is None or answer.view is None else answer.view
         rows = plan.page(ran.ordered(), offset=0, limit=None)
         return KeptRun(
-            stream=lambda to: _count(ran.stream(to, ran.columns, rows), writer, progress),
+            stream=lambda to: _count(ran.stream(to, ran.columns, rows), progress),
             writer=writer,
             fingerprint=self._kept_views.fingerprint(view) or "",
             as_of=None if answer is None else answer.as_of,
@@ -345,11 +345,9 @@ def _with_total_of(kept: KeptRows, sample: ShownSample) -> ShownSample:
     return sample._replace(sample=sample.sample._replace(total=Total(kept["rows"], "exact")))
 
 
-async def _count(
-    chunks: AsyncGenerator[Chunk, None], writer: KeptWriter, progress: RunProgress
-) -> AsyncGenerator[Chunk, None]:
-    """The chunks of a run that is kept; `progress` says how many rows were read."""
+async def _count(chunks: AsyncGenerator[Chunk, None], progress: RunProgress) -> AsyncGenerator[Chunk, None]:
+    """The chunks of a run that is kept; `progress` says how many rows they have so far."""
     async with aclosing(chunks):
         async for chunk in chunks:
-            progress.rows = writer.number
+            progress.rows += chunk.rows
             yield chunk
