@@ -105,18 +105,18 @@ class Kept(DescribedFeature):
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         self._server = server
-        kept, storage = self.settings, self.settings.storage
+        settings, storage = self.settings, self.settings.storage
         if storage is None:
-            if kept.keep is True:
+            if settings.keep is True:
                 raise storage_missing()
             return
         if isinstance(storage, str | Path):
-            storage = storage_at(storage, kept)
+            storage = storage_at(storage, settings)
         keeper = ResultKeeper(
-            storage, parts.store, parts.seal, parts.clock, settings=parts.settings, kept=kept
+            storage, parts.store, parts.seal, parts.clock, settings=parts.settings, kept_settings=settings
         )
-        views = KeptViews(keeper, parts.policy, parts.settings, kept)
-        runner = KeptRunner(keeper, views, parts.views, parts.sources, parts.creator, kept=kept)
+        views = KeptViews(keeper, parts.policy, parts.settings, settings)
+        runner = KeptRunner(keeper, views, parts.views, parts.sources, parts.creator, kept_settings=settings)
         refreshes = Refreshes(
             parts.access,
             keeper,

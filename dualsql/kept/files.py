@@ -366,7 +366,7 @@ class KeptStatement(NamedTuple):
     rules: ActiveRules
 
 
-def kept_statement(live: Shape, cells: Sequence[str]) -> KeptStatement:
+def statement_of_file(live: Shape, cells: Sequence[str]) -> KeptStatement:
     """The statement for a file. Questions name its columns as those of the live statement."""
     columns = live.columns
     table = Table(

@@ -258,8 +258,8 @@ class LocalResultStorage:
 
 def _try_to_write(folder: Path) -> None:
     """Write what a start writes, and delete it."""
-    with tempfile.TemporaryDirectory(prefix="part-", dir=folder) as made:
-        Path(made, _ID_FILE).write_bytes(bytes(4096))
+    with tempfile.TemporaryDirectory(prefix="part-", dir=folder) as trial:
+        Path(trial, _ID_FILE).write_bytes(bytes(4096))
 
 
 def _is_locked(path: Path) -> bool:

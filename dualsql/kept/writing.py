@@ -105,7 +105,7 @@ class RunFile:
         keeper.require_size(size)
         keeper.require_room(self.name, size)
         await keeper.storage.put(self.name, path)
-        keeper.note_written(self.name)
+        keeper.note_stored(self.name)
         return keeper.signed(
             self._resource.id,
             KeptRows(

@@ -59,15 +59,15 @@ def group_key(group: Group, conditions: Conditions) -> Element:
         )
     if is_plain_text(column):
         return conditions.dialect.exact(column.expression)
-    key = _as_shown(column, conditions.capabilities)
-    return _told_apart(column, key, conditions)
+    key = _shown_value(column, conditions.capabilities)
+    return _distinct_value(column, key, conditions)
 
 
-def _as_shown(column: ResultColumn, capabilities: Capabilities) -> Element:
+def _shown_value(column: ResultColumn, capabilities: Capabilities) -> Element:
     return comparable(column, capabilities) if shows_singles(column) else in_one_form(column, capabilities)
 
 
-def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
+def _distinct_value(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
     dialect = conditions.dialect
     if not conditions.capabilities.query.tells_apart(column.shown):
         raise BadParameterError(
@@ -272,9 +272,9 @@ def _distinguished(column: ResultColumn, conditions: Conditions) -> Element:
         return conditions.dialect.exact(column.expression)
     is_spelled = is_instant(column.expression)
     element = (
-        _in_one_spelling(column, conditions) if is_spelled else _as_shown(column, conditions.capabilities)
+        _in_one_spelling(column, conditions) if is_spelled else _shown_value(column, conditions.capabilities)
     )
-    return _told_apart(column, element, conditions)
+    return _distinct_value(column, element, conditions)
 
 
 def _in_order(column: ResultColumn, conditions: Conditions) -> Element:
@@ -380,7 +380,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
             values=_distinguished,
             use="compared",
             write=lambda call: func.count(call.values.distinct(), type_=call.type),
-            is_sound=_always,  # `_told_apart` refuses columns for which it is not
+            is_sound=_always,  # `_distinct_value` refuses columns for which it is not
         ),
         AggregateFunction(
             name="sum",

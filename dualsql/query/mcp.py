@@ -163,13 +163,13 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
         arguments = {name: value for name, value in arguments.items() if value is not None}
         query = _result_query(arguments)
         parent = await _opened(dual, resource, caller)
-        named = with_names_of(query, [column["name"] for column in parent.columns])
+        query = with_names_of(query, [column["name"] for column in parent.columns])
         calls = [*calls_in(parent.metadata), tool_call("query_result", arguments)]
-        name = f"{parent.name}: {in_words(named)}"[:_LONGEST_NAME]
+        name = f"{parent.name}: {in_words(query)}"[:_LONGEST_NAME]
         return await dual.create_response(
             name=name,
             parent=parent,
-            refinement=named,
+            refinement=query,
             principal=caller,
             metadata={CALLS: calls},
             **result_options,

@@ -46,7 +46,7 @@ MAXIMUM_NAME = 256
 MAXIMUM_CALL = 400
 """Characters of an aggregate in the form of a call."""
 
-_SHOWN = 60
+_LONGEST_EXCERPT = 60
 _LONGEST_JSON = 64 * 1024
 
 KEYS = ("columns", "filters", "group_by", "aggregates", "having", "order_by")
@@ -188,9 +188,11 @@ def _condition(value: Any, key: str) -> Condition:
     if len(value) == 1 and not {"column", "op", "value"} & set(value):
         ((column, operand),) = value.items()
         if isinstance(column, str) and isinstance(operand, str | int | float):
-            value = operand if len(str(operand)) <= _SHOWN else "..."
-            rewrite = {"column": column[:_SHOWN], "op": "eq", "value": value}
-            raise _malformed(f"{column[:_SHOWN]!r} is no key of {key}.", key, f"Write {json.dumps(rewrite)}.")
+            value = operand if len(str(operand)) <= _LONGEST_EXCERPT else "..."
+            rewrite = {"column": column[:_LONGEST_EXCERPT], "op": "eq", "value": value}
+            raise _malformed(
+                f"{column[:_LONGEST_EXCERPT]!r} is no key of {key}.", key, f"Write {json.dumps(rewrite)}."
+            )
     refuse_unknown(value, ("column", "op", "value"), f"key of {key}")
     return _comparison(value, key)
 
@@ -441,11 +443,11 @@ _WORD = re.compile(r"[0-9A-Za-z]+")
 
 def id_in(text: str) -> str:
     """The id of a resource, from its URI as printed in a result, its URL, the URL of its rows, or the id itself."""
-    wanted = text.strip()
-    identifiers: set[str] = {word for word in _WORD.findall(wanted) if is_checked(word)}
+    reference = text.strip()
+    identifiers: set[str] = {word for word in _WORD.findall(reference) if is_checked(word)}
     if len(identifiers) == 1:
         return identifiers.pop()
-    path = wanted.partition("?")[0].removesuffix("/rows")
+    path = reference.partition("?")[0].removesuffix("/rows")
     # Ids of earlier releases have no checksum.
-    uri = uri_of_url(path) if is_web(path) else wanted
-    return resource_id(uri or wanted) or wanted
+    uri = uri_of_url(path) if is_web(path) else reference
+    return resource_id(uri or reference) or reference

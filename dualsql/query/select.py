@@ -77,10 +77,10 @@ def _select_rows(question: StructuredQuery, result: Shape, capabilities: Capabil
         if projected(result.select, positions) is None:
             result = nested(result, capabilities)
             columns = [result.columns[position] for position in positions]
-    return _cut_out(question, result, columns, capabilities)
+    return _selection(question, result, columns, capabilities)
 
 
-def _cut_out(
+def _selection(
     question: StructuredQuery, result: Shape, columns: Sequence[ResultColumn], capabilities: Capabilities
 ) -> AnySelect:
     statement = result.select

@@ -195,10 +195,10 @@ _LONGEST_NUMBER = 25
 
 
 def _numbers(value: str) -> Iterator[int | float]:
-    for read in (int, float):
+    for type_ in (int, float):
         with suppress(ValueError):
-            if len(value) <= _LONGEST_NUMBER and str(read(value)) == value and abs(read(value)) < 2**63:
-                yield read(value)
+            if len(value) <= _LONGEST_NUMBER and str(type_(value)) == value and abs(type_(value)) < 2**63:
+                yield type_(value)
 
 
 def _without_escapes(value: str) -> bytes:

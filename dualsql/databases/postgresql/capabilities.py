@@ -39,7 +39,7 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     bare = type_coerce(grouped(expression), DriverValue())
     if isinstance(_stored(expression.type), _EXACT_IN_ASYNCPG):
         # Without a type, the parameter takes that of the other side: an ENUM's, a NUMERIC's.
-        return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=_is_taken)
+        return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=_accepts)
     if isinstance(expression, Function) and expression.name == _ORDERED:
         return None  # of which type a value is compared, only the database knows
     plain = key_type(_NAME, expression)
@@ -73,7 +73,7 @@ _EXACT_IN_ASYNCPG = (
 )
 
 
-def _is_taken(value: Any) -> bool:
+def _accepts(value: Any) -> bool:
     """Whether asyncpg gives this value exactly, and accepts it for the type of the column in PostgreSQL."""
     return comes_back_as_given(value) and not isinstance(value, CharByte)
 
@@ -109,8 +109,8 @@ def _sortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     if not _tells_apart(expression.type) or _may_return_sets(expression):
         return cast(expression, Text)
     # SQLAlchemy does not know the type, as for func.round(n).
-    made: ColumnElement[Any] = getattr(func, _ORDERED)(expression)
-    return made
+    ordered: ColumnElement[Any] = getattr(func, _ORDERED)(expression)
+    return ordered
 
 
 def _may_return_sets(expression: ColumnElement[Any]) -> bool:
@@ -368,8 +368,8 @@ def _at_path(document: Expression, parts: Sequence[Expression], sign: str) -> Ex
     is_plain = _is_plain_json(document)
     name = f"{'json' if is_plain else 'jsonb'}_extract_path{'_text' if as_text else ''}"
     part: SQLType = types.JSON() if is_plain else postgresql.JSONB()
-    made: Expression = getattr(func, name)(document, *parts, type_=types.Text() if as_text else part)
-    return made
+    call: Expression = getattr(func, name)(document, *parts, type_=types.Text() if as_text else part)
+    return call
 
 
 def _is_plain_json(document: Expression) -> bool:

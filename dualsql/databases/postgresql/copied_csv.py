@@ -31,7 +31,7 @@ class CopiedCSVWriter(CSVWriter):
     """Writes values as COPY does: only texts that need it are quoted, and times have no zeros.
 
     Args:
-        written: the OID of the type of each column.
+        oids: the OID of the type of each column.
     """
 
     def __init__(
@@ -39,15 +39,15 @@ class CopiedCSVWriter(CSVWriter):
         columns: Sequence[ResultColumn],
         dialect: Dialect,
         options: WriterOptions,
-        written: Sequence[int],
+        oids: Sequence[int],
     ) -> None:
         super().__init__(columns, dialect, options)
-        self._written = written
-        self._alone = len(written) == 1
+        self._oids = oids
+        self._alone = len(oids) == 1
 
     def rows(self, rows: Rows) -> Chunk:
         lines = [
-            ",".join([self._copied(value, kind) for value, kind in zip(row, self._written, strict=True)])
+            ",".join([self._copied(value, kind) for value, kind in zip(row, self._oids, strict=True)])
             for row in json.converted(rows, self._converters)
         ]
         return Chunk("".join([f"{line}\r\n" for line in lines]).encode(), len(rows))
@@ -75,8 +75,8 @@ def _copied_text(value: Any, kind: int) -> str:
         return _WHOLE_SECONDS.sub("", _TRAILING_ZEROS.sub(r"\1", value.isoformat()))
     if isinstance(value, Decimal) and not json.is_finite(value):
         return json.word(value)
-    written = json.dumps(value)
-    return str(orjson.loads(written)) if written.startswith(b'"') else written.decode()
+    document = json.dumps(value)
+    return str(orjson.loads(document)) if document.startswith(b'"') else document.decode()
 
 
 _TRAILING_ZEROS = re.compile(r"(\.[0-9]*?)0+(?=[+-]|$)")
@@ -97,12 +97,12 @@ def _shortest(text: str, digits: int) -> str:
     number = Decimal(text)
     if not number.is_finite():
         return json.word(number)
-    sign, found, exponent = number.normalize().as_tuple()
+    sign, numerals, exponent = number.normalize().as_tuple()
     assert isinstance(exponent, int)
-    power = len(found) + exponent - 1
+    power = len(numerals) + exponent - 1
     if number == 0 or -4 <= power < digits:
-        return format(Decimal((sign, found, exponent)), "f")
-    first, *rest = map(str, found)
+        return format(Decimal((sign, numerals, exponent)), "f")
+    first, *rest = map(str, numerals)
     fraction = f".{''.join(rest)}" if rest else ""
     return f"{'-' if sign else ''}{first}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
 

@@ -237,8 +237,8 @@ def _meter_of(driver: Any) -> _Meter | None:
     transport = getattr(driver, "_transport", None)
     if not hasattr(driver, "get_server_pid") or transport is None:
         return None
-    found = transport.get_protocol()
-    if not isinstance(found, _Meter):
-        found = _Meter(transport, found)
-        transport.set_protocol(found)
-    return found
+    meter = transport.get_protocol()
+    if not isinstance(meter, _Meter):
+        meter = _Meter(transport, meter)
+        transport.set_protocol(meter)
+    return meter
