@@ -26,7 +26,7 @@ from dualsql.columns.instants import instant, instants, is_instant
 from dualsql.databases.functions import result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
-from dualsql.sql.functions import absent, instead, is_aggregate, is_windowed, known_functions, one_of
+from dualsql.sql.functions import absent, instead, is_aggregate, is_windowed, allowed_functions, one_of
 from dualsql.sql.operations import operand, require_safe_patterns, spells_instants
 from dualsql.sql.queries import read_order
 from dualsql.sql.relations import gives_rows, item_type, series_arguments
@@ -51,7 +51,7 @@ _LARGEST_FRAME = 2**31 - 1
 def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     """`name(arguments)`, if this database has such a function and dualsql allows it."""
     lowercase = name.lower()
-    result = _known_result(translator, lowercase)
+    result = _result_type(translator, lowercase)
     require_safe_patterns(translator, lowercase, arguments)
     # Where instants are kept as texts, the greatest text need not be the latest instant.
     if lowercase in _COMPARING and spells_instants(translator.capabilities, *arguments):
@@ -71,7 +71,7 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
         )
 
 
-def _known_result(translator: Translator, name: str) -> Any:
+def _result_type(translator: Translator, name: str) -> Any:
     """What gives the result type of a function. An unknown one is refused."""
     is_absent = absent(name, translator.dialect, translator.version)
     result = None if is_absent else result_of(name, translator.dialect)
@@ -81,7 +81,7 @@ def _known_result(translator: Translator, name: str) -> Any:
 def _refuse(translator: Translator, name: str) -> NoReturn:
     """Refuse an unknown function, with a hint that says what to write instead."""
     dialect, version = translator.dialect, translator.version
-    close = get_close_matches(name, known_functions(dialect, version), n=3, cutoff=0.75)
+    close = get_close_matches(name, allowed_functions(dialect, version), n=3, cutoff=0.75)
     guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
     hint = instead(name, dialect) or guess
     if not absent(name, dialect, version) and name not in dialect.instead:
@@ -158,7 +158,7 @@ def _call(translator: Translator, name: str, nodes: list[Any], scope: Scope) -> 
         if isinstance(single, exp.Distinct):
             return _of_distinct(translator, name, single, scope)
     # First: the arguments of a function of another database may be none here, such as the unit of DATEDIFF(day, a, b).
-    _known_result(translator, name.lower())
+    _result_type(translator, name.lower())
     nodes = _by_position(translator, name, nodes)
     sorted_argument = _ordered_argument(translator, nodes, scope)
     arguments = sorted_argument or [translator.expression(argument, scope) for argument in nodes]

@@ -419,8 +419,8 @@ def _array(translator: Translator, node: Any, scope: Scope) -> Element:
     if not items and not isinstance(node.parent, exp.Cast):
         invalid("An empty array has no type.", hint="Write CAST(ARRAY[] AS INTEGER[]), or another type.")
     # SQLAlchemy takes the type of the first item, which may be NULL; PostgreSQL reads an array of NULLs as texts.
-    known = (item.type for item in items if not isinstance(item.type, types.NullType))
-    return array(items, type_=next(known, types.Text() if items else None))
+    types_of_items = (item.type for item in items if not isinstance(item.type, types.NullType))
+    return array(items, type_=next(types_of_items, types.Text() if items else None))
 
 
 def _bracket(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -449,8 +449,8 @@ def _json(text: str, kind: Any) -> Any:
             result_type = value.type if text == "->" and is_document else kind
             # The precedence of SQLAlchemy's own JSON operators (sqlalchemy/sql/operators.py, _PRECEDENCE).
             return value.op(text, precedence=15, return_type=result_type)(path)
-        found_there: Element = func.json_extract(value, path)
-        return func.json_unquote(found_there, type_=kind) if text == "->>" else found_there
+        part: Element = func.json_extract(value, path)
+        return func.json_unquote(part, type_=kind) if text == "->>" else part
 
     return read
 

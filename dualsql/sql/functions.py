@@ -105,7 +105,7 @@ def gathers(name: str, arguments: int, dialect: TextDialect) -> bool:
     return name in AGGREGATES or name in _OTHER_AGGREGATES
 
 
-def known_functions(dialect: TextDialect, version: Version | None = None) -> list[str]:
+def allowed_functions(dialect: TextDialect, version: Version | None = None) -> list[str]:
     """The names of all allowed functions, for suggestions."""
-    named = {*dialect.functions, *COMMON, *AGGREGATES, *WINDOWS}
-    return sorted(name for name in named if not absent(name, dialect, version))
+    names = {*dialect.functions, *COMMON, *AGGREGATES, *WINDOWS}
+    return sorted(name for name in names if not absent(name, dialect, version))

@@ -52,7 +52,7 @@ INFIX: Mapping[type[exp.Expression], Infix] = {
     exp.Xor: Infix("XOR", precedence=0),
 }
 
-_NAMED = re.compile(r"\{\s*[\w.$ -]+(?:\s*,\s*[\w.$ -]+)*\s*\}|\{\s*\}")
+_PLAIN_PATH = re.compile(r"\{\s*[\w.$ -]+(?:\s*,\s*[\w.$ -]+)*\s*\}|\{\s*\}")
 """A path of PostgreSQL whose parts need no quotes: {a, 0, b}."""
 
 
@@ -98,7 +98,7 @@ def _path(node: Any) -> list[str]:
         node = node.this
     if isinstance(node, exp.Array):
         return [part.name for part in node.expressions if isinstance(part, exp.Literal)]
-    if not isinstance(node, exp.Literal) or not _NAMED.fullmatch(node.name):
+    if not isinstance(node, exp.Literal) or not _PLAIN_PATH.fullmatch(node.name):
         forbid("A path that is not a list of names", hint="Write x #>> '{a, b}', or x -> 'a' ->> 'b'.")
     return [part.strip() for part in node.name.strip("{} ").split(",") if part.strip()]
 

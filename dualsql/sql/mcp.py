@@ -35,7 +35,7 @@ _RULES = (
     "One SELECT, WITH or UNION over the served tables. "
     "Write values as :name and give them in parameters. Without a LIMIT all rows are counted."
 )
-_NAMED = "Or give query_name, the name of a saved query, and its parameters."
+_OR_SAVED = "Or give query_name, the name of a saved query, and its parameters."
 
 _MAXIMUM_ROWS = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 
@@ -97,7 +97,7 @@ def add_execute_query(
 
     description = f"Run a query. {_dialects(dual)} {_RULES}"
     if texts.service.saved_queries:
-        description += f" {_NAMED}"
+        description += f" {_OR_SAVED}"
     else:
         publish_without(execute_query, "query_name", required={"query": str})
     if len(texts.service.databases) == 1:

@@ -333,7 +333,7 @@ def _parser(name: str) -> type[Parser]:
         TokenType.ARROW: _unread(exp.JSONExtract),
         TokenType.DARROW: _unread(exp.JSONExtractScalar),
     }
-    parsers = {name: read for name, read in parser.FUNCTION_PARSERS.items() if name not in _PLAIN_CALLS}
+    parsers = {name: parse for name, parse in parser.FUNCTION_PARSERS.items() if name not in _PLAIN_CALLS}
     return type(
         "PlainParser",
         (parser,),

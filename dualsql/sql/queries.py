@@ -132,7 +132,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     statement = statement.order_by(*keys)
     if any(args.get(name) for name in ("limit", "offset", "fetch")):
         statement = translator.orders.in_order(statement)
-    return _cut(statement, args)
+    return _limited_rows(statement, args)
 
 
 def _correlated(statement: Any, scope: Scope) -> Any:
@@ -178,10 +178,10 @@ def _output(translator: Translator, item: Any, scope: Scope) -> Element:
         return output_of(item.name, value)
     name = _own_name(item, translator.dialect)
     # As in PostgreSQL, a call without an alias has the name of its function.
-    return value.label(name) if name else _named_within(value)
+    return value.label(name) if name else _with_inner_name(value)
 
 
-def _named_within(element: Element) -> Element:
+def _with_inner_name(element: Element) -> Element:
     """The element. A conversion of a conversion is given the name that SQLAlchemy would derive.
 
     SQLAlchemy asks each conversion twice for the name of its operand, so 20 nested ones would take seconds.
@@ -347,7 +347,7 @@ def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: S
     return translator.expression(node, scope)
 
 
-def _cut(statement: Any, args: Any) -> Any:
+def _limited_rows(statement: Any, args: Any) -> Any:
     limit, offset, fetch = args.get("limit"), args.get("offset"), args.get("fetch")
     if isinstance(limit, exp.Fetch):
         limit, fetch = None, limit
@@ -415,7 +415,7 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
         statement = select(*statement.subquery(translator.fresh_name("operand")).c)
         outputs = list(statement.selected_columns)
     keys = _keys(translator, args.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
-    return _cut(statement.order_by(*keys), args)
+    return _limited_rows(statement.order_by(*keys), args)
 
 
 def _alike(operands: list[Any]) -> list[Any]:
@@ -469,7 +469,7 @@ def _wrap(translator: Translator, node: Any, scope: Scope) -> Any:
     statement = translator.orders.carrying(translator.query(node.this, scope))
     outputs = list(scope.columns_of(statement.subquery(translator.fresh_name("operand"))).values())
     keys = _keys(translator, node.args.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
-    return _cut(translator.orders.in_order(select(*outputs).order_by(*keys)), node.args)
+    return _limited_rows(translator.orders.in_order(select(*outputs).order_by(*keys)), node.args)
 
 
 def _read_with(translator: Translator, node: Any, scope: Scope) -> None:
@@ -481,8 +481,8 @@ def _read_with(translator: Translator, node: Any, scope: Scope) -> None:
         name = part.alias
         # RECURSIVE stands once for the whole list; each part may name itself, and need not.
         is_recursive = bool(args.get("recursive")) and _names_itself(part.this, name)
-        read = _recursive if is_recursive else _common
-        scope.ctes[name.lower()] = read(translator, part, scope)
+        translate = _recursive if is_recursive else _common
+        scope.ctes[name.lower()] = translate(translator, part, scope)
 
 
 def _names_itself(query: Any, name: str) -> bool:

@@ -163,7 +163,7 @@ def _relations_in(element: FromClause) -> Sequence[FromClause]:
 def _column_of(relations: Sequence[FromClause], name: exp.Identifier, scope: Scope) -> ColumnElement[Any]:
     column = scope.own_column(name, relations)
     if column is None:
-        names = [known for relation in relations for known in scope.columns_of(relation)]
+        names = [column_name for relation in relations for column_name in scope.columns_of(relation)]
         unknown_column(name.name, names, scope.work.dialect)
     return column
 

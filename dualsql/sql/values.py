@@ -101,12 +101,12 @@ def typed_literal(
     is_date = isinstance(type_, types.Date | types.DateTime)
     if text in INFINITIES and capabilities.query.has_infinite_dates and is_date:
         return literal(text, type_)
-    for kind, read, hint in _READERS:
+    for kind, reader, hint in _READERS:
         if isinstance(type_, kind):
             with suppress(ValueError):
                 # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
                 bare = types.Numeric() if type(type_) is types.Numeric else type_
-                return literal(_zoned(read(text), type_), bare)
+                return literal(_zoned(reader(text), type_), bare)
             if capabilities.text.reads_dates and isinstance(type_, _MOMENTS) and _is_dated(text):
                 return capabilities.text.reads_dates(text, type_)
             if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text
@@ -249,8 +249,8 @@ def _constant(translator: Translator, element: Element, meaning: Meaning) -> Any
         return None
     constant = typed_literal(element, meaning.shown, translator.capabilities)
     value = constant.value if isinstance(constant, BindParameter) else element.value
-    if isinstance(value, str) and meaning.shown_class in _WRITTEN:
-        value = _WRITTEN[meaning.shown_class](value)
+    if isinstance(value, str) and meaning.shown_class in _READERS_OF_BINDS:
+        value = _READERS_OF_BINDS[meaning.shown_class](value)
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if meaning.shown_class in (float, Decimal) and is_number:
         return meaning.shown_class(str(value))
@@ -268,7 +268,7 @@ def _read(encoding: Encoding) -> Callable[[str], Any]:
     return read
 
 
-_WRITTEN = {timedelta: _read("interval"), bytes: _read("base64")}
+_READERS_OF_BINDS = {timedelta: _read("interval"), bytes: _read("base64")}
 """Values that SQL texts cannot contain, as JSON writes them."""
 
 

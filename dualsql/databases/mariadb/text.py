@@ -86,13 +86,13 @@ OWN_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
 def _moved(unit: str, number: Expression, date: Expression) -> Expression:
     is_kept = isinstance(date.type, types.String) or (isinstance(date.type, types.Date) and unit in _OF_DAYS)
     kind = date.type if is_kept else types.DateTime()
-    made: Expression = getattr(func, f"dualsql_add_{unit}s")(number, date, type_=kind)
-    return made
+    call: Expression = getattr(func, f"dualsql_add_{unit}s")(number, date, type_=kind)
+    return call
 
 
 def _units_between(unit: str, first: Expression, second: Expression) -> Expression:
-    made: Expression = getattr(func, f"dualsql_{unit}s_between")(first, second, type_=types.BigInteger())
-    return made
+    call: Expression = getattr(func, f"dualsql_{unit}s_between")(first, second, type_=types.BigInteger())
+    return call
 
 
 TEXT = TextDialect(

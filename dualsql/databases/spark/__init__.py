@@ -97,8 +97,8 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     if isinstance(plain, types.JSON | types.ARRAY):
         return raw_form(_as_text(expression), is_stored=False)
     bare = type_coerce(grouped(expression), DriverValue())
-    read = cast(expression, types.Double()) if isinstance(plain, types.Float) else bare
-    return KeyForm(compared=bare, read=read, carried=expression, given=parameter, comes_back=_comes_back)
+    output = cast(expression, types.Double()) if isinstance(plain, types.Float) else bare
+    return KeyForm(compared=bare, read=output, carried=expression, given=parameter, comes_back=_comes_back)
 
 
 def _comes_back(value: Any) -> bool:
@@ -132,10 +132,10 @@ def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
 
 def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     plain: Any = stored_in(_NAME, element.type)
-    cut = func.date_trunc(bucket, element)
+    start = func.date_trunc(bucket, element)
     if bucket != "hour":
-        return cast(cut, types.Date())
-    return cast(cut, types.DateTime(timezone=isinstance(plain, types.DateTime) and plain.timezone))
+        return cast(start, types.Date())
+    return cast(start, types.DateTime(timezone=isinstance(plain, types.DateTime) and plain.timezone))
 
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {

@@ -72,11 +72,11 @@ def program_of(pattern: str, *, is_ascii: bool) -> RegularExpression:
     Raises:
         PatternError: it cannot run.
     """
-    written, places = write_for_re2(pattern, last=_ASCII if is_ascii else _LAST)
+    program, places = write_for_re2(pattern, last=_ASCII if is_ascii else _LAST)
     re2: Any = import_module("re2._re2")
     options: Any = import_module("re2").Options()
     options.log_errors, options.never_capture, options.max_mem = False, True, _MEMORY
-    compiled = re2.RE2(written.encode(), options)
+    compiled = re2.RE2(program.encode(), options)
     if not compiled.ok():
         raise PatternError("The pattern repeats too much.")
     anywhere = re2.RE2.Anchor.UNANCHORED
@@ -106,12 +106,12 @@ def write_for_re2(pattern: str, *, last: int = _LAST) -> tuple[str, int]:
     try:
         tree = import_module("re._parser").parse(pattern)
         writer = _Writer(last)
-        written = writer.sequence(tree, tree.state.flags, is_end=True)
+        program = writer.sequence(tree, tree.state.flags, is_end=True)
     except (re.error, RecursionError, OverflowError, Warning) as error:
         raise PatternError("The pattern cannot be read.") from error
-    if len(written) > _LARGEST_PROGRAM:
+    if len(program) > _LARGEST_PROGRAM:
         raise PatternError("The pattern is too large.")
-    return written, writer.places
+    return program, writer.places
 
 
 class _Writer:
@@ -130,7 +130,7 @@ class _Writer:
 
     def sequence(self, items: Any, flags: int, *, is_end: bool) -> str:
         """The items, one after the other. With `is_end`, nothing follows them."""
-        parts, written = list(items), []
+        parts, texts = list(items), []
         for is_word, run in groupby(enumerate(parts, 1), lambda part: str(part[1][0]) == "LITERAL"):
             added = [
                 self._item(name, value, flags, is_end=is_end and place == len(parts))
@@ -138,8 +138,8 @@ class _Writer:
             ]
             if is_word:
                 self.places += self._times * _overlapping(added)
-            written += added
-        return "".join(written)
+            texts += added
+        return "".join(texts)
 
     def _item(self, name: Any, value: Any, flags: int, *, is_end: bool) -> str:
         kind = str(name)
@@ -165,9 +165,9 @@ class _Writer:
         is_endless = int(most) >= _UNLIMITED
         times = self._times
         self._times *= max(1, least if is_endless else int(most))
-        written = self.sequence(inner, flags, is_end=False)
+        inner_text = self.sequence(inner, flags, is_end=False)
         self._times = times
-        return f"(?:{written}){{{least},{'' if is_endless else most}}}"
+        return f"(?:{inner_text}){{{least},{'' if is_endless else most}}}"
 
     def _character(self, kind: str, value: Any, flags: int) -> str:
         if kind == "NOT_LITERAL":
@@ -191,11 +191,13 @@ class _Writer:
             ranges += self._in_other_cases(tuple(ranges), is_ascii=bool(flags & re.ASCII))
         # Equal sets are written alike: `_overlapping` compares what is written.
         clipped = _merged((low, min(high, self._last)) for low, high in sorted(ranges) if low <= self._last)
-        written = "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in _without_surrogates(clipped))
-        self._grow(len(written) * self._times)
-        if not written:
+        members_text = "".join(
+            f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in _without_surrogates(clipped)
+        )
+        self._grow(len(members_text) * self._times)
+        if not members_text:
             return r"(?s:.)" if is_negated else r"[^\x{0}-\x{10ffff}]"
-        return f"[{'^' if is_negated else ''}{written}]"
+        return f"[{'^' if is_negated else ''}{members_text}]"
 
     def _in_other_cases(self, ranges: tuple[tuple[int, int], ...], *, is_ascii: bool) -> Ranges:
         """See `_other_cases`, which takes 3 ms for many characters: as long as RE2 for so many written ones."""
@@ -259,8 +261,8 @@ def _place(name: str, flags: int, *, is_end: bool) -> str:
 def _category(name: str, *, is_ascii: bool) -> Ranges:
     """The characters of \\d, \\s, \\w and their opposites, by Python's own engine."""
     letter = {"DIGIT": "d", "SPACE": "s", "WORD": "w"}[name.rsplit("_", 1)[-1]]
-    written = f"\\{letter.upper() if '_NOT_' in name else letter}"
-    find = re.compile(written, re.ASCII if is_ascii else 0).findall
+    pattern = f"\\{letter.upper() if '_NOT_' in name else letter}"
+    find = re.compile(pattern, re.ASCII if is_ascii else 0).findall
     return _merged((ord(one), ord(one)) for one in chain.from_iterable(map(find, _characters())))
 
 
@@ -283,9 +285,9 @@ def _cased() -> str:
 @lru_cache(maxsize=1_000)
 def _other_cases(ranges: tuple[tuple[int, int], ...], *, is_ascii: bool) -> Ranges:
     """The characters that equal one of `ranges` but for their case, by Python's own engine."""
-    written = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+    members = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
     flags = re.IGNORECASE | (re.ASCII if is_ascii else 0)
-    points = map(ord, re.compile(f"[{written}]", flags).findall(_cased())) if written else ()
+    points = map(ord, re.compile(f"[{members}]", flags).findall(_cased())) if members else ()
     return _merged((point, point) for point in points)
 
 

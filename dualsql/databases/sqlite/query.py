@@ -44,9 +44,9 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
         # date() takes two thirds of the time of strftime(). Of the years before 0 and of February 30, it may give
         # another text: strftime() cuts what is not like this.
         pattern, modifiers = _DATES[bucket]
-        cut = func.date(element, *modifiers, type_=types.Date())
+        day = func.date(element, *modifiers, type_=types.Date())
         is_like_this = element.op("GLOB", is_comparison=True)(literal(pattern, types.String()))
-        whole.insert(0, (is_like_this, cut))
+        whole.insert(0, (is_like_this, day))
     return func.coalesce(case(*whole), beginning)
 
 
