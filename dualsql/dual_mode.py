@@ -119,8 +119,8 @@ def _operation(scope: Scope) -> str:
 
 def _requested_form(headers: Headers) -> Wanted | None:
     """The form of the answer. None without a format: X-Execution-Context alone asks for plain JSON."""
-    named = {value.strip().lower() for value in headers.getlist(_FORMAT)}
-    return wanted(headers) if named in ({"json"}, {"markdown"}) else None
+    formats = {value.strip().lower() for value in headers.getlist(_FORMAT)}
+    return wanted(headers) if formats in ({"json"}, {"markdown"}) else None
 
 
 def _answer(plain: Any, status: int, form: Wanted, operation: str, seconds: float) -> DualModeAnswer | None:
@@ -131,7 +131,7 @@ def _answer(plain: Any, status: int, form: Wanted, operation: str, seconds: floa
         answer = create_dual_mode_response(
             plain,
             operation=operation or _operation_of(plain),
-            shown=_shown(plain, form),
+            shown=_display(plain, form),
             seconds=seconds,
             cached=plain.get("cached") is True,
             bounds=_BOUNDS,
@@ -154,10 +154,10 @@ def _operation_of(plain: Mapping[str, Any]) -> str:
     return "page" if "data" in plain else "list" if "resources" in plain else "describe"
 
 
-def _shown(plain: dict[str, Any], form: Wanted) -> Display:
+def _display(plain: dict[str, Any], form: Wanted) -> Display:
     """The rows of a page, or the metadata of the resource."""
     if form.is_structured:
         return Display(type="markdown", content="")
     rows = plain.get("data")
-    seen = plain if rows is None else {"rows": rows, "total_count": plain.get("total_count")}
-    return display(seen, "markdown", bounds=_BOUNDS)
+    content = plain if rows is None else {"rows": rows, "total_count": plain.get("total_count")}
+    return display(content, "markdown", bounds=_BOUNDS)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KEPT_SECONDS = 1.0
+VALID_SECONDS = 1.0
 """How long an answer serves further probes."""
 
 _MOST_LEFT = 3
@@ -73,13 +73,13 @@ class ReadinessChecks:
         self._left: set[asyncio.Task[str]] = set()
         self._check: asyncio.Task[Readiness] | None = None
         self._latest: Mapping[str, str] = {}
-        self._kept_until = 0.0
+        self._valid_until = 0.0
 
     async def readiness(self) -> Readiness:
         """The state of each part, at most a second old."""
         loop = asyncio.get_running_loop()
         check = self._check
-        if check is None or (check.done() and (loop.time() >= self._kept_until or check.cancelled())):
+        if check is None or (check.done() and (loop.time() >= self._valid_until or check.cancelled())):
             check = self._check = asyncio.create_task(self._checked())
         # A probe that hangs up does not end the check, which others wait for.
         return await asyncio.shield(check)
@@ -92,7 +92,7 @@ class ReadinessChecks:
         if self._running:
             await asyncio.wait(self._running.values(), timeout=self._seconds)
         states = {part: self._state(part) for part in self._probes}
-        self._kept_until = asyncio.get_running_loop().time() + KEPT_SECONDS
+        self._valid_until = asyncio.get_running_loop().time() + VALID_SECONDS
         self._latest = states
         return Readiness(states)
 
@@ -115,12 +115,12 @@ class ReadinessChecks:
 
     def forget(self) -> None:
         """Ask again at the next probe, because the state of the server has changed."""
-        self._kept_until = 0.0
+        self._valid_until = 0.0
 
     def close(self) -> None:
         """Cancel the checks that run, and drop the last answer."""
         tasks = [task for task in (self._check, *self._running.values(), *self._left) if task is not None]
-        self._check, self._running, self._left, self._probes, self._kept_until = None, {}, set(), {}, 0.0
+        self._check, self._running, self._left, self._probes, self._valid_until = None, {}, set(), {}, 0.0
         for task in tasks:
             # Of another event loop, if it was left without a shutdown.
             with suppress(RuntimeError):

@@ -121,10 +121,10 @@ class Buckets:
             self._full_at[key] -= 60 / rate.per_minute
 
     def _forget(self, now: float) -> None:
-        kept = sorted((at, key) for key, at in self._full_at.items() if at > now)
+        times = sorted((at, key) for key, at in self._full_at.items() if at > now)
         # A tenth at once, so that a flood of callers does not sort the table at each request.
         room = max(1, self._most // 10)
-        self._full_at = {key: at for at, key in kept[max(0, len(kept) + room - self._most) :]}
+        self._full_at = {key: at for at, key in times[max(0, len(times) + room - self._most) :]}
 
 
 class RateLimiter:

@@ -33,8 +33,8 @@ def with_options(element: T, options: tuple[Any, ...]) -> T:
 
 def orm_compile_state(statement: Any, **options: bool) -> Any:
     """What the ORM makes of a Select, with these compile options besides the statement's own (`orm/context.py`)."""
-    given = ORMCompileState.default_compile_options.safe_merge(statement._compile_options)
-    draft = copy_with(statement, compile_options=given + options)
+    defaults = ORMCompileState.default_compile_options.safe_merge(statement._compile_options)
+    draft = copy_with(statement, compile_options=defaults + options)
     return ORMSelectCompileState._create_orm_context(draft, toplevel=True, compiler=None)
 
 

@@ -351,12 +351,12 @@ class Exporter:
             name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS
         }
         if carrier:
-            named, around = self._api.propagate.extract(carrier), self._api.trace.get_current_span()
-            of_caller = self._api.trace.get_current_span(named).get_span_context()
+            extracted, around = self._api.propagate.extract(carrier), self._api.trace.get_current_span()
+            of_caller = self._api.trace.get_current_span(extracted).get_span_context()
             # An SDK that knows no trace of the call begins one: the caller's goes on in a span of our own.
             is_other = kind == "tool" and of_caller.trace_id != around.get_span_context().trace_id
             if is_other or not around.get_span_context().is_valid:
-                context = named
+                context = extracted
         timed = how.histogram if how.histogram is not None and how.histogram.name in self.sinks else None
         return MeasuredWork(self.tracer, self._api, Work(how, name, attributes, context, timed))
 
@@ -420,7 +420,7 @@ class MeasuredWork:
 
     Attributes:
         is_sampled: its span is recorded.
-        is_seen: its span or its duration is; otherwise nobody sees what is noted.
+        is_exported: its span or its duration is; otherwise nobody sees what is noted.
     """
 
     __slots__ = (
@@ -434,8 +434,8 @@ class MeasuredWork:
         "_token",
         "_tracer",
         "_work",
+        "is_exported",
         "is_sampled",
-        "is_seen",
     )
 
     def __init__(self, tracer: Tracer | None, api: _API, work: Work) -> None:
@@ -449,7 +449,7 @@ class MeasuredWork:
         self._is_own = self._failed = False
         self._start = 0.0
         self.is_sampled = False
-        self.is_seen = work.timed is not None
+        self.is_exported = work.timed is not None
 
     @property
     def trace_id(self) -> str:
@@ -460,7 +460,7 @@ class MeasuredWork:
 
     def note(self, attributes: Attributes) -> None:
         """Add what was found in the block."""
-        if self.is_seen:
+        if self.is_exported:
             self._attributes.update(attributes)
 
     def rename(self, name: str) -> None:
@@ -505,7 +505,7 @@ class MeasuredWork:
         self.is_sampled = self._span is not None and self._span.is_recording()
         if self._is_own and not self.is_sampled:
             span_count[0] = MOST_SPANS
-        self.is_seen |= self.is_sampled
+        self.is_exported |= self.is_sampled
 
     def _started_span(self, tracer: Tracer, context: Any) -> Span:
         kind, name, attributes, *_ = self._work

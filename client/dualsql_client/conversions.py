@@ -199,7 +199,7 @@ def parameter_details(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     properties = schema.get("properties")
     expected = list(properties.items()) if isinstance(properties, Mapping) else []
     return {
-        "received": {name: _cut(value) for name, value in list(arguments.items())[:_MOST_PARAMETERS]},
+        "received": {name: _shorten(value) for name, value in list(arguments.items())[:_MOST_PARAMETERS]},
         "expected": {str(name): type_word(part) for name, part in expected[:_MOST_PARAMETERS]},
     }
 
@@ -214,6 +214,6 @@ def type_word(schema: Any) -> str:
     return " or ".join(str(word) for word in words if word != "null") or "any"
 
 
-def _cut(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return value if len(text) <= _LONGEST_PARAMETER else f"{text[:_LONGEST_PARAMETER]}…"

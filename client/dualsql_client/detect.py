@@ -125,7 +125,7 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
     if detected and detected.sample is not None:
         return detected
     walk.descend(fields, _scopes(fields, scope, is_failed=is_failed, is_response=detected is not None))
-    return detected or (_named_link(fields, origins) if scope is Evidence.ANYTHING else None)
+    return detected or (_link_with_name(fields, origins) if scope is Evidence.ANYTHING else None)
 
 
 def is_more_complete(detected: Detected, earlier: Detected | None) -> bool:
@@ -312,22 +312,22 @@ def _response(fields: Fields, origins: Origins) -> Detected | None:
         resource = plain or {}
     uri, url = _text(resource.get("uri")), _text(resource.get("url"))
     metadata = fields_of(fields.get("metadata")) or {}
-    read = partial(
+    detected = partial(
         _detected, name=_text(resource.get("name")) or "", results=fields.get("results"), metadata=metadata
     )
-    links = [link for written in (uri, url) if written and (link := link_in(written, origins))]
+    links = [link for address in (uri, url) if address and (link := link_in(address, origins))]
     if links:
         own = uri if uri and resource_id(uri) == links[0].id else links[0].uri
-        return read(uri=own, url=links[0].url if url is None else url)
-    addresses = [written for written in (url, uri) if written and is_web(written)]
+        return detected(uri=own, url=links[0].url if url is None else url)
+    addresses = [address for address in (url, uri) if address and is_web(address)]
     if not fields.keys().isdisjoint(("results", "metadata")):
         for address in addresses:
             if origins.has_resource(address):
-                return read(uri=uri_of_url(address), url=address, has_uri=False)
+                return detected(uri=uri_of_url(address), url=address, has_uri=False)
     is_complete = (
         uri and uri.startswith("resource://") and resource_id(uri) and _is_specified(fields, metadata)
     )
-    return read(uri=uri, url=url) if is_complete else None
+    return detected(uri=uri, url=url) if is_complete else None
 
 
 def _is_specified(fields: Fields, metadata: Fields) -> bool:
@@ -359,7 +359,7 @@ def _detected(
     )
 
 
-def _named_link(fields: Fields, origins: Origins) -> Detected | None:
+def _link_with_name(fields: Fields, origins: Origins) -> Detected | None:
     """A link with a name, such as a resource_link."""
     uri, name = _text(fields.get("uri")), _text(fields.get("name"))
     link = link_in(uri, origins) if uri and name else None

@@ -98,13 +98,13 @@ class LinkReader:
         self._places -= len(places)
         mentions = _mentions(end, places, self._origins)
         announced = [each for each in mentions if each.is_announced]
-        chosen = (
+        results = (
             [each for each in mentions if each.begins_paragraph or each.is_in_resource]
             or announced[-1:]
             or mentions
         )
         links = _by_id(mentions)
-        self.links += [links[identifier] for identifier in dict.fromkeys(each.id for each in chosen)]
+        self.links += [links[identifier] for identifier in dict.fromkeys(each.id for each in results)]
         return bool(announced)
 
 
@@ -153,10 +153,10 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     is_in_resource = _IN_RESOURCE.search(said) is not None
     if sentence is None and not is_in_resource and _QUOTED.search(said):
         return None
-    written = f"{own.group()}{identifier}" if own else ""
+    address = f"{own.group()}{identifier}" if own else ""
     return _Mention(
         id=identifier,
-        uri=written if resource_id(written) == identifier else None,
+        uri=address if resource_id(address) == identifier else None,
         url=f"{url.group()}{identifier}" if url else None,
         is_announced=sentence is not None,
         begins_paragraph=sentence is not None and _ends_paragraph(said[: sentence.start()]),

@@ -149,7 +149,7 @@ _LONGEST_VALUE = 500
 
 # With a digit: no word, such as "pending", is an id.
 _ID = re.compile(r"(?=\D*\d)[A-Za-z0-9][A-Za-z0-9_.:-]{4,127}", re.ASCII)
-_NAMED = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 TABLE_NAME = re.compile(r"[^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2}")
 _OPERATION = re.compile(r"[^\W\d][\w .:/-]{0,79}")
 
@@ -176,7 +176,7 @@ _NO_VALUE = _words(
 # With underscores and a long number, as servers of specification S8 generate them.
 _GENERATED_ID = re.compile(r"(?<![\w-])[a-z][a-z0-9]*(?:_[a-z0-9]+)*_\d{10,16}_[a-z0-9]{4,16}(?![\w-])")
 # In a sentence: `data_access_id "x"`, or before an id with a digit.
-_NAMED_ID = re.compile(
+_ID_AFTER_NAME = re.compile(
     r"\bdata[_ ]?access[_ ]?id[\"'`]?[\s:=]{1,4}(?:([\"'`])([A-Za-z0-9][\w.:-]{0,127})\1"
     r"|((?=[\w.:-]*\d)[A-Za-z0-9][\w.:-]{3,126}\w)(?![\w}>]))",
     re.IGNORECASE | re.ASCII,
@@ -299,11 +299,11 @@ def _guesses(prose: Sequence[str], fences: Sequence[Fence]) -> dict[str, str | N
     messages = [undecorated(match["message"]) for line in prose if (match := _FAILED.match(line))]
     failures = {message for message in messages if not _FIGURE.match(message)}
     ids = {value for line in prose for value in _GENERATED_ID.findall(line)}
-    ids |= {quoted or bare for line in prose for _, quoted, bare in _NAMED_ID.findall(line)}
+    ids |= {quoted or bare for line in prose for _, quoted, bare in _ID_AFTER_NAME.findall(line)}
     tables = {name for sql in _examples(prose, fences) for name in _FROM.findall(sql)}
     tables |= {name for line in prose for name in _FROM_IN_PROSE.findall(line)}
     return {
-        "data_access_id": _only(ids, _NAMED),
+        "data_access_id": _only(ids, _IDENTIFIER),
         "table": _only(tables, TABLE_NAME),
         "error": _failure(failures),
     }

@@ -122,21 +122,21 @@ class Walk:
         self._maximum = MAXIMUM_HIDDEN_NODES if hidden else MAXIMUM_NODES
         self._queue: deque[tuple[object, int, int, Evidence]] = deque()
         # The values are stored with their ids: another value may get the id of a freed one.
-        self._seen: dict[int, tuple[object, Evidence]] = {}
+        self._visited: dict[int, tuple[object, Evidence]] = {}
         self._characters = MAXIMUM_JSON_CHARACTERS
         self._depth, self._nesting = -1, 0
         self._push_all((root,), self.scope)
 
     def __bool__(self) -> bool:
-        return bool(self._queue) and len(self._seen) < self._maximum
+        return bool(self._queue) and len(self._visited) < self._maximum
 
     def step(self) -> Fields | None:
         """Visit the next value. Returns its fields; None when it is no mapping or was visited before."""
         value, self._depth, self._nesting, self.scope = self._queue.popleft()
-        seen = self._seen.get(id(value))
-        if seen is not None and seen[1] >= self.scope:
+        visit = self._visited.get(id(value))
+        if visit is not None and visit[1] >= self.scope:
             return None
-        self._seen[id(value)] = value, self.scope
+        self._visited[id(value)] = value, self.scope
         kind = type(value)
         self.kind = kind.__name__
         if kind is dict:
@@ -192,7 +192,7 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
     """
     values: list[tuple[Any, Evidence]] = []
     rest: list[str] = []
-    at = line = scanned = taken = 0
+    at = line = scanned = end = 0
     broken = -1  # the line of such a value
     budget = _MOST_REPEATED * len(text)
     while budget > 0 and len(values) < MAXIMUM_TEXTS and (bracket := _BRACKET.search(text, at)):
@@ -221,9 +221,9 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
             continue
         is_argument = _IN_ARGUMENTS.search(text, max(start - _LONGEST_NAME, 0), start)
         values.append((value, Evidence.NOTHING if is_argument else Evidence.ANYTHING))
-        rest.append(text[taken:start])
-        taken = at
-    return values, " ".join((*rest, text[taken:]))
+        rest.append(text[end:start])
+        end = at
+    return values, " ".join((*rest, text[end:]))
 
 
 def _position(error: Exception, end: int) -> int:
@@ -320,10 +320,10 @@ _Plain = dict[int, Any]
 """Plain values by the ids of typed ones: YAML's aliases make one value stand in many places."""
 
 
-def _attributes(items: list[object], depth: int = 0, known: _Plain | None = None) -> Fields | None:
+def _attributes(items: list[object], depth: int = 0, plain_values: _Plain | None = None) -> Fields | None:
     """A list of names and values, such as attributes, headers and tags, as a mapping; None for any other list."""
-    known = {} if known is None else known
-    found: dict[str, Any] = {}
+    plain_values = {} if plain_values is None else plain_values
+    attributes: dict[str, Any] = {}
     for item in items:
         if type(item) is not dict or len(item) != 2:
             return None
@@ -331,31 +331,33 @@ def _attributes(items: list[object], depth: int = 0, known: _Plain | None = None
         name = pair.get("key", pair.get("name"))
         if not isinstance(name, str) or "value" not in pair:
             return None
-        found[name] = untyped(pair["value"], depth, known)
-    return found or None
+        attributes[name] = untyped(pair["value"], depth, plain_values)
+    return attributes or None
 
 
-def untyped(value: Any, depth: int = 0, known: _Plain | None = None) -> Any:
+def untyped(value: Any, depth: int = 0, plain_values: _Plain | None = None) -> Any:
     """The plain JSON of JSON that names the type of each value; any other value itself."""
     if not isinstance(value, Mapping) or len(value) != 1 or depth > MAXIMUM_DEPTH:
         return value
     ((kind, inner),) = value.items()
     if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
         return value
-    known = {} if known is None else known
-    if id(value) not in known:
-        known[id(value)] = value  # what a value within itself is
-        known[id(value)] = _plain(kind, inner, depth + 1, known)
-    return known[id(value)]
+    plain_values = {} if plain_values is None else plain_values
+    if id(value) not in plain_values:
+        plain_values[id(value)] = value  # what a value within itself is
+        plain_values[id(value)] = _plain(kind, inner, depth + 1, plain_values)
+    return plain_values[id(value)]
 
 
-def _plain(kind: str, inner: Any, depth: int, known: _Plain) -> Any:
+def _plain(kind: str, inner: Any, depth: int, plain_values: _Plain) -> Any:
     if isinstance(inner, Mapping) and len(inner) == 1:
         inner = inner.get("fields", inner.get("values", inner))
     if isinstance(inner, Mapping):
-        return {name: untyped(item, depth, known) for name, item in inner.items()}
+        return {name: untyped(item, depth, plain_values) for name, item in inner.items()}
     if isinstance(inner, list):
-        return _attributes(inner, depth, known) or [untyped(item, depth, known) for item in inner]
+        return _attributes(inner, depth, plain_values) or [
+            untyped(item, depth, plain_values) for item in inner
+        ]
     if kind == "NULL":
         return None
     try:

@@ -558,7 +558,7 @@ class ParsedDualResponse(QueryMethods):
     async def _page(self, request: PageBody, *, typed: bool, budget: Budget | None = None) -> FetchResult:
         transport = self._configured()
         answer = await transport.page(self.resource_uri, request, budget=budget)
-        page = read_page(answer, offset=request.get("offset"), known_columns=self.columns, typed=typed)
+        page = read_page(answer, offset=request.get("offset"), columns=self.columns, typed=typed)
         require_confirmed(page, request)
         self._note_expiry(answer)
         return page

@@ -456,7 +456,7 @@ class QueryMethods:
     ) -> FetchResult:
         transport = self._configured()
         answer = await transport.send("POST", self.resource_uri, body, below=f"/{route}", budget=budget)
-        page = read_page(answer, offset=body.get("offset"), known_columns=(), typed=typed)
+        page = read_page(answer, offset=body.get("offset"), columns=(), typed=typed)
         require_confirmed(page, body)
         return page
 

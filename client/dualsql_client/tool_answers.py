@@ -138,12 +138,12 @@ class ToolAnswer:
     def has_more(self) -> bool:
         """Whether the answer is marked as having more rows."""
         fields = _mapping(self.data)
-        return _named(fields, "hasMore") is True or _named(fields, "truncated") is True
+        return _field_of(fields, "hasMore") is True or _field_of(fields, "truncated") is True
 
     @property
     def next_cursor(self) -> str | None:
         """The cursor of the next rows, of an answer that has one."""
-        return _text(_named(_mapping(self.data), "nextCursor"))
+        return _text(_field_of(_mapping(self.data), "nextCursor"))
 
     async def query(self, sql: str) -> list[Row]:
         """The rows of a statement over the staged data, or over the rows of the dual response.
@@ -230,8 +230,8 @@ def field_names(output_schema: Mapping[str, Any] | None) -> Sequence[str]:
 def _properties(schema: Mapping[Any, Any], root: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """The properties of a schema, or of the definition that it refers to."""
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    found = _mapping(_mapping(root.get("$defs")).get(name)) if "$ref" in schema else schema
-    return _mapping(found.get("properties"))
+    definition = _mapping(_mapping(root.get("$defs")).get(name)) if "$ref" in schema else schema
+    return _mapping(definition.get("properties"))
 
 
 def _structure(raw: Any, text: str | None) -> tuple[Source, Any] | None:
@@ -308,9 +308,9 @@ def _of_structure(
     return {
         "source": source,
         "data": None if error else data,
-        "data_access_id": _text(_named(values, "dataAccessId")),
-        "table": _text(_named(values, "table")),
-        "operation": _text(_named(values, "operation")) or _text(metadata.get("operation")),
+        "data_access_id": _text(_field_of(values, "dataAccessId")),
+        "table": _text(_field_of(values, "table")),
+        "operation": _text(_field_of(values, "operation")) or _text(metadata.get("operation")),
         "metadata": metadata,
         "error": error,
         **_expected(values, expected),
@@ -322,7 +322,7 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
 
 
 def _expected(values: Fields, names: Sequence[str]) -> dict[str, Any]:
-    fields = {name: value for name in names if (value := _named(values, name)) is not None}
+    fields = {name: value for name in names if (value := _field_of(values, name)) is not None}
     return {"fields": fields, "missing": tuple(name for name in names if name not in fields)}
 
 
@@ -347,7 +347,7 @@ def _of_markdown(answer: MarkdownAnswer, expected: Sequence[str], *, failed: boo
     }
 
 
-def _named(fields: Fields, name: str) -> Any:
+def _field_of(fields: Fields, name: str) -> Any:
     """The value under `name`, in snake case or camel case; None without one, or with two."""
     plain = name.replace("_", "").lower()
     values = [

@@ -33,12 +33,12 @@ async def fetch_estimate(
     # EXPLAIN is put before the compiled text, which has the rules of the tables in it.
     with database_errors(source, limit=timeout):
         dialect = rules.dialect(source.engine.dialect)
-        sent = driver_statement(dialect, statement, rules.values, source.compiled, ())
-        if sent is None:
+        explained = driver_statement(dialect, statement, rules.values, source.compiled, ())
+        if explained is None:
             return None
 
         async def fetch(connection: AsyncConnection) -> Any:
-            result = await connection.exec_driver_sql(estimate.explain + sent.sql, sent.parameters)
+            result = await connection.exec_driver_sql(estimate.explain + explained.sql, explained.parameters)
             return result.scalar_one()
 
         plan = await in_session(source, rules, fetch, timeout=timeout)

@@ -67,7 +67,7 @@ def capabilities(name: str) -> Capabilities:
     query = QueryDialect(
         position=spelling.position,
         beginning=spelling.beginning,
-        cut_date=partial(spelling.cut_date, name),
+        bucket_start=partial(spelling.bucket_start, name),
         double=spelling.double,
         sum_of_integers=spelling.sum_of_integers,
         aggregates={"median": None, "percentile": None},

@@ -91,9 +91,9 @@ class NamedGuard:
         member = getattr(self._guard, name)
         return partial(self._call, name, member) if callable(member) else member
 
-    def _call(self, name: str, method: Any, *arguments: Any, **named: Any) -> Any:
+    def _call(self, name: str, method: Any, *arguments: Any, **keywords: Any) -> Any:
         with self._naming(name):
-            answer = method(*arguments, **named)
+            answer = method(*arguments, **keywords)
         if isinstance(answer, nullcontext):  # a block of both kinds, which cannot fail
             return answer
         if isinstance(answer, AbstractAsyncContextManager):

@@ -19,8 +19,8 @@ def server_at(url: URL) -> tuple[str, str | None, str | None]:
     """What two URLs of databases on the same server have in common: kind, host and port."""
 
     def one(name: str) -> str | None:
-        found = url.query.get(name)
-        return found if found is None or isinstance(found, str) else ",".join(found)
+        value = url.query.get(name)
+        return value if value is None or isinstance(value, str) else ",".join(value)
 
     port = one("port") if url.port is None else str(url.port)
     return url.get_backend_name(), url.host or one("host"), port
@@ -80,9 +80,9 @@ def refused(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, st
 
 
 def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
-    known = refused(source.guard, error)
-    if known is not None:
-        refusal, message, hint = known
+    reason = refused(source.guard, error)
+    if reason is not None:
+        refusal, message, hint = reason
         kind = DatabaseUnreachableError if refusal is Refusal.HOST else ConfigurationError
         return kind(message, hint=hint)
     if isinstance(error, TimeoutError):

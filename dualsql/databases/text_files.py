@@ -145,12 +145,12 @@ def csv_form(path: Path, *, has_tabs: bool) -> CSVForm:
     delimiter = max(records, key=lambda each: _fit(records[each]))
     head = records[delimiter][0]
     if len(head) == 1:
-        for other, found in records.items():
-            longest = max(map(len, found))
+        for other, rows in records.items():
+            longest = max(map(len, rows))
             if longest > 1:
-                number = next(n for n, record in enumerate(found, 1) if len(record) > 1)
+                number = next(n for n, record in enumerate(rows, 1) if len(record) > 1)
                 raise ValueError(
-                    f"Its first line has one field, and record {number} has {len(found[number - 1])} fields that "
+                    f"Its first line has one field, and record {number} has {len(rows[number - 1])} fields that "
                     f"{_name_of(other)} separates. Its first line must hold the names of the columns."
                 )
     return CSVForm(delimiter, head)

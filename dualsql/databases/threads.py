@@ -133,8 +133,8 @@ class ThreadedEngine:
             return await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
             # A thread that waits for the pool cannot be cancelled: it gives back what it gets.
-            given = thread.submit(_give_back, opening)
-            self._note(given)
+            closing = thread.submit(_give_back, opening)
+            self._note(closing)
             raise
 
 

@@ -107,7 +107,7 @@ def _bucket(group: Group, column: ResultColumn, conditions: Conditions) -> Eleme
             hint='Take "day".',
             details={"column": column.name},
         )
-    beginning = conditions.dialect.cut_date(column.expression, group.bucket)
+    beginning = conditions.dialect.bucket_start(column.expression, group.bucket)
     if beginning is None:
         engine = conditions.capabilities.name
         raise BadParameterError(

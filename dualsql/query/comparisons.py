@@ -2,7 +2,7 @@
 
 To add an operator, add a row here, its name in `dualsql_client.wire.Operator` and a method of
 `dualsql_client.query.Compared`. To add a bucket, add a row here, its name in `dualsql_client.wire.Bucket`, and its SQL
-in `QueryDialect.cut_date` of each database.
+in `QueryDialect.bucket_start` of each database.
 """
 
 from __future__ import annotations

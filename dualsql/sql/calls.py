@@ -26,7 +26,7 @@ from dualsql.columns.instants import instant, instants, is_instant
 from dualsql.databases.functions import result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
-from dualsql.sql.functions import absent, instead, is_aggregate, is_windowed, allowed_functions, one_of
+from dualsql.sql.functions import absent, allowed_functions, instead, is_aggregate, is_windowed, one_of
 from dualsql.sql.operations import operand, require_safe_patterns, spells_instants
 from dualsql.sql.queries import read_order
 from dualsql.sql.relations import gives_rows, item_type, series_arguments

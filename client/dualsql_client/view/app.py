@@ -215,7 +215,9 @@ class Viewer(App[None]):
         cursor = self.rows.cursor_coordinate
         position = self._pages.find(answer, CellPosition(self._pages.number, cursor.row, cursor.column))
         if position is None:
-            self._show_message(f"Not found on the {self._pages.held} loaded pages: {printable(answer, 40)}")
+            self._show_message(
+                f"Not found on the {self._pages.in_memory} loaded pages: {printable(answer, 40)}"
+            )
         else:
             self._begin(self._turn_to(position.page, position=position))
 

@@ -24,7 +24,7 @@ from dualsql_client.query import OrderKey
 from dualsql_client.wire import Column, Operator, Profile, Row, SortKey, TotalCountKind
 
 ROWS_OF_A_PAGE = 100
-PAGES_HELD = 20
+PAGES_IN_MEMORY = 20
 
 
 class CellPosition(NamedTuple):
@@ -106,7 +106,7 @@ class TablePages:
         return self._pages.get(self.number)
 
     @property
-    def held(self) -> int:
+    def in_memory(self) -> int:
         """The number of pages in memory."""
         return len(self._pages)
 
@@ -230,7 +230,7 @@ class TablePages:
     def _hold(self, number: int, page: FetchResult) -> None:
         self._pages[number] = page
         self._pages.move_to_end(number)
-        while len(self._pages) > PAGES_HELD:
+        while len(self._pages) > PAGES_IN_MEMORY:
             self._pages.popitem(last=False)
 
 

@@ -35,11 +35,11 @@ from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob
 from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
-    comes_back_as_given,
     decimal_sum,
     key_type,
     list_of_dates_as_text,
     md5_of_values,
+    round_trips,
     text_parameter,
     untyped_form,
     whole_sum,
@@ -256,7 +256,7 @@ def _comes_back(value: Any) -> bool:
     """Whether DuckDB compares the value as it did before its driver read it; a MAP would be a STRUCT."""
     if isinstance(value, list | tuple):
         return all(map(_comes_back, value))
-    return value is None or isinstance(value, time | timedelta) or comes_back_as_given(value)
+    return value is None or isinstance(value, time | timedelta) or round_trips(value)
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
@@ -554,7 +554,7 @@ def _in_bytes(column: str, value: str, _: SQLType) -> str:
 
 _QUERY = QueryDialect(
     position=lambda text, part: func.instr(text, part, type_=types.Integer()),
-    cut_date=partial(beginning_of_bucket, _NAME),
+    bucket_start=partial(beginning_of_bucket, _NAME),
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     ranks_rows=True,  # its percentile_cont() has other last digits than PostgreSQL's

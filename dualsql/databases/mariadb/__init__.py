@@ -412,7 +412,7 @@ _QUERY = QueryDialect(
     finds_equal_by_index=False,
     position=lambda text, part: func.locate(part, _unpadded(text), type_=types.Integer()),
     lowered=_lowered,
-    cut_date=_beginning_of_bucket,
+    bucket_start=_beginning_of_bucket,
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     ranks_rows=True,  # its percentiles have windows only

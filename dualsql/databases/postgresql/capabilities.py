@@ -21,10 +21,10 @@ from dualsql.databases.postgresql.values import DRIVERS, CharByte, bound_as_text
 from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
-    comes_back_as_given,
     decimal_sum,
     key_type,
     md5_of_values,
+    round_trips,
     text_parameter,
     untyped_form,
     whole_sum,
@@ -75,7 +75,7 @@ _EXACT_IN_ASYNCPG = (
 
 def _accepts(value: Any) -> bool:
     """Whether asyncpg gives this value exactly, and accepts it for the type of the column in PostgreSQL."""
-    return comes_back_as_given(value) and not isinstance(value, CharByte)
+    return round_trips(value) and not isinstance(value, CharByte)
 
 
 # How many groups, distinct rows or rows of a set operation there are, statistics hardly tell: PostgreSQL expected
@@ -471,7 +471,7 @@ _QUERY = QueryDialect(
     # Of a nondeterministic collation, strpos() is an error before PostgreSQL 18.
     position=lambda text, part: func.strpos(_by_code_point(text), part, type_=types.Integer()),
     lowered=_lowered,
-    cut_date=partial(beginning_of_bucket, _NAME),
+    bucket_start=partial(beginning_of_bucket, _NAME),
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     has_infinite_dates=True,

@@ -25,10 +25,10 @@ from dualsql.databases.spark.dialect import as_json
 from dualsql.databases.spark.driver import SparkConnection, SparkError
 from dualsql.databases.strict_types import (
     as_double,
-    comes_back_as_given,
     decimal_sum,
     key_type,
     md5_of_values,
+    round_trips,
     untyped_form,
     whole_sum,
 )
@@ -104,7 +104,7 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
 def _comes_back(value: Any) -> bool:
     if isinstance(value, date) or value is None:
         return True  # Spark has no infinities
-    return isinstance(value, timedelta) or comes_back_as_given(value)
+    return isinstance(value, timedelta) or round_trips(value)
 
 
 def _as_text(expression: Expression) -> Expression:
@@ -185,7 +185,7 @@ _TEXT = TextDialect(
 
 _QUERY = QueryDialect(
     position=lambda whole, part: func.instr(whole, part, type_=types.Integer()),
-    cut_date=_beginning_of_bucket,
+    bucket_start=_beginning_of_bucket,
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     shortens_reals=True,

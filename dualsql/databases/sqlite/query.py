@@ -78,7 +78,7 @@ QUERY = QueryDialect(
     exact=_binary,
     ordered=_binary,
     position=lambda text, part: func.instr(text, part, type_=types.Integer()),
-    cut_date=_beginning_of_bucket,
+    bucket_start=_beginning_of_bucket,
     double=lambda number: number,
     sum_of_integers=(_sum, _sum),
     ranks_rows=True,
