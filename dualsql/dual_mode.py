@@ -16,12 +16,12 @@ from dualsql.envelope import (
     Bounds,
     Display,
     DualModeAnswer,
-    Wanted,
+    RequestedForm,
     create_dual_mode_error,
     create_dual_mode_response,
     display,
     present,
-    wanted,
+    requested_form,
 )
 from dualsql.feature import Feature
 from dualsql.formats import json
@@ -66,7 +66,7 @@ class DualModeAnswers:
             await self.app(scope, receive, send)
             return
         started = time.perf_counter()
-        form = None if scope["method"] == "HEAD" else _requested_form(Headers(scope=scope))
+        form = None if scope["method"] == "HEAD" else _form_of_answer(Headers(scope=scope))
         start: Message | None = None  # of an answer that gets the form: its length is known when its body is
         body = bytearray()
 
@@ -117,13 +117,15 @@ def _operation(scope: Scope) -> str:
     return _OPERATIONS.get((below, scope["method"]), below)
 
 
-def _requested_form(headers: Headers) -> Wanted | None:
+def _form_of_answer(headers: Headers) -> RequestedForm | None:
     """The form of the answer. None without a format: X-Execution-Context alone asks for plain JSON."""
     formats = {value.strip().lower() for value in headers.getlist(_FORMAT)}
-    return wanted(headers) if formats in ({"json"}, {"markdown"}) else None
+    return requested_form(headers) if formats in ({"json"}, {"markdown"}) else None
 
 
-def _answer(plain: Any, status: int, form: Wanted, operation: str, seconds: float) -> DualModeAnswer | None:
+def _answer(
+    plain: Any, status: int, form: RequestedForm, operation: str, seconds: float
+) -> DualModeAnswer | None:
     """The answer in the form; None for a list, and for an error that is not dualsql's: features may send them."""
     if not isinstance(plain, dict):
         return None
@@ -154,7 +156,7 @@ def _operation_of(plain: Mapping[str, Any]) -> str:
     return "page" if "data" in plain else "list" if "resources" in plain else "describe"
 
 
-def _display(plain: dict[str, Any], form: Wanted) -> Display:
+def _display(plain: dict[str, Any], form: RequestedForm) -> Display:
     """The rows of a page, or the metadata of the resource."""
     if form.is_structured:
         return Display(type="markdown", content="")

@@ -95,7 +95,7 @@ class Catalogue:
         }
         self._facts: dict[tuple[str, str], TableFacts] = {}
 
-    def seen_by(self, principal: Principal | None) -> CatalogueView:
+    def view_for(self, principal: Principal | None) -> CatalogueView:
         """The catalogue as `principal` sees it now."""
         visible = {source: self._visible_names(principal, source) for source in self.sources}
         allowed_tables = [table for table in self._tables if self._shows(principal, table)]

@@ -84,7 +84,7 @@ class ListedTable(TypedDict):
     comment: NotRequired[str]
 
 
-class FoundForModel(TypedDict):
+class MatchForModel(TypedDict):
     """What a term found, and the columns that match."""
 
     term: str
@@ -194,9 +194,9 @@ def has_named_schema(view: CatalogueView, address: Address) -> bool:
     return getattr(view.tables[address].table, "schema", None) is not None
 
 
-def found_for_model(view: CatalogueView, match: Found) -> FoundForModel:
+def match_for_model(view: CatalogueView, match: Found) -> MatchForModel:
     """A match of a search."""
-    item = FoundForModel(term=match["term"], kind=match["kind"], name=match["name"])
+    item = MatchForModel(term=match["term"], kind=match["kind"], name=match["name"])
     if match["schema"] is not None and match["schema"] not in UNNAMED:
         item["schema"] = match["schema"]
     if len(view.catalogue.sources) > 1:

@@ -91,7 +91,7 @@ def folded(text: str) -> str:
     return " ".join(_WORDS.findall(_CAMEL.sub(" ", text))).lower()
 
 
-def search(term: str, index: Index, is_seen: Callable[[Address], bool], limit: int) -> list[Match]:
+def search(term: str, index: Index, is_visible: Callable[[Address], bool], limit: int) -> list[Match]:
     """The visible entries whose texts are similar to `term`, the best first."""
     require_rapidfuzz()
     import rapidfuzz
@@ -103,7 +103,7 @@ def search(term: str, index: Index, is_seen: Callable[[Address], bool], limit: i
         (score * posting.weight, posting)
         for text, score, _ in hits
         for posting in index[text]
-        if is_seen(posting.address)
+        if is_visible(posting.address)
     )
     return _join(sorted(islice(postings, _MOST_POSTINGS), key=_rank))[:limit]
 

@@ -49,15 +49,15 @@ async def bin_marks(chart: Chart, view: View) -> Marks:
     timeout = view.settings.query_timeout
     (row,) = await view.answer(profiles.summary(data), timeout=timeout)
     rows, statistics = profiles.read_summary(data, row)
-    known = statistics[values.name]
-    notes = _left_out(known["nulls"], f"whose {chart.x} is NULL")
-    is_finite = all(map(_is_finite, (known["minimum"], known["maximum"])))
+    extremes = statistics[values.name]
+    notes = _left_out(extremes["nulls"], f"whose {chart.x} is NULL")
+    is_finite = all(map(_is_finite, (extremes["minimum"], extremes["maximum"])))
     counted = profiles.counted_values(
         data, profiled, is_positive=chart.scale == "log", is_finite=not is_finite
     )
     (row,) = await view.answer(profiles.spread(data, counted, _PERCENTS), timeout=timeout)
     spread = Spread(int(row[0] or 0), row[1], row[2], row[3:])
-    left_out = rows - known["nulls"] - spread.count
+    left_out = rows - extremes["nulls"] - spread.count
     reason = "no finite number above 0" if chart.scale == "log" else "no finite number"
     notes += _left_out(left_out, f"whose {chart.x} is {reason}")
     if not spread.count:
@@ -241,8 +241,8 @@ _STEPS: Sequence[timedelta | int] = (
 
 def _time_edges(least: timedelta) -> Divide:
     def edges(lowest: datetime, highest: datetime, width: timedelta) -> list[datetime]:
-        wanted = max(width, least) / float(_NEAR) or _DAY
-        step = next((step for step in _STEPS if _length(step) >= wanted), _STEPS[-1])
+        seconds = max(width, least) / float(_NEAR) or _DAY
+        step = next((step for step in _STEPS if _length(step) >= seconds), _STEPS[-1])
         # Twice: a month may be longer than 30 days.
         start, end = _moved(lowest, -2 * _length(step)), _moved(highest, 2 * _length(step))
         places = list(ticks(start, end, step))

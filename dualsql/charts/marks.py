@@ -104,7 +104,7 @@ def _has_bars(columns: Sequence[Column]) -> bool:
 async def _largest(chart: Chart, view: View) -> Marks:
     """The largest categories and colors, or the smallest if these are to come first."""
     names = [column.name for column in view.columns if column.name in _MOST]
-    largest = await view.answer(_cut(chart, view, names), timeout=view.settings.query_timeout)
+    largest = await view.answer(_largest_bars(chart, view, names), timeout=view.settings.query_timeout)
     width = len(names)
     records = _records(view, view.columns[:width], [row[:width] for row in largest])
     totals = [max((int(row[at - width]) for row in largest), default=0) for at in range(width)]
@@ -150,7 +150,7 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def _cut(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
+def _largest_bars(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
     """The statement of the bars: x and color, their value, the place of each by size, and the last place of all.
 
     What is beyond the most that is shown has no name, and the place after them.

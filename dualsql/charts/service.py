@@ -113,9 +113,9 @@ class ChartService:
             ConfigurationError: `image` is set, and the extra `charts` is not installed.
         """
         await self._start()
-        wanted = read_chart(specification)
+        requested_chart = read_chart(specification)
         parent = await self._access.open(_id_of(result), principal, "read")
-        chart = _checked(wanted, parent)
+        chart = _checked(requested_chart, parent)
         question = chart_query(chart)
         select = await self._query.statement(parent, question, principal)
         options = CreateOptions(
@@ -177,8 +177,8 @@ class ChartService:
 
     async def _can_bin(self, chart: Chart, rows: View, live: View) -> bool:
         """Whether kept rows can be put into the bins of a histogram with the meaning that they have in the database."""
-        kept = self._views.kept
-        return kept is None or await kept.can_use(rows, live, ((chart.x, use) for use in _BINNED))
+        reader = self._views.kept
+        return reader is None or await reader.can_use(rows, live, ((chart.x, use) for use in _BINNED))
 
     async def _drawn(
         self, resource: Resource, chart: Chart, view: View, live: View, principal: Principal | None

@@ -172,15 +172,15 @@ def database_of(
     is_selected = options.schema is not None or options.tables is not None
     # Files were chosen by name. A database may have tables that nobody means to show, so it needs --all.
     everything = options.everything or not is_selected
-    chosen = replace(options, files=list(files.paths), everything=everything)
+    options_of_files = replace(options, files=list(files.paths), everything=everything)
     own = _database_file(files.paths)
     if own is not None:
-        yield replace(chosen, database=own), ServedFiles()
+        yield replace(options_of_files, database=own), ServedFiles()
         return
-    with _folder_of(chosen, files.paths) as (folder, cache):
+    with _folder_of(options_of_files, files.paths) as (folder, cache):
         url = files_url(folder)
         loader = FileLoader(files.paths, Path(url.database or ""), encoding=options.encoding)
-        yield replace(chosen, database=url.render_as_string()), ServedFiles(loader, cache)
+        yield replace(options_of_files, database=url.render_as_string()), ServedFiles(loader, cache)
 
 
 def _database_file(paths: Sequence[Path]) -> str | None:

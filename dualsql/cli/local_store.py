@@ -94,10 +94,10 @@ def _identity(options: ServeOptions) -> str:
         url = make_url(options.database)
         # The path of a file may be relative.
         served = [url.set(password=None).render_as_string(), "" if url.host else str(Path.cwd())]
-    chosen = (options.schema, options.tables, options.everything, options.read_only_role)
+    selection = (options.schema, options.tables, options.everything, options.read_only_role)
     callers = (options.authenticate, options.token is not None)
     schema = {name: table.columns.keys() for name, table in metadata.tables.items()}
-    return repr((served, chosen, callers, schema))
+    return repr((served, selection, callers, schema))
 
 
 def _mark(identity: bytes) -> str:

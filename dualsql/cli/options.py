@@ -91,9 +91,9 @@ _NO_FLAGS = frozenset({"DUALSQL_SECRET"})
 _OF_TESTS = re.compile("DUALSQL_(TEST|FUZZ|TWINS|BENCH)_")
 
 
-def unknown_variables(known: Collection[str], variables: Collection[str] = os.environ.keys()) -> list[str]:
+def unknown_variables(options: Collection[str], variables: Collection[str] = os.environ.keys()) -> list[str]:
     """The variables that look like dualsql's and are read by nothing, each with the most similar one."""
-    names = sorted(_NO_FLAGS.union(known))
+    names = sorted(_NO_FLAGS.union(options))
     unknown = [
         name
         for name in variables

@@ -166,12 +166,12 @@ def _require_shareable(options: ServeOptions) -> None:
         return
     if not hasattr(signal, "SIGUSR1"):
         raise ConfigurationError("--workers is not supported on Windows.", hint="Start one process.")
-    for flag, is_given, reason in (
+    for flag, is_set, reason in (
         ("--stdio", options.stdio, "a host talks to one process"),
         ("files", bool(options.files), "each worker would read them anew"),
         ("--open", options.opens_browser, "each worker would open a page"),
     ):
-        if is_given:
+        if is_set:
             raise ConfigurationError(
                 f"--workers cannot be combined with {flag}: {reason}.", hint="Leave out one of them."
             )
@@ -271,9 +271,9 @@ async def _server_of(
     mark: str | None = None,
 ) -> Built:
     # SIGHUP ends a process that has no handler for it, and the tables may take a while to be read.
-    asked_again = asyncio.Event()
+    is_signalled = asyncio.Event()
     if options.secret_file is not None:
-        on_sighup(asked_again.set)
+        on_sighup(is_signalled.set)
     with without_log():
         await files.load(lambda line: _show([line], options), _console(options))
     with without_log(), _reading(options):
@@ -292,7 +292,7 @@ async def _server_of(
     if options.secret_file is not None:
         reload = partial(_reload, options, setup.server)
         on_sighup(reload)
-        if asked_again.is_set():
+        if is_signalled.is_set():
             reload()
     return setup
 
@@ -327,7 +327,7 @@ def features_of(options: ServeOptions) -> list[Feature]:
     Raises:
         ConfigurationError: a rate is none.
     """
-    return default_features(kept_of(options), pages_of(options), *rates_of(options))
+    return default_features(kept_feature(options), pages_of(options), *rates_of(options))
 
 
 def rates_of(options: ServeOptions) -> list[Rates]:
@@ -346,7 +346,7 @@ def pages_of(options: ServeOptions) -> Pages:
     return Pages(pages_in_text=options.pages_in_text, pages_show_sql=True, pages_show_values=True)
 
 
-def kept_of(options: ServeOptions) -> Kept:
+def kept_feature(options: ServeOptions) -> Kept:
     """The kept results of the server."""
     return Kept(options.keep, keep_cache=options.keep_cache, keep_cache_bytes=options.keep_cache_bytes)
 
@@ -554,7 +554,7 @@ async def _patiently(build: Build) -> Built:
     Raises:
         ConfigurationError: it cannot be served safely.
     """
-    is_told = False
+    is_reported = False
     while True:
         try:
             return await build()
@@ -562,9 +562,9 @@ async def _patiently(build: Build) -> Built:
             # Waiting makes no tables.
             if error.hint == MIGRATE_HINT:
                 raise
-            if not is_told:
+            if not is_reported:
                 typer.echo(f"dualsql: {error}\n{_WAITING}", err=True)
-            is_told = True
+            is_reported = True
         await asyncio.sleep(START_INTERVAL)
 
 

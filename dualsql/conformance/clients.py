@@ -143,8 +143,8 @@ def _compare(sentence: Sentence, answer: Mapping[str, Any]) -> None:
     expected = [dict(standard_row(number)) for number in range(1, _ROWS + 1)]
     if sentence.task == "sorted":
         values = [row.get("score") for row in rows or ()]
-        known = [value for value in values if value is not None]
-        require(known == sorted(known, reverse=True), "the rows are not sorted")
+        scores = [value for value in values if value is not None]
+        require(scores == sorted(scores, reverse=True), "the rows are not sorted")
         rows = sorted(rows or (), key=lambda row: row.get("id", 0))
     require(rows == expected, f"it returned {len(rows or ())} rows, which are not the {_ROWS} of the result")
 

@@ -26,7 +26,7 @@ MOST_ROWS = 1_000
 FEWEST_ROWS = 12
 SECONDS = 30.0
 """For one request."""
-_SHOWN = 2_000
+_LONGEST_EXCERPT = 2_000
 
 Caller = Literal["owner", "stranger", "nobody", "wrong"]
 
@@ -105,7 +105,7 @@ class Exchange:
             "request": self.request,
             "status": self.status,
             "headers": headers,
-            "body": self.text[:_SHOWN],
+            "body": self.text[:_LONGEST_EXCERPT],
         }
 
 
@@ -278,8 +278,8 @@ class Probe:
     async def rows(self) -> list[Row]:
         """The rows of the shared result: those of the documented tool, or what one large page says."""
         if self._rows is None:
-            known = range(1, self.target.arguments["rows"] + 1) if self.target.is_documented else None
-            rows = await self.walk(MOST_ROWS) if known is None else list(map(standard_row, known))
+            numbers = range(1, self.target.arguments["rows"] + 1) if self.target.is_documented else None
+            rows = await self.walk(MOST_ROWS) if numbers is None else list(map(standard_row, numbers))
             if not FEWEST_ROWS <= len(rows) <= MOST_ROWS:
                 raise Untestable(f"the tool must return {FEWEST_ROWS} to {MOST_ROWS} rows")
             self._rows = rows

@@ -139,8 +139,8 @@ class RowsServer:
             resource.is_deleted = True
             return Response(status_code=204)
         is_get = request.method == "GET"
-        wanted = self.query(request) if is_get else await self.body(request)
-        return JSONResponse(self.page(resource, wanted, "skip" if is_get else "offset"))
+        parameters = self.query(request) if is_get else await self.body(request)
+        return JSONResponse(self.page(resource, parameters, "skip" if is_get else "offset"))
 
     async def body(self, request: Request) -> dict[str, Any]:
         """The values of a body."""
@@ -150,15 +150,15 @@ class RowsServer:
             body = None
         if not isinstance(body, dict):
             raise RefusalError(400, "BAD_BODY", "The body is no JSON object.")
-        return self.known(body, {"offset", "limit", "sort"})
+        return self.require_names(body, {"offset", "limit", "sort"})
 
     def query(self, request: Request) -> dict[str, Any]:
         """The values of a query, with the offset by one name."""
-        query = self.known(dict(request.query_params), {"skip", "limit"})
+        query = self.require_names(dict(request.query_params), {"skip", "limit"})
         values = {name: int(text) if text.isdecimal() else text for name, text in query.items()}
         return {**values, "offset": values.get("skip", 0)}
 
-    def known(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    def require_names(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
         """The values, whose names must be among `names`."""
         if unknown := values.keys() - names:
             raise RefusalError(400, "BAD_PARAMETER", f"There is no {min(unknown)}.")
@@ -188,17 +188,17 @@ class RowsServer:
             rows = [*complete, *(row for row in rows if row[name] is None)]
         return rows
 
-    def page(self, resource: RowsResource, wanted: Mapping[str, Any], start: str) -> dict[str, Any]:
+    def page(self, resource: RowsResource, parameters: Mapping[str, Any], start: str) -> dict[str, Any]:
         """A page, whose offset is told by the name `start`."""
         limit = min(
-            self.whole(wanted, "limit", PAGE_SIZE), 3 if self.behaviour == "small_pages" else LARGEST_PAGE
+            self.whole(parameters, "limit", PAGE_SIZE), 3 if self.behaviour == "small_pages" else LARGEST_PAGE
         )
-        offset = self.whole(wanted, "offset", 0)
+        offset = self.whole(parameters, "offset", 0)
         if self.behaviour == "broken" and offset:
             raise RefusalError(500, "QUERY_FAILED", "The database is gone.")
         if self.behaviour == "shifted" and offset:
             offset -= 1
-        data = self.in_order(resource.rows, self.keys(wanted.get("sort")))[offset : offset + limit]
+        data = self.in_order(resource.rows, self.keys(parameters.get("sort")))[offset : offset + limit]
         return {
             "data": data,
             "returned_count": len(data),

@@ -51,10 +51,10 @@ class SentenceOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """As `dualsql conformance --json` prints it."""
-        known = {"number": self.sentence.number, "part": self.sentence.part, "level": self.sentence.level}
+        labels = {"number": self.sentence.number, "part": self.sentence.part, "level": self.sentence.level}
         details = {"reason": self.reason, "text": self.sentence.text} if self.reason else {}
         exchange = {} if self.exchange is None else {"exchange": self.exchange}
-        return {**known, "verdict": self.verdict, **details, **exchange}
+        return {**labels, "verdict": self.verdict, **details, **exchange}
 
 
 def is_conforming(outcomes: Sequence[SentenceOutcome]) -> bool:

@@ -38,7 +38,7 @@ _LONGEST = 64
 Word = TypeVar("Word", bound=str)
 
 
-class Wanted(NamedTuple):
+class RequestedForm(NamedTuple):
     """The format that a caller asks for; by default that of a chat."""
 
     format: ResponseFormat = "markdown"
@@ -50,18 +50,18 @@ class Wanted(NamedTuple):
         return self.format == "json" or self.context == "code"
 
 
-def wanted(headers: Headers | None) -> Wanted:
+def requested_form(headers: Headers | None) -> RequestedForm:
     """Read the two headers. Unknown values, and two that contradict each other, are ignored."""
     values: dict[str, set[str]] = {}
     for name, value in _pairs(headers):
         values.setdefault(name, set()).add(value)
-    return Wanted(
+    return RequestedForm(
         format=_word(values, FORMAT_HEADER, get_args(ResponseFormat), "markdown"),
         context=_word(values, CONTEXT_HEADER, get_args(ExecutionContext), "chat"),
     )
 
 
-def present(answer: DualModeAnswer, parts: Wanted) -> DualModeAnswer:
+def present(answer: DualModeAnswer, parts: RequestedForm) -> DualModeAnswer:
     """The parts of an answer that its caller wants; the answer itself is not changed."""
     if not parts.is_structured:
         return answer
@@ -116,7 +116,7 @@ def to_mcp_tool_result(response: Response, *, links: Links = "text") -> ToolResu
     )
 
 
-def dual_mode_tool_result(answer: DualModeAnswer, parts: Wanted) -> ToolResult:
+def dual_mode_tool_result(answer: DualModeAnswer, parts: RequestedForm) -> ToolResult:
     """A DualModeAnswer as an MCP tool result, for a caller who asked for `parts`.
 
     The text is the display, or the JSON for a caller who wants no display; the structure is the answer.

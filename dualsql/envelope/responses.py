@@ -238,11 +238,11 @@ def dual_mode_error(
 ) -> DualModeAnswer:
     """A dual-mode answer with a finished error."""
     suggestion = error.get("details", {}).get("suggestion")
-    read = {"Error": error["message"], "Code": error["code"]} | _without_none(Suggestion=suggestion)
+    fields = {"Error": error["message"], "Code": error["code"]} | _without_none(Suggestion=suggestion)
     return DualModeAnswer(
         success=False,
         error=error,
-        display=display(read, shown),
+        display=display(fields, shown),
         metadata=_metadata(operation, "error", seconds),
     )
 

@@ -152,9 +152,9 @@ class _Column:
     def _cell(self, at: str, value: Any) -> str:
         if value is None:
             return ""
-        found = _TYPED[type(value)](value) if type(value) in _TYPED else None
-        if found is not None:
-            return f'<c r="{at}"{found[0]}><v>{found[1]}</v></c>'
+        typed = _TYPED[type(value)](value) if type(value) in _TYPED else None
+        if typed is not None:
+            return f'<c r="{at}"{typed[0]}><v>{typed[1]}</v></c>'
         text = json.text(value)
         self._require_short(text)
         return _text_cell(at, escaped(text))
@@ -175,12 +175,12 @@ class _Column:
 
 def letters(place: int) -> str:
     """The letters of a column, counted from 0: A, B, ..., Z, AA."""
-    found = ""
+    name = ""
     place += 1
     while place:
         place, rest = divmod(place - 1, 26)
-        found = chr(ord("A") + rest) + found
-    return found
+        name = chr(ord("A") + rest) + name
+    return name
 
 
 # XML has no such characters, and readers of XML take a return for a line feed.
@@ -194,7 +194,7 @@ def escaped(text: str) -> str:
     """A text as the content of an element `t`. Characters that XML cannot hold are written as _xHHHH_."""
     if _TO_ESCAPE.search(text) is None:
         return text
-    text = _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+    text = _ESCAPED.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -18,7 +18,7 @@ from anyio import to_thread
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, TimeoutError as PoolTimeoutError
 
-from dualsql.envelope import Wanted
+from dualsql.envelope import RequestedForm
 from dualsql.errors import (
     BadParameterError,
     Cause,
@@ -204,7 +204,7 @@ def _without_title(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _NULL = {"type": "null"}
-_NAMED_SCHEMAS = frozenset({"properties", "$defs", "patternProperties"})
+_KEYS_OF_SCHEMAS = frozenset({"properties", "$defs", "patternProperties"})
 _VALUES = frozenset({"default", "enum", "const", "examples", "required"})
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
@@ -221,7 +221,7 @@ def _changed_value(keyword: str, value: Any, change: Change) -> Any:
     if keyword in _VALUES:
         return value
     if isinstance(value, dict):
-        if keyword in _NAMED_SCHEMAS:
+        if keyword in _KEYS_OF_SCHEMAS:
             return {name: _changed(each, change) for name, each in value.items()}
         return _changed(value, change)
     if isinstance(value, list):
@@ -229,7 +229,7 @@ def _changed_value(keyword: str, value: Any, change: Change) -> Any:
     return value
 
 
-def given_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def without_empty_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments without unknown ones that are null or an empty text: models fill in what they do not need."""
     properties = schema.get("properties", {})
     return {name: value for name, value in arguments.items() if name in properties or value not in (None, "")}
@@ -298,14 +298,14 @@ def malformed_call(tool: str, message: str) -> CallToolResult:
 INVALID_PARAMETERS = "INVALID_PARAMETERS"
 """The code of a malformed call, for callers that asked for data."""
 
-Refuse = Callable[[str, Mapping[str, Any], Mapping[str, Any], Wanted], "CallToolResult"]
+Refuse = Callable[[str, Mapping[str, Any], Mapping[str, Any], RequestedForm], "CallToolResult"]
 """`Tool.malformed`: returns the answer to a malformed call."""
 
 _JSON = (str, int, float, list, dict)
 
 
 def refuse_nothing(
-    message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: Wanted
+    message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: RequestedForm
 ) -> CallToolResult:
     """Placeholder in the tool object of an SDK until the tool is registered."""
     raise NotImplementedError
@@ -424,7 +424,7 @@ class CallContext(NamedTuple):
         token: the access token that the SDK has verified.
         report: sends progress to the client.
         is_task: the call runs as a background task, so no client waits for it.
-        wanted: the form of the answer, from the headers of the call.
+        form: the form of the answer, from the headers of the call.
         ids: of the request that the call came with; None if it did not come with one.
         arguments: those that are JSON and not null.
     """
@@ -433,7 +433,7 @@ class CallContext(NamedTuple):
     token: Any | None
     report: Report | None = None
     is_task: bool = False
-    wanted: Wanted = Wanted()
+    form: RequestedForm = RequestedForm()
     ids: RequestIds | None = None
     arguments: Mapping[str, Any] = _NONE
 
@@ -445,10 +445,10 @@ _LONGEST_CALL = 600
 def tool_call(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """A call for `dualsql.resource.CALLS`: without its arguments, if they are long or cannot be stored."""
     try:
-        written = json.dumps(dict(arguments)).decode()
+        text = json.dumps(dict(arguments)).decode()
     except (ValueNotRepresentableError, ValueError, TypeError):
         return {"tool": tool}
-    return {"tool": tool, "arguments": written} if len(written) <= _LONGEST_CALL else {"tool": tool}
+    return {"tool": tool, "arguments": text} if len(text) <= _LONGEST_CALL else {"tool": tool}
 
 
 def client_name(session: Any) -> str | None:
@@ -487,7 +487,7 @@ class ResultAdapter(Protocol):
         """The tool result for what the function returned."""
         ...
 
-    def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
+    def problem_result(self, problem: ToolProblem, form: RequestedForm) -> Mapping[str, Any]:
         """The tool result for a problem."""
         ...
 
@@ -563,10 +563,10 @@ class Tool:
         profile: SDKProfile,
         record: RequestRecord,
     ) -> CallToolResult | Any:
-        form = Wanted()
+        form = RequestedForm()
         try:
             context = get_context()
-            form = context.wanted
+            form = context.form
             if context.ids is not None:
                 record.id, record.trace_id, record.address, _ = context.ids
             principal = None if context.token is None else self.principal(context.token)
@@ -591,7 +591,7 @@ class Tool:
         return call_tool_result(with_structured_text(result, form))
 
     def malformed(
-        self, message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: Wanted
+        self, message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: RequestedForm
     ) -> CallToolResult:
         """The answer to a malformed call: a text; for a program INVALID_PARAMETERS, with what came and what should."""
         if not form.is_structured:

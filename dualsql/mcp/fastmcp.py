@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
-from dualsql.envelope import Wanted
+from dualsql.envelope import RequestedForm
 from dualsql.mcp.calls import (
     CallContext,
     Refuse,
@@ -22,11 +22,11 @@ from dualsql.mcp.calls import (
     Tool,
     client_name,
     closed,
-    given_arguments,
     invalid_arguments,
     refuse_nothing,
     unknown_argument,
     with_signature,
+    without_empty_arguments,
 )
 from dualsql.mcp.listing import list_tool
 from dualsql.mcp.negotiation import form_of_call, ids_of
@@ -73,7 +73,7 @@ class FastMCPTool(FunctionTool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """See `fastmcp.tools.FunctionTool`."""
-        passed_arguments = given_arguments(arguments, self.parameters)
+        passed_arguments = without_empty_arguments(arguments, self.parameters)
         message = unknown_argument(passed_arguments, self.parameters)
         try:
             if message is None:
@@ -109,7 +109,7 @@ def _address() -> Any:
         return None
 
 
-def _form_of(context: Context) -> Wanted:
+def _form_of(context: Context) -> RequestedForm:
     return form_of_call(get_http_headers(include_all=True), _meta(context))
 
 

@@ -58,7 +58,7 @@ CurrentPrincipal = Callable[[], Principal | None]
 
 _MAXIMUM_COMPLETIONS = 100  # the limit of MCP
 
-_NOT_FOUND = (INVALID_PARAMS, -32002)
+_NO_RESOURCE = (INVALID_PARAMS, -32002)
 """Codes of a resource that does not exist: of this protocol, and of the older one."""
 
 # Errors that depend on the URI or the caller. Clients treat -32602 as a resource that does not exist.
@@ -150,7 +150,7 @@ class ChainedProvider:
                 return await self._pass_on("resources/read", context, params)
             except MCPError as error:
                 # The server may have its own resources under such URIs, but not this one.
-                is_bare = error.code in _NOT_FOUND and "code" not in (error.data or {})
+                is_bare = error.code in _NO_RESOURCE and "code" not in (error.data or {})
                 if not is_bare or not uri.startswith(self.provider.start):
                     raise
         with self._logged(context, "resources/read"):

@@ -14,7 +14,7 @@ from pydantic import PydanticUserError, TypeAdapter
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 
 from dualsql.envelope import (
-    Wanted,
+    RequestedForm,
     create_dual_mode_response,
     dual_mode_schema,
     dual_mode_tool_result,
@@ -170,12 +170,12 @@ class DualResultAdapter:
         async with progress(context.report):
             response = await self._response(output, context, principal, None if offer is None else offer.wait)
         if offer is not None and response.status == "pending":
-            offer.taken = response.resource_id, self.style
-        call = ToolCall(self.name, context.wanted)
+            offer.started = response.resource_id, self.style
+        call = ToolCall(self.name, context.form)
         seconds = time.perf_counter() - start
         return response_result(response, self.style, call, client=context.client, seconds=seconds)
 
-    def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
+    def problem_result(self, problem: ToolProblem, form: RequestedForm) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
         return problem_result(problem, self.style.envelope, ToolCall(self.name, form))
 
@@ -268,11 +268,11 @@ class PlainResultAdapter:
                 shown={"type": "text", "content": readable(data, budget=self._budget)},
                 seconds=time.perf_counter() - start,
             )
-            return dual_mode_tool_result(answer, context.wanted)
+            return dual_mode_tool_result(answer, context.form)
         text = readable(data, budget=self._budget)
         return {"content": [text_block(text)], "structuredContent": data, "isError": False}
 
-    def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
+    def problem_result(self, problem: ToolProblem, form: RequestedForm) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
         if self._operation is None:
             return problem_tool_result(problem)

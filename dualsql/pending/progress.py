@@ -67,10 +67,10 @@ class RunRecords:
         """Whether a third of the lease is over: two renewals may fail before it ends."""
         return until - self._clock.now() <= self._settings.pending_lease * 2 / 3
 
-    def running(self, kept: KeptRows | None, rows: int) -> KeptRows:
+    def running(self, record: KeptRows | None, rows: int) -> KeptRows:
         """The record with the number of rows that a run has read, and the end of its lease."""
         until = self.new_lease()
-        rest = KeptRows() if kept is None else kept.copy()
+        rest = KeptRows() if record is None else record.copy()
         rest.pop("failure", None)
         return KeptRows(**{**rest, "running": KeptProgress(rows=rows, until=until.isoformat())})
 

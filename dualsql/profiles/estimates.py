@@ -10,7 +10,7 @@ from typing import Any
 
 from dualsql.freeze.document import AnySelect
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
-from dualsql.profiles.statistics import FREQUENT, SHOWN, binned_range, edges, value_or_beginning
+from dualsql.profiles.statistics import FREQUENT, MOST_CHARACTERS, binned_range, edges, value_or_beginning
 
 MOST_ROWS = 20_000
 _MOST_CELLS = 400_000
@@ -31,12 +31,12 @@ def one_in(
     most_bytes: int,
 ) -> int:
     """One of how many of the `rows` is read: about `MOST_ROWS` of them, fewer if they are wide."""
-    widest = sum(min(SHOWN, summaries[column.name].get("longest") or _WIDTH) for column in columns)
+    widest = sum(min(MOST_CHARACTERS, summaries[column.name].get("longest") or _WIDTH) for column in columns)
     most = min(MOST_ROWS, _MOST_CELLS // max(1, len(columns)), most_bytes // max(1, widest))
     return max(1, -(-rows // max(1, most)))
 
 
-def chosen_rows(
+def random_rows(
     data: ProfiledRows,
     columns: Sequence[ProfiledColumn],
     summaries: Mapping[str, Mapping[str, Any]],
@@ -64,7 +64,11 @@ def _length_positions(
     columns: Sequence[ProfiledColumn], summaries: Mapping[str, Mapping[str, Any]]
 ) -> dict[int, int]:
     """Number of a column with texts longer than are read -> the place of their lengths in a row."""
-    long = [n for n, column in enumerate(columns) if (summaries[column.name].get("longest") or 0) > SHOWN]
+    long = [
+        n
+        for n, column in enumerate(columns)
+        if (summaries[column.name].get("longest") or 0) > MOST_CHARACTERS
+    ]
     return {number: position for position, number in enumerate(long, start=len(columns))}
 
 
@@ -74,7 +78,7 @@ def estimate(
     total: int,
     rows: Sequence[Sequence[Any]],
 ) -> dict[str, dict[str, Any]]:
-    """Column name -> estimates for all `total` rows, with `estimated`, from rows of `chosen_rows`.
+    """Column name -> estimates for all `total` rows, with `estimated`, from rows of `random_rows`.
 
     Texts whose beginnings and lengths are equal count as one value.
     """

@@ -79,7 +79,7 @@ def _between(lowest: Any, highest: Any, number: int, bins: int) -> Any:
     return lowest - lowest / bins * number + highest / bins * number
 
 
-SHOWN = 101
+MOST_CHARACTERS = 101
 """Characters of a text that are read from the database: one more than are shown."""
 
 
@@ -107,12 +107,12 @@ def read_summary(data: ProfiledRows, row: Sequence[Any]) -> ColumnSummary:
     statistics: dict[str, dict[str, Any]] = {}
     for profiled in data.profiled:
         # The values have the order of the statement's columns.
-        read = {name: next(values) for name, _ in _expressions(profiled, data)}
-        if read:
-            read["nulls"] = rows - int(read.pop("known"))
-            if "about" in read:
-                read |= {"distinct": int(read.pop("about")), "distinct_kind": "approximate"}
-        statistics[profiled.name] = read
+        values_read = {name: next(values) for name, _ in _expressions(profiled, data)}
+        if values_read:
+            values_read["nulls"] = rows - int(values_read.pop("known"))
+            if "about" in values_read:
+                values_read |= {"distinct": int(values_read.pop("about")), "distinct_kind": "approximate"}
+        statistics[profiled.name] = values_read
     return ColumnSummary(rows, statistics)
 
 
@@ -134,7 +134,7 @@ def value_or_beginning(
     data: ProfiledRows, profiled: ProfiledColumn, value: ColumnElement[Any]
 ) -> ColumnElement[Any]:
     """The value, or the beginning of a text: a cell may hold megabytes."""
-    return data.capabilities.query.beginning(value, SHOWN) if profiled.is_text else value
+    return data.capabilities.query.beginning(value, MOST_CHARACTERS) if profiled.is_text else value
 
 
 FREQUENT = 5

@@ -257,10 +257,10 @@ class Started:
     async def handler(self, method: str) -> Handler:
         """The handler of `method`. Waits until the server has started."""
         await self._has_started.wait()
-        found = None if self._server is None else low_level_server(self._server).get_request_handler(method)
-        if found is None:
+        entry = None if self._server is None else low_level_server(self._server).get_request_handler(method)
+        if entry is None:
             raise MCPError(METHOD_NOT_FOUND, f"Nothing answers {method} here.")
-        return found.handler
+        return entry.handler
 
 
 _NEED_NO_DATABASE = frozenset(
@@ -355,18 +355,20 @@ async def build_server(
             the selected tables.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database failed.
     """
-    given = settings or Settings()
+    effective = settings or Settings()
     if read_only_role is not None:
-        given = replace(given, read_only_roles={**given.read_only_roles, _SOURCE: read_only_role})
-    found = await _reflected(database, selection, given)
-    server = DualResponseServer(database, base_url=base_url, tables=found.metadata, settings=given, **options)
+        effective = replace(effective, read_only_roles={**effective.read_only_roles, _SOURCE: read_only_role})
+    reflected = await _reflected(database, selection, effective)
+    server = DualResponseServer(
+        database, base_url=base_url, tables=reflected.metadata, settings=effective, **options
+    )
     try:
         await server.start()
     # Also of Ctrl-C: connections are open, and tasks may run.
     except BaseException:
         await server.shutdown()
         raise
-    return Built(server, found)
+    return Built(server, reflected)
 
 
 async def _reflected(database: Database, selection: Selection, settings: Settings) -> ReflectedTables:

@@ -325,8 +325,8 @@ class DatabaseTests:
         elif form == "ndjson":
             assert [orjson.loads(line) for line in stream.splitlines()[:-1]] == rows
         else:
-            read = list(csv.DictReader(io.StringIO(stream.decode("utf-8-sig"), newline="")))
-            assert [(int(row["id"]), int(row["big"])) for row in read] == [
+            records = list(csv.DictReader(io.StringIO(stream.decode("utf-8-sig"), newline="")))
+            assert [(int(row["id"]), int(row["big"])) for row in records] == [
                 (row["id"], row["big"]) for row in rows
             ]
 
@@ -386,7 +386,7 @@ class DatabaseTests:
     async def test_aggregates(self, server: DualResponseServer, http: httpx.AsyncClient) -> None:
         """Exact sums, averages as doubles, and medians where the database has them."""
         url = await self._store_result(server)
-        asked = [
+        aggregates = [
             "sum(id)",
             "sum(big)",
             "sum(price)",
@@ -395,9 +395,9 @@ class DatabaseTests:
             "max(note)",
             "count(distinct kind)",
         ]
-        question = {"aggregates": asked, "limit": 1}
-        [found] = (await _answer(http, f"{url}/query", question)).json()["data"]
-        values = list(found.values())
+        question = {"aggregates": aggregates, "limit": 1}
+        [row] = (await _answer(http, f"{url}/query", question)).json()["data"]
+        values = list(row.values())
         prices = [row["price"] for row in ROWS if row["price"] is not None]
         assert [int(values[0]), int(values[1]), Decimal(values[2])] == [
             sum(row["id"] for row in ROWS),
@@ -428,8 +428,8 @@ class DatabaseTests:
                 assert bucket in answer.json()["message"]
                 return
             counts = Counter(_beginning(row[column], bucket) for row in ROWS)
-            found = {tuple(row.values()) for row in answer.json()["data"]}
-            assert {(datetime.fromisoformat(at).replace(tzinfo=None), n) for at, n in found} == set(
+            groups = {tuple(row.values()) for row in answer.json()["data"]}
+            assert {(datetime.fromisoformat(at).replace(tzinfo=None), n) for at, n in groups} == set(
                 counts.items()
             )
 

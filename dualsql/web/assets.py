@@ -29,7 +29,7 @@ HOME = "dualsql_home"
 """The name of the home page's route."""
 
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_KEPT_FOR_EVER = "public, max-age=31536000, immutable"
+_IMMUTABLE = "public, max-age=31536000, immutable"
 
 PAGE_HEADERS = {
     "Cache-Control": "no-store",
@@ -99,7 +99,7 @@ async def answer_asset(request: Request) -> Response:
         return problem_response(not_found())
     coding = preferred_coding(request.headers.getlist("accept-encoding"), _codings())
     is_current = request.path_params["fingerprint"] == assets_fingerprint()
-    headers = {"Cache-Control": _KEPT_FOR_EVER if is_current else "no-store", "Vary": "Accept-Encoding"}
+    headers = {"Cache-Control": _IMMUTABLE if is_current else "no-store", "Vary": "Accept-Encoding"}
     content = asset.content
     if coding is not None:
         headers["Content-Encoding"] = coding

@@ -234,7 +234,7 @@ class Home:
         problem: str = "",
         status: int = 200,
     ) -> Response:
-        view = self.server.features.get(Tables).catalogue().seen_by(principal)
+        view = self.server.features.get(Tables).catalogue().view_for(principal)
         addresses = sorted(view.tables, key=lambda address: view.tables[address].name.lower())
         tables = _definitions(view, addresses)
         others = [_full_name(view.tables[address]) for address in addresses[len(tables) : _MOST_NAMES]]

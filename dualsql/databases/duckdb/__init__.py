@@ -497,7 +497,7 @@ def _taker(
     field_type = arrow.schema.field(position).type
     is_time = kind in ("DATE", "TIMESTAMP", "TIME")
     within = partial(_within, arrow, position) if is_time else _same
-    if arrow.is_as_read(position):
+    if arrow.is_unconverted(position):
         if isinstance(type_, ArrowCast):
             if type_.is_cast and (kind != "VARCHAR" or str(field_type) == "string"):
                 return within

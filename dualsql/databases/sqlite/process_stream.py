@@ -223,7 +223,7 @@ def _maker(
         type_: SQLAlchemy's of what is read. processor: of that type.
     """
     target = arrow.schema.field(position).type
-    is_plain = arrow.is_as_read(position) and is_sqlalchemys_own(column.type, _DIALECT)
+    is_plain = arrow.is_unconverted(position) and is_sqlalchemys_own(column.type, _DIALECT)
     is_same = (
         is_plain and processor is None and isinstance(type_, _PLAIN) and not isinstance(type_, types.Enum)
     )
