@@ -237,7 +237,7 @@ class RequestLog:
             try:
                 await self.app(scope, receive, send)
             finally:
-                if measurement is not None and measurement.is_exported:
+                if measurement is not None and measurement.is_seen:
                     _measure(measurement, method, scope)
 
 

@@ -43,7 +43,7 @@ class QueryParameter:
     _adapter: TypeAdapter[Any] = field(repr=False)
     _bound: BindParameter[Any] = field(repr=False)
 
-    def typed(self, value: Any, dialect: Dialect | None = None) -> Any:
+    def read(self, value: Any, dialect: Dialect | None = None) -> Any:
         """A JSON value as the parameter's own type.
 
         Args:

@@ -420,7 +420,7 @@ class MeasuredWork:
 
     Attributes:
         is_sampled: its span is recorded.
-        is_exported: its span or its duration is; otherwise nobody sees what is noted.
+        is_seen: its span or its duration is; otherwise nobody sees what is noted.
     """
 
     __slots__ = (
@@ -434,8 +434,8 @@ class MeasuredWork:
         "_token",
         "_tracer",
         "_work",
-        "is_exported",
         "is_sampled",
+        "is_seen",
     )
 
     def __init__(self, tracer: Tracer | None, api: _API, work: Work) -> None:
@@ -449,7 +449,7 @@ class MeasuredWork:
         self._is_own = self._failed = False
         self._start = 0.0
         self.is_sampled = False
-        self.is_exported = work.timed is not None
+        self.is_seen = work.timed is not None
 
     @property
     def trace_id(self) -> str:
@@ -460,7 +460,7 @@ class MeasuredWork:
 
     def note(self, attributes: Attributes) -> None:
         """Add what was found in the block."""
-        if self.is_exported:
+        if self.is_seen:
             self._attributes.update(attributes)
 
     def rename(self, name: str) -> None:
@@ -505,7 +505,7 @@ class MeasuredWork:
         self.is_sampled = self._span is not None and self._span.is_recording()
         if self._is_own and not self.is_sampled:
             span_count[0] = MOST_SPANS
-        self.is_exported |= self.is_sampled
+        self.is_seen |= self.is_sampled
 
     def _started_span(self, tracer: Tracer, context: Any) -> Span:
         kind, name, attributes, *_ = self._work

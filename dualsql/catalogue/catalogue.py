@@ -222,7 +222,7 @@ _LONGEST_NAME = 300
 _MOST_COLUMNS = 10
 
 
-class Found(TypedDict):
+class SearchMatch(TypedDict):
     """An entry that a term found, with its score out of 100 and the columns that matched."""
 
     term: str
@@ -332,7 +332,7 @@ def nearest(view: CatalogueView, address: Address) -> list[str]:
     return [alike[name] for name in close]
 
 
-def search_all(view: CatalogueView, terms: Sequence[str], *, limit: int) -> list[Found]:
+def search_all(view: CatalogueView, terms: Sequence[str], *, limit: int) -> list[SearchMatch]:
     """The matches of each term in the names and comments of visible entries: at most `limit` each, the best first.
 
     Raises:
@@ -349,9 +349,9 @@ def search_all(view: CatalogueView, terms: Sequence[str], *, limit: int) -> list
     ]
 
 
-def _match_of(term: str, entry: Entry, match: Match) -> Found:
+def _match_of(term: str, entry: Entry, match: Match) -> SearchMatch:
     at = entry.address
-    return Found(
+    return SearchMatch(
         term=term,
         kind=at.kind,
         source=at.source,

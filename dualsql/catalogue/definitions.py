@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind
-from dualsql.catalogue.catalogue import UNNAMED, CatalogueView, Entry, Found
+from dualsql.catalogue.catalogue import UNNAMED, CatalogueView, Entry, SearchMatch
 from dualsql.catalogue.describe import (
     MOST_COLUMNS,
     ColumnDefinition,
@@ -194,7 +194,7 @@ def has_named_schema(view: CatalogueView, address: Address) -> bool:
     return getattr(view.tables[address].table, "schema", None) is not None
 
 
-def match_for_model(view: CatalogueView, match: Found) -> MatchForModel:
+def match_for_model(view: CatalogueView, match: SearchMatch) -> MatchForModel:
     """A match of a search."""
     item = MatchForModel(term=match["term"], kind=match["kind"], name=match["name"])
     if match["schema"] is not None and match["schema"] not in UNNAMED:

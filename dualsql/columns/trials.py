@@ -216,9 +216,9 @@ class _Trial:
     def _takes(self, kind: _Kind) -> bool:
         """Whether accepted values of the kind come back with this kind, and at least some of them unchanged."""
         pairs = [(value, _or_nothing(self._round_trip, value)) for value in kind.values]
-        accepted = [(value, value_read) for value, value_read in pairs if value_read is not None]
-        return all(_is_of(value_read, kind) for _, value_read in accepted) and any(
-            value_read == value for value, value_read in accepted
+        accepted = [(value, output) for value, output in pairs if output is not None]
+        return all(_is_of(output, kind) for _, output in accepted) and any(
+            output == value for value, output in accepted
         )
 
     def _round_trip(self, value: Any) -> Any:
@@ -250,12 +250,12 @@ def round_trip(value: Any, binds: Hook | None, reads: Hook | None) -> Any:
     try:
         stored = value if binds is None else binds(value)
         is_steady = binds is None or bool(binds(value) == stored)
-        value_read = stored if reads is None else reads(stored)
+        output = stored if reads is None else reads(stored)
     except Exception as error:
         raise ValueError("not taken") from error
     if not is_steady:
         raise UnsteadyError("stored differently each time")
-    return value_read
+    return output
 
 
 def _zoned(value: Any, kind: _Kind) -> Any:
@@ -274,8 +274,8 @@ def _tried(hook: Hook, value: Any) -> Any:
 
 
 def _or_nothing(hook: Hook, value: Any) -> Any:
-    value_read = _tried(hook, value)
-    return None if value_read is _UNREADABLE else value_read
+    output = _tried(hook, value)
+    return None if output is _UNREADABLE else output
 
 
 def _with_its_nulls(meaning: Meaning) -> Meaning:

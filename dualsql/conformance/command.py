@@ -51,8 +51,8 @@ async def check(
     if client is not None:
         outcomes = await _check_client(client)
     else:
-        given_tokens = {caller: token for caller, token in tokens.items() if token}
-        target = Target(url or "", tool or "", _arguments(arguments), base_url or "", given_tokens)
+        nonempty_tokens = {caller: token for caller, token in tokens.items() if token}
+        target = Target(url or "", tool or "", _arguments(arguments), base_url or "", nonempty_tokens)
         outcomes = await _check_server(target, parts)
     text = json.dumps([each.to_json() for each in outcomes], indent=1) if as_json else report(outcomes)
     return text, is_conforming(outcomes)

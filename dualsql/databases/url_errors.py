@@ -22,10 +22,10 @@ def unknown_database(name: str) -> ConfigurationError:
 
 def without_async_driver(name: str) -> ConfigurationError:
     """The error for a database whose URL needs an async driver, where none is known."""
-    known = [key for key, backend in loadable_backends() if backend.driver and key not in backend.spellings]
+    names = [key for key, backend in loadable_backends() if backend.driver and key not in backend.spellings]
     return ConfigurationError(
         f"dualsql knows no async driver for the database {name[:40]!r}.",
-        hint=f"Use one of {', '.join(sorted(known))}.",
+        hint=f"Use one of {', '.join(sorted(names))}.",
     )
 
 

@@ -29,8 +29,8 @@ def bind_value(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
     json_text = dumps(value)
     for candidate in _candidates(value):
         with suppress(ValueError, ValueNotRepresentableError):
-            value_read = round_trip(candidate, meaning.binds, meaning.reads)
-            if dumps(meanings.converted(value_read)) == json_text:
+            output = round_trip(candidate, meaning.binds, meaning.reads)
+            if dumps(meanings.converted(output)) == json_text:
                 return candidate
     raise ValueError("no value of the type is shown like this")
 

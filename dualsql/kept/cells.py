@@ -286,7 +286,7 @@ class _CellTexts:
         return text
 
 
-def _shown_value_of(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any]:
+def _converter_of(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any]:
     """What the formats make of a value of the column before they write it."""
     converters = json.converters([column], dialect)
     return converters[0][1] if converters else lambda value: value
@@ -339,15 +339,15 @@ class _KeptColumn:
         self.name, self.cell = column.name, cell
         units = {"timestamp": ("us",), "time64": ("us",)}
         self.type = getattr(pa, self._kind.arrow)(*units.get(self._kind.arrow, ()))
-        to_shown = _shown_value_of(column, dialect)
+        show = _converter_of(column, dialect)
         self._write: Callable[[Any], Any] | None
         if cell == "text of a value":
-            self._write = _CellTexts(_items(column), to_shown)
+            self._write = _CellTexts(_items(column), show)
         elif isinstance(column.shown, types.Enum):
-            self._write = lambda value: _require_text(to_shown(value))
+            self._write = lambda value: _require_text(show(value))
             self._kind = self._kind._replace(classes=(object,))
         elif column.is_computed and cell == "integer":
-            self._write = lambda value: _whole(to_shown(value))
+            self._write = lambda value: _whole(show(value))
             self._kind = self._kind._replace(classes=(int, Decimal))
         else:
             self._write = self._kind.write

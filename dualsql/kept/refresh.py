@@ -65,7 +65,7 @@ class Refreshes:
         self._keeper = keeper
         self._records = records
         self._settings = settings
-        self._run = run
+        self._rerun = run
         self._tell = tell
         self.renew()
 
@@ -146,7 +146,7 @@ class Refreshes:
 
     async def _run(self, refresh: _Refresh, principal: Principal | None) -> DualResponseError | None:
         resource = refresh.resource
-        run = self._run(resource, principal, refresh.progress)
+        run = self._rerun(resource, principal, refresh.progress)
         result = await outcome(run, self._settings.pending_timeout)
         async with refresh.lock:
             try:

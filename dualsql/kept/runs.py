@@ -110,7 +110,7 @@ class KeptRunner:
         """
         source = chosen_source(self._sources, resource.source).in_background()
         view = in_background(self._views.open(source, resource.document, principal))
-        record = (await self._keep(view, resource, progress, must_succeed=True)).kept
+        record = (await self._keep(view, resource, progress, must_succeed=True)).record
         if "reason" in record:
             raise LimitExceededError(
                 f"The rows cannot be kept: {record['reason']}", hint="The result stays as it was."

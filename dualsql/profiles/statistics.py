@@ -107,12 +107,12 @@ def read_summary(data: ProfiledRows, row: Sequence[Any]) -> ColumnSummary:
     statistics: dict[str, dict[str, Any]] = {}
     for profiled in data.profiled:
         # The values have the order of the statement's columns.
-        values_read = {name: next(values) for name, _ in _expressions(profiled, data)}
-        if values_read:
-            values_read["nulls"] = rows - int(values_read.pop("known"))
-            if "about" in values_read:
-                values_read |= {"distinct": int(values_read.pop("about")), "distinct_kind": "approximate"}
-        statistics[profiled.name] = values_read
+        summary = {name: next(values) for name, _ in _expressions(profiled, data)}
+        if summary:
+            summary["nulls"] = rows - int(summary.pop("known"))
+            if "about" in summary:
+                summary |= {"distinct": int(summary.pop("about")), "distinct_kind": "approximate"}
+        statistics[profiled.name] = summary
     return ColumnSummary(rows, statistics)
 
 

@@ -84,8 +84,8 @@ async def list_resources(
         if authorize is None or await authorize(principal, resource, "read")
     ]
     if page.unreadable:
-        named = ", ".join(each[:6] for each in page.unreadable)
-        logger.error("Rows of a listing cannot be read: %s.", named)
+        names = ", ".join(each[:6] for each in page.unreadable)
+        logger.error("Rows of a listing cannot be read: %s.", names)
     await access.note("list", principal, rows=len(shown))
     return Listing(
         shown,

@@ -223,10 +223,10 @@ class Mutant(RequiredServer):
             {**values, "offset": values["offset"] * values.get("limit", 1)} if self.is_at("4.2") else values
         )
 
-    def known(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    def require_names(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
         if self.is_at("4.18"):
             values = {name: value for name, value in values.items() if name in names}
-        return super().known(values, names | {"cursor"})
+        return super().require_names(values, names | {"cursor"})
 
     # Pages.
 

@@ -377,7 +377,7 @@ def are_read_otherwise(codes: Sequence[Any]) -> bool:
     return not _READ_OTHERWISE.isdisjoint(codes)
 
 
-def are_cut(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
+def have_long_floats(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
     """Whether documents in the rows have floats, which asyncpg on the application's engine reads with 17 digits."""
     if _DOCUMENTS.keys().isdisjoint(codes) or not _reads_floats(dialect):
         return False
@@ -417,7 +417,7 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
         codes = [described[1] for described in result.cursor.description or ()]
         if not are_read_otherwise(codes):
             rows: Rows = result.all()
-            if not are_cut(rows, codes, dialect):
+            if not have_long_floats(rows, codes, dialect):
                 return rows
     statement = fetch.sent(dialect)
     if statement is None:
