@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from dualsql_client.errors import FetchError
-from dualsql_client.framing import Block, check_end, ended_early, too_large
+from dualsql_client.framing import Block, check_end, ended_early, row_too_large
 
 # https://arrow.apache.org/docs/format/Columnar.html, IPC Streaming Format: a message begins with the continuation
 # indicator and the length of its metadata; the length 0 ends the stream.
@@ -115,7 +115,7 @@ class ArrowFramer:
         if length < 0:
             raise _no_arrow()
         if length > self._maximum_bytes:
-            raise too_large(self._maximum_bytes)
+            raise row_too_large(self._maximum_bytes)
         return length
 
 

@@ -78,7 +78,7 @@ def table_name(name: str) -> str:
     return f"rows_{table}" if table.startswith("sqlite_") else table or "rows"
 
 
-def column_names(names: Iterable[str]) -> list[str]:
+def distinct_names(names: Iterable[str]) -> list[str]:
     """The names, numbered where one equals an earlier one in a database, which ignores case."""
     unique: dict[str, str] = {}
     for name in names:
@@ -213,7 +213,7 @@ class _DuckDBTable:
         self._cells = ""
 
     def create(self, schema: pa.Schema) -> None:
-        names = column_names(schema.names)
+        names = distinct_names(schema.names)
         casts = {"json": "::JSON", "uuid": "::UUID"}
         self._cells = ", ".join(
             f"c{position}{casts.get(_encoding(field), '')} AS {_quoted(name)}"
@@ -253,7 +253,7 @@ class _SQLiteTable:
     def create(self, schema: pa.Schema) -> None:
         columns = ", ".join(
             f"{_quoted(name)} {_sqlite_type(field.type)}"
-            for name, field in zip(column_names(schema.names), schema, strict=True)
+            for name, field in zip(distinct_names(schema.names), schema, strict=True)
         )
         self._connection.execute("BEGIN")
         self._connection.execute(f"CREATE TABLE {self._name} ({columns})")

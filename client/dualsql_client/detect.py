@@ -18,7 +18,7 @@ from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import MOST_COUNTED, is_count, read_instant, whole_or_none
 from dualsql_client.identifiers import is_checked, is_web, resource_id, uri_of_url
 from dualsql_client.links import LinkReader, link_in
-from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, nested, untyped
+from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, nested_fields, untyped
 from dualsql_client.origins import Origins
 from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
@@ -117,7 +117,7 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
     if walk.kind == "dict" and walk.scope and not _has_marks(tuple(fields)):
         walk.descend(fields)
         return None
-    fields = nested(fields)
+    fields = nested_fields(fields)
     words = [(own, _word(fields[name])) for name in fields if _has_word(own := _words(name))]
     is_failed = _is_failed(fields, words)
     scope = Evidence.NOTHING if is_failed else _scope(words, walk)

@@ -201,7 +201,7 @@ class _Pending:
             self._pieces.append(piece)
             self.size += len(piece)
         if self.size > self._maximum_bytes:
-            raise too_large(self._maximum_bytes)
+            raise row_too_large(self._maximum_bytes)
 
     def take(self) -> bytes:
         pieces, self._pieces, self.size = self._pieces, [], 0
@@ -234,7 +234,7 @@ def ended_early() -> FetchError:
     return FetchError("The stream ended too early.")
 
 
-def too_large(maximum_bytes: int) -> FetchError:
+def row_too_large(maximum_bytes: int) -> FetchError:
     """The error for a row that is larger than the client reads."""
     return FetchError(
         f"A row of the stream is larger than {maximum_bytes:,} bytes.",

@@ -27,13 +27,13 @@ _PICTURES = frozenset({"So", "Sk", "Mn", "Cf", "Cn"})
 
 
 def labels_in(prose: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The label, normalized by `plain`, and the value of each line that has both, and of rows of two cells."""
+    """The label as `comparable_label` has it, and the value of each line that has both, and of rows of two cells."""
     for line in prose:
         if len(line) <= LONGEST_LINE and (match := _TWO_CELLS.match(line) or _LABELLED.match(line)):
-            yield plain(match["label"]), undecorated(match["value"].strip())
+            yield comparable_label(match["label"]), undecorated(match["value"].strip())
 
 
-def plain(label: str) -> str:
+def comparable_label(label: str) -> str:
     """A label, or a word, in the form for comparisons."""
     text = "".join(c for c in unicodedata.normalize("NFKC", label) if c.isalnum() or c in " _'-/")
     return " ".join(text.lower().split()).strip("_- ")
@@ -277,7 +277,7 @@ def _failure(values: set[str]) -> str | None:
     if len(values) != 1:
         return None
     [message] = values
-    return None if plain(message) in _NO_VALUE else message[:_LONGEST_VALUE]
+    return None if comparable_label(message) in _NO_VALUE else message[:_LONGEST_VALUE]
 
 
 def _first_failure(prose: Sequence[str]) -> str | None:

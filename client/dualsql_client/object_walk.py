@@ -304,7 +304,7 @@ _TYPE = re.compile(r"[A-Z]{1,4}|[a-z]+_?[vV]alue|\$number[A-Z][a-z]+")
 _TEXT_TYPES = frozenset({"S", "stringValue", "string_value"})
 
 
-def nested(fields: Fields) -> Fields:
+def nested_fields(fields: Fields) -> Fields:
     """Fields with dotted names, as a span has its attributes, as fields within fields; any others unchanged."""
     names = [name for name in fields if isinstance(name, str) and "." in name]
     if not names or any(len(name) > _LONGEST_NAME for name in names):
@@ -313,7 +313,9 @@ def nested(fields: Fields) -> Fields:
     for name, value in fields.items():
         first, _, rest = name.partition(".") if isinstance(name, str) else (name, "", "")
         levels.setdefault(first, {})[rest] = value
-    return {first: inner[""] if inner.keys() == {""} else nested(inner) for first, inner in levels.items()}
+    return {
+        first: inner[""] if inner.keys() == {""} else nested_fields(inner) for first, inner in levels.items()
+    }
 
 
 _Plain = dict[int, Any]

@@ -53,7 +53,7 @@ from dualsql_client.query import (
     each_page,
     narrowed,
     page_at,
-    page_request,
+    page_body,
     rows_request,
 )
 from dualsql_client.rewriting import is_rewritten
@@ -150,7 +150,7 @@ class ParsedDualResponse(QueryMethods):
             ParseError: with `typed`, a value does not fit its column's encoding.
         """
         start = PageBody(offset=offset) if cursor is None else page_at(cursor, offset)
-        return await self._fetch(page_request(start, limit, sort), columns, filters, typed=typed)
+        return await self._fetch(page_body(start, limit, sort), columns, filters, typed=typed)
 
     async def pages(
         self,
@@ -170,7 +170,7 @@ class ParsedDualResponse(QueryMethods):
         """
 
         async def page(start: PageBody, budget: Budget) -> FetchResult:
-            request = page_request(start, limit, sort)
+            request = page_body(start, limit, sort)
             return await self._fetch(request, columns, filters, typed=typed, budget=budget)
 
         async with self.kept_alive(), aclosing(each_page(page, self._configured().budget())) as pages:
@@ -530,7 +530,7 @@ class ParsedDualResponse(QueryMethods):
             async with self.kept_alive():
                 while offset is not None and offset != most:
                     size = batch_size if most is None else min(batch_size, most - offset)
-                    request = page_request(PageBody(offset=offset), size, options.get("sort"))
+                    request = page_body(PageBody(offset=offset), size, options.get("sort"))
                     page = await self._page(request, typed=typed, budget=budget)
                     offset = page.next_offset
                     total = exact_total(page)

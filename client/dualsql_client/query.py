@@ -248,7 +248,7 @@ def page_at(cursor: str, offset: int) -> PageBody:
     return PageBody(cursor=cursor)
 
 
-def page_request(start: PageBody, limit: int | None, sort: Sort | None) -> PageBody:
+def page_body(start: PageBody, limit: int | None, sort: Sort | None) -> PageBody:
     """The body of POST /{id}."""
     request = start.copy()
     if limit is not None:

@@ -59,7 +59,7 @@ def _described(tool: Any) -> ToolDescription:
     )
 
 
-def search(tools: Iterable[ToolDescription], query: str) -> list[ToolDescription]:
+def search_tools(tools: Iterable[ToolDescription], query: str) -> list[ToolDescription]:
     """The tools with every word of the query, or a similar one, in name or description; the best match first."""
     words = re.findall(r"\w+", query.lower())[:_MAXIMUM_WORDS]
     scored = [(_score(tool, words), tool) for tool in tools]
@@ -191,7 +191,7 @@ def read_answer(
     query: Query | None,
 ) -> ToolAnswer:
     """The result of a call of `tool` as an answer."""
-    text = text_of(raw)
+    text = joined_text(raw)
     failed = is_failed(raw)
     common: dict[str, Any] = {"tool": tool, "raw": raw, "text": text, "_query": query}
     structure = _structure(raw, text)
@@ -207,9 +207,9 @@ def read_answer(
     return ToolAnswer(**common, **_of_markdown(markdown, expected_fields, failed=failed))
 
 
-def is_text(raw: Any) -> bool:
+def is_plain_text(raw: Any) -> bool:
     """Whether the result of a call is a text that is no JSON, and has no structure."""
-    text = text_of(raw)
+    text = joined_text(raw)
     return text is not None and _structure(raw, text) is None
 
 
@@ -381,7 +381,7 @@ def is_failed(raw: Any) -> bool:
     return fields.get("is_error", fields.get("isError")) is True
 
 
-def text_of(raw: Any) -> str | None:
+def joined_text(raw: Any) -> str | None:
     """The text blocks of a tool result, joined; None when it has none."""
     if isinstance(raw, str):
         return raw
@@ -440,7 +440,7 @@ def _fits(value: Any, schema: Any) -> bool:
     return isinstance(value, kinds)
 
 
-def quoted(answer: ToolAnswer) -> str:
+def beginning_of_answer(answer: ToolAnswer) -> str:
     """The beginning of the answer's text, for the error of an answer without data."""
     text = " ".join((answer.text or "")[:_MAXIMUM_TEXT].split())
     return f" It says: {printable(text, _QUOTED)}" if text else ""

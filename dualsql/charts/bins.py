@@ -47,7 +47,7 @@ async def bin_marks(chart: Chart, view: View) -> Marks:
     if profiled.is_masked:
         return Marks([], (f"Not drawn: the values of {chart.x} are hidden",))
     timeout = view.settings.query_timeout
-    (row,) = await view.answer(profiles.summary(data), timeout=timeout)
+    (row,) = await view.answer(profiles.summary_statement(data), timeout=timeout)
     rows, statistics = profiles.read_summary(data, row)
     extremes = statistics[values.name]
     notes = _left_out(extremes["nulls"], f"whose {chart.x} is NULL")
@@ -55,7 +55,7 @@ async def bin_marks(chart: Chart, view: View) -> Marks:
     counted = profiles.counted_values(
         data, profiled, is_positive=chart.scale == "log", is_finite=not is_finite
     )
-    (row,) = await view.answer(profiles.spread(data, counted, _PERCENTS), timeout=timeout)
+    (row,) = await view.answer(profiles.spread_statement(data, counted, _PERCENTS), timeout=timeout)
     spread = Spread(int(row[0] or 0), row[1], row[2], row[3:])
     left_out = rows - extremes["nulls"] - spread.count
     reason = "no finite number above 0" if chart.scale == "log" else "no finite number"

@@ -14,7 +14,7 @@ from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
 from dualsql.query import StructuredQuery
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS
-from dualsql.query.model import AggregateColumn, Group, QuerySort, names_of, own_name
+from dualsql.query.model import AggregateColumn, Group, QuerySort, exact_name, names_of
 from dualsql_client.wire import Bucket
 
 Mark = Literal["bar", "line", "point", "histogram", "heatmap"]
@@ -150,7 +150,7 @@ def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
 
 def with_own_names(chart: Chart, columns: Sequence[str]) -> Chart:
     """The chart with the names of the result's columns where it writes them in another case."""
-    x, y, color = (name and own_name(name, columns) for name in (chart.x, chart.y, chart.color))
+    x, y, color = (name and exact_name(name, columns) for name in (chart.x, chart.y, chart.color))
     return replace(chart, x=str(x), y=y, color=color)
 
 

@@ -224,14 +224,14 @@ def conformance_command(
     """Check a server or a client against the standard (docs/standard); exit code 1 if a MUST fails."""
     with errors_in_one_line():
         try:
-            from dualsql.conformance.command import ConformanceError, check
+            from dualsql.conformance.command import ConformanceError, check_conformance
             from dualsql.serve.listening import stop_on_signals
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
 
         async def run() -> tuple[str, bool]:
             stop_on_signals()
-            return await check(
+            return await check_conformance(
                 url,
                 client,
                 tool=tool,

@@ -101,7 +101,7 @@ class ServedFiles:
             yield f"Not read: {len(unread) - _LISTED} more files."
 
 
-def listed(names: Sequence[str], what: str = "") -> str:
+def names_in_words(names: Sequence[str], what: str = "") -> str:
     """The names in a line: the first 20, and how many more there are."""
     more = f" and {len(names) - _LISTED} more{what and f' {what}'}" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
@@ -148,7 +148,7 @@ def _bar(console: Any) -> Iterator[Callable[[float], object]]:
 
 
 @contextmanager
-def database_of(
+def with_database(
     options: ServeOptions, show: Callable[[str], object]
 ) -> Iterator[tuple[ServeOptions, ServedFiles]]:
     """The options with the URL of a database: for files, that of a new file in a folder of its own.
@@ -168,7 +168,7 @@ def database_of(
         raise ConfigurationError("Files and --database cannot be combined.", hint="Give one of them.")
     files = find_files(options.files)
     if files.left_out:
-        show(f"Not served, because they are links in a folder: {listed(files.left_out)}.")
+        show(f"Not served, because they are links in a folder: {names_in_words(files.left_out)}.")
     is_selected = options.schema is not None or options.tables is not None
     # Files were chosen by name. A database may have tables that nobody means to show, so it needs --all.
     everything = options.everything or not is_selected

@@ -35,7 +35,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from dualsql.capabilities import capabilities_of
-from dualsql.cli.files import ServedFiles, database_of, listed
+from dualsql.cli.files import ServedFiles, names_in_words, with_database
 from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_store
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.workers import Workers
@@ -69,7 +69,7 @@ from dualsql.serve.listening import (
     leave_on_signal,
     listen,
     on_sighup,
-    origin_of,
+    origin_of_listener,
     proxies_in,
     running,
     stop_on_signals,
@@ -92,7 +92,7 @@ async def run(options: ServeOptions) -> None:
     """
     stop_on_signals()
     require_consistent(options)
-    with database_of(options, lambda line: _show([line], options)) as (complete, files):
+    with with_database(options, lambda line: _show([line], options)) as (complete, files):
         await _run(complete, files)
 
 
@@ -108,7 +108,7 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
     port = options.port if options.port is not None else 0 if options.stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
         require_exposable(options, listener)
-        base_url = f"{(options.base_url or origin_of(listener)).rstrip('/')}/resources"
+        base_url = f"{(options.base_url or origin_of_listener(listener)).rstrip('/')}/resources"
         with _admin_listener(options) as admin:
             serve = partial(_over_http, options, files, base_url, listener, admin_origin=_origin_of(admin))
             show = partial(_show, options=options)
@@ -187,7 +187,7 @@ def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | No
 
 
 def _origin_of(admin: socket | None) -> str | None:
-    return None if admin is None else origin_of(admin)
+    return None if admin is None else origin_of_listener(admin)
 
 
 @asynccontextmanager
@@ -710,7 +710,7 @@ def _announcement(
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_database_name(options, files.names())}{only}."
     yield from files.summary()
     if reflected.left_out:
-        names = listed(reflected.left_out)
+        names = names_in_words(reflected.left_out)
         yield f"Not served, because the database user cannot read them, or their type has no form: {names}."
     yield from (f"Note: {notice}" for notice in setup.server.notices)
     yield ""
@@ -751,7 +751,7 @@ def _home_page(setup: Built) -> str:
 def _database_name(options: ServeOptions, names: Sequence[str]) -> str:
     """The database for messages: the parts of its URL without secrets; or the files."""
     if names:
-        return listed(names, "files")
+        return names_in_words(names, "files")
     url: URL = parsed_url(options.database)
     capabilities = capabilities_of(url.get_dialect()())
     name = url.get_backend_name() if capabilities is None else capabilities.name

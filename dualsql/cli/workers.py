@@ -26,7 +26,7 @@ from starlette.routing import Route
 from dualsql.cli.process import errors_in_one_line, run_in_loop
 from dualsql.health import NO_STORE, live
 from dualsql.run import NOT_STARTED, SERVER, START_INTERVAL
-from dualsql.serve.listening import listen, on_sighup, origin_of, stop_on_signals
+from dualsql.serve.listening import listen, on_sighup, origin_of_listener, stop_on_signals
 from dualsql.telemetry import merged_metrics
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Worker:
         self._has_started_or_ended = asyncio.Event()
         self._receiver, sender = _SPAWN.Pipe(duplex=False)
         with listen("127.0.0.1", 0) as admin, sender:
-            self.origin = origin_of(admin)
+            self.origin = origin_of_listener(admin)
             self._process = _SPAWN.Process(target=_work, args=(sender, partial(serve, admin=admin)))
             self._process.start()
         asyncio.get_running_loop().add_reader(self._receiver.fileno(), self._receive)

@@ -30,7 +30,7 @@ class ConformanceError(Exception):
     """Nothing can be checked: an option is wrong, or the server or the command cannot be reached."""
 
 
-async def check(
+async def check_conformance(
     url: str | None,
     client: str | None,
     *,

@@ -29,7 +29,7 @@ def without_async_driver(name: str) -> ConfigurationError:
     )
 
 
-def malformed(url: str | URL) -> ConfigurationError:
+def malformed_url(url: str | URL) -> ConfigurationError:
     """The error for what is no URL, with how to write one; for the name of a file, that file's."""
     text = str(url)
     kind = kind_of_file(PurePath(text).suffix) if _FILE.fullmatch(text) else None

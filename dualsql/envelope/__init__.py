@@ -45,7 +45,7 @@ from dualsql.envelope.validation import (
     validate_dual_mode,
     validate_response,
 )
-from dualsql.envelope.values import Bounds, plain
+from dualsql.envelope.values import Bounds, plain_value
 from dualsql.envelope.wrapping import (
     AnswerAudit,
     AnswerEvent,
@@ -85,7 +85,7 @@ __all__ = [
     "image_item",
     "log_answers",
     "log_faults",
-    "plain",
+    "plain_value",
     "present",
     "readable",
     "requested_form",

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from typing_extensions import TypedDict
 
-from dualsql.envelope.values import BOUNDS, Bounds, plain
+from dualsql.envelope.values import BOUNDS, Bounds, plain_value
 from dualsql.errors import BadParameterError
 from dualsql.formats.text import NARROWEST, cell, single_line, widest
 
@@ -368,7 +368,7 @@ def readable(data: Any, *, budget: int = TEXT_BUDGET, bounds: Bounds = BOUNDS) -
     """Any value as text for a model: names and values, lists, tables. The text says what is left out.
 
     Raises:
-        LimitExceededError, BadParameterError: as `plain` does.
+        LimitExceededError, BadParameterError: as `plain_value` does.
     """
     return display(data, budget=budget, bounds=bounds)["content"]
 
@@ -383,13 +383,13 @@ def display(
     """Any value for a person's screen, escaped so that no value of it becomes markup.
 
     Raises:
-        LimitExceededError, BadParameterError: as `plain` does; or there is no such form.
+        LimitExceededError, BadParameterError: as `plain_value` does; or there is no such form.
     """
     if form not in DISPLAY_TYPES:
         raise BadParameterError(
             "There is no display of that type.", hint=f"One of {', '.join(DISPLAY_TYPES)}."
         )
-    payload = plain(data, bounds)
+    payload = plain_value(data, bounds)
     if payload is None or payload == "":
         payload = _DONE
     elif payload in ({}, []):

@@ -43,7 +43,7 @@ class Bounds:
 BOUNDS = Bounds()
 
 
-def plain(value: Any, bounds: Bounds = BOUNDS) -> Any:
+def plain_value(value: Any, bounds: Bounds = BOUNDS) -> Any:
     """`value` as dicts with text keys, lists, texts, numbers, booleans and None.
 
     Decimals, dates, UUIDs and whole numbers beyond 64 bits become texts, bytes base64, enums their values, NaN and
@@ -60,7 +60,7 @@ def plain(value: Any, bounds: Bounds = BOUNDS) -> Any:
 def is_plain(value: Any, bounds: Bounds = BOUNDS) -> bool:
     """Whether `value` is JSON as it stands, within `bounds`."""
     try:
-        return _same(plain(value, bounds), value)
+        return _same(plain_value(value, bounds), value)
     except (BadParameterError, LimitExceededError):
         return False
 

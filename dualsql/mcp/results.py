@@ -18,7 +18,7 @@ from dualsql.envelope import (
     create_dual_mode_response,
     dual_mode_schema,
     dual_mode_tool_result,
-    plain,
+    plain_value,
     readable,
 )
 from dualsql.errors import ConfigurationError
@@ -259,7 +259,7 @@ class PlainResultAdapter:
         start = time.perf_counter()
         # The result is validated, because the protocol requires that it matches the published schema.
         valid = self._adapter.validate_python(output, by_alias=True, by_name=True)
-        data = plain(self._adapter.dump_python(valid, mode="json", by_alias=True))
+        data = plain_value(self._adapter.dump_python(valid, mode="json", by_alias=True))
         if self._operation is not None:
             answer = create_dual_mode_response(
                 data,

@@ -262,7 +262,7 @@ OF_PAGES = ("Content-Security-Policy", "Cross-Origin-Opener-Policy")
 """Headers of pages, and of errors that are answered with one."""
 
 
-def whole(least: int, most: int, example: int) -> Schema:
+def whole_schema(least: int, most: int, example: int) -> Schema:
     """A whole number."""
     return {"type": "integer", "minimum": least, "maximum": most, "examples": [example]}
 
@@ -299,14 +299,15 @@ def _sort(settings: Settings) -> tuple[Schema, Schema]:
 
 def shared_parameters(settings: Settings) -> Parameters:
     """The parameters that several operations take."""
-    offset = whole(0, settings.maximum_offset, 100)
+    offset = whole_schema(0, settings.maximum_offset, 100)
     return {
         **stream_parameters(settings),
         "offset": Parameter("Rows before the page.", offset),
         "skip": Parameter("Another name for offset.", offset),
-        "limit": Parameter("The most rows of the page.", whole(1, settings.maximum_page_size, 100)),
+        "limit": Parameter("The most rows of the page.", whole_schema(1, settings.maximum_page_size, 100)),
         "cell_limit": Parameter(
-            "Cut texts and documents after so many characters; `cut` lists them.", whole(1, LONGEST_CELL, 500)
+            "Cut texts and documents after so many characters; `cut` lists them.",
+            whole_schema(1, LONGEST_CELL, 500),
         ),
         "count": Parameter(
             "Count the rows anew, in this way. No other parameter is allowed beside it.",
@@ -327,8 +328,8 @@ def stream_parameters(settings: Settings) -> Parameters:
         "format": ({"enum": [*FORMATS], "examples": ["csv"]},),
         "names": _names(),
         "sort": _sort(settings),
-        "rows": (whole(0, settings.maximum_stream_rows, 1000),),
-        "offset": (whole(0, settings.maximum_offset, 500),),
+        "rows": (whole_schema(0, settings.maximum_stream_rows, 1000),),
+        "offset": (whole_schema(0, settings.maximum_offset, 500),),
         "cursor": ({"type": "string"},),
         "token": (TOKEN,),
         "digest": (DIGEST,),
@@ -398,7 +399,7 @@ def resource_operations(
             name="listResults",
             summary="Your own results, newest first.",
             methods=COLLECTION_METHODS,
-            query=_of(parameters, LISTING_QUERY, limit=whole(1, LONGEST_LISTING, 20)),
+            query=_of(parameters, LISTING_QUERY, limit=whole_schema(1, LONGEST_LISTING, 20)),
             answers=in_json("ResourceListing") | of_listing,
             headers=further_headers if of_listing else (),
             errors=(*ANY, "RESOURCE_NOT_FOUND"),

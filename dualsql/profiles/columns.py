@@ -12,7 +12,7 @@ from sqlalchemy.sql.elements import ColumnClause
 
 from dualsql import plan
 from dualsql.capabilities import Capabilities
-from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
@@ -161,7 +161,7 @@ class ProfiledRows:
         ]
 
     def _compared(self, value: Any) -> Any:
-        return instant(value) if self.capabilities.spells_instants and is_instant(value) else value
+        return normalized_instant(value) if self.capabilities.spells_instants and is_instant(value) else value
 
     def statement_of(self, *outputs: Any) -> AnySelect:
         """A SELECT of these outputs over the rows."""

@@ -192,7 +192,7 @@ class _Profiling:
         """The statistics that were computed in time."""
         start = _now()
         try:
-            (row,) = await self._fetch(statistics.summary(self.data))
+            (row,) = await self._fetch(statistics.summary_statement(self.data))
         except QueryTimeoutError:
             return self._result(None, {})
         rows, by_column = statistics.read_summary(self.data, row)

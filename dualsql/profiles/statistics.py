@@ -90,7 +90,7 @@ class ColumnSummary(NamedTuple):
     statistics: dict[str, dict[str, Any]]
 
 
-def summary(data: ProfiledRows) -> AnySelect:
+def summary_statement(data: ProfiledRows) -> AnySelect:
     """The statement for all columns. It returns one row for `read_summary`."""
     outputs = [
         expression.label(f"f{number}_{name}")
@@ -101,7 +101,7 @@ def summary(data: ProfiledRows) -> AnySelect:
 
 
 def read_summary(data: ProfiledRows, row: Sequence[Any]) -> ColumnSummary:
-    """The statistics in the one row of `summary`."""
+    """The statistics in the one row of `summary_statement`."""
     values = iter(row)
     rows = int(next(values))
     statistics: dict[str, dict[str, Any]] = {}
@@ -213,7 +213,7 @@ def counted_values(
     return select(value, counts.c.times).where(*conditions).cte("chosen_values") if conditions else counts
 
 
-def spread(data: ProfiledRows, counts: CTE, percents: Sequence[int]) -> AnySelect:
+def spread_statement(data: ProfiledRows, counts: CTE, percents: Sequence[int]) -> AnySelect:
     """The statement of the number of values, the lowest, the highest, and those below which so many of 100 are."""
     value, times = counts.c.value, counts.c.times
     upto = func.sum(times, type_=BigInteger()).over(order_by=value).label("upto")

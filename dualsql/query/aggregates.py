@@ -9,12 +9,12 @@ from typing import Any
 from sqlalchemy import func, literal, type_coerce, types
 
 from dualsql.capabilities import Capabilities
-from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
 from dualsql.kept.cells import Use
-from dualsql.query.comparisons import BUCKETS, Element, bound
+from dualsql.query.comparisons import BUCKETS, Element, typed_parameter
 from dualsql.query.conditions import (
     Conditions,
     comparable,
@@ -264,7 +264,7 @@ def _as_stored(column: ResultColumn, _conditions: Conditions) -> Element:
 def _in_one_spelling(column: ResultColumn, conditions: Conditions) -> Element:
     element = column.expression
     is_spelled = conditions.capabilities.spells_instants and is_instant(element)
-    return instant(element) if is_spelled else element
+    return normalized_instant(element) if is_spelled else element
 
 
 def _distinguished(column: ResultColumn, conditions: Conditions) -> Element:
@@ -303,7 +303,7 @@ def _percentile(call: AggregateCall) -> Element:
     if call.ranks is not None:
         assert call.fraction is not None  # a percentile without one is refused when it is read
         return call.ranks.at(call.fraction)
-    fraction = call.dialect.double(bound(call.fraction, types.Double()))
+    fraction = call.dialect.double(typed_parameter(call.fraction, types.Double()))
     percentile = func.percentile_cont(fraction).within_group(call.values)
     # Without an explicit type, SQLAlchemy would give it the type of the fraction.
     percentile.type = call.type

@@ -28,15 +28,15 @@ from dualsql.query.comparisons import (
     OPERATORS,
     Element,
     OperatorKind,
-    bound,
     condition_on,
     exactly,
     operators_of,
+    typed_parameter,
 )
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql.query_dialects import QueryDialect
 from dualsql.sqlalchemy_dialects import ranges
-from dualsql_client.conversions import decimal
+from dualsql_client.conversions import parse_decimal
 from dualsql_client.ndjson import decoder
 from dualsql_client.wire import Operator
 
@@ -79,7 +79,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
         encoding = "float"
     keeps_months = encoding == "interval" and capabilities.query.has_months and not column.meaning.is_made
     if keeps_months and has_months(value):
-        return cast(bound(value, types.Text()), column.type)
+        return cast(typed_parameter(value, types.Text()), column.type)
     try:
         operand = _READERS[encoding](column, value)
     except (ValueError, TypeError, ArithmeticError, AttributeError):
@@ -100,8 +100,8 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     ):
         raise _wrong(column, encoding)
     if column.meaning.is_made:
-        return bound(_stored_value(column, operand), column.type)
-    value_element = bound(operand, _type_of(column, encoding))
+        return typed_parameter(_stored_value(column, operand), column.type)
+    value_element = typed_parameter(operand, _type_of(column, encoding))
     # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
     is_real = capabilities.query.has_single_reals and isinstance(column.stored, types.REAL)
     return cast(value_element, types.REAL()) if is_real else value_element
@@ -170,7 +170,7 @@ def _decimal(_: ResultColumn, value: Any) -> Decimal:
         or len(str(value)) > _LONGEST_NUMBER
     ):
         raise TypeError
-    number = decimal(repr(value) if isinstance(value, float) else str(value))
+    number = parse_decimal(repr(value) if isinstance(value, float) else str(value))
     # MariaDB has at most 65 digits. A short exponent could stand for millions of digits.
     if not number.is_finite() or len(format(number, "f")) > _MOST_DIGITS:
         raise ValueError
@@ -375,7 +375,9 @@ class Conditions:
         raw = element
         if not self.capabilities.query.has_loose_comparisons:
             raw = cast(cast(element, types.Text()), types.LargeBinary())  # valid for every type
-        compared = condition_on(operator, raw, [bound(one, types.LargeBinary()) for one in literals])
+        compared = condition_on(
+            operator, raw, [typed_parameter(one, types.LargeBinary()) for one in literals]
+        )
         return case((self.capabilities.query.is_bytes(element), compared), else_=condition)
 
 
@@ -428,7 +430,7 @@ def _of_moments(
 ) -> ColumnElement[bool]:
     """A condition on dates, times or intervals without a declared type, for which drivers accept no texts."""
     text = cast(element, types.Text())
-    texts = [bound(one, types.Text()) for one in constants]
+    texts = [typed_parameter(one, types.Text()) for one in constants]
     compared = [
         (type_name == name, condition_on(operator, cast(text, type_), [cast(one, type_) for one in texts]))
         for name, type_ in kinds.items()
@@ -543,7 +545,7 @@ def _require_nulls(column: ResultColumn) -> None:
 def _of_instants(element: Any, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
     takes = OPERATORS[operator].takes
     if takes == "several":
-        return instants.one_of(element, values)
+        return instants.is_one_of(element, values)
     if takes == "two":
         return instants.between(element, *values)
     # SQLAlchemy's own comparisons can use an index.

@@ -48,7 +48,7 @@ from dualsql.openapi.operations import (
     name_schema,
     shared_parameters,
     streams,
-    whole,
+    whole_schema,
 )
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
@@ -241,7 +241,7 @@ def questions_of(settings: Settings) -> Mapping[str, Parameter]:
     shared = shared_parameters(settings)
     return {
         **shared,
-        "limit": Parameter("The most rows.", whole(0, settings.maximum_stream_rows, 100)),
+        "limit": Parameter("The most rows.", whole_schema(0, settings.maximum_stream_rows, 100)),
         "filters": Parameter("Which rows.", _CONDITIONS),
         "having": Parameter("Which groups, by columns of the answer.", _CONDITIONS),
         "group_by": Parameter("Columns; dates may be cut.", _list(groups, MAXIMUM_GROUPS, ["state"])),

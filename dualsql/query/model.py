@@ -179,16 +179,16 @@ def with_names_of(query: ResultQuery, columns: Sequence[str]) -> ResultQuery:
     if len(set(names_of(renamed))) < len(names_of(renamed)):
         return query
     answer = names_of(renamed) if renamed.is_grouped else columns
-    shown = None if query.columns is None else tuple(own_name(name, answer) for name in query.columns)
+    shown = None if query.columns is None else tuple(exact_name(name, answer) for name in query.columns)
     return replace(
         renamed,
         columns=query.columns if shown is None or len(set(shown)) < len(shown) else shown,
         having=_with_condition_names(query.having, answer),
-        order=tuple(replace(key, column=own_name(key.column, answer)) for key in query.order),
+        order=tuple(replace(key, column=exact_name(key.column, answer)) for key in query.order),
     )
 
 
-def own_name(name: str, columns: Sequence[str]) -> str:
+def exact_name(name: str, columns: Sequence[str]) -> str:
     """The name of the column that is called so in any case; the name itself, if none or several are."""
     if name in columns:
         return name
@@ -197,14 +197,14 @@ def own_name(name: str, columns: Sequence[str]) -> str:
 
 
 def _with_group_name(group: Group, columns: Sequence[str]) -> Group:
-    column = own_name(group.column, columns)
+    column = exact_name(group.column, columns)
     is_default = group.name == group_name(group.column, group.bucket)
     return replace(group, column=column, name=group_name(column, group.bucket) if is_default else group.name)
 
 
 def _with_measure_name(measure: AggregateColumn, columns: Sequence[str]) -> AggregateColumn:
     function, fraction = measure.function, measure.fraction
-    column = None if measure.column is None else own_name(measure.column, columns)
+    column = None if measure.column is None else exact_name(measure.column, columns)
     is_default = measure.name == aggregate_name(function, measure.column, fraction)
     name = aggregate_name(function, column, fraction) if is_default else measure.name
     return replace(measure, column=column, name=name)
@@ -219,7 +219,7 @@ def _with_condition_names(condition: Condition | None, columns: Sequence[str]) -
         case Negation(part):
             return Negation(_with_condition_names(part, columns))
         case Comparison():
-            return replace(condition, column=own_name(condition.column, columns))
+            return replace(condition, column=exact_name(condition.column, columns))
         case None:
             return None
 

@@ -13,7 +13,7 @@ from sqlalchemy import BindParameter, CompoundSelect, Dialect, FromClause, selec
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql.capabilities import Capabilities
-from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.meanings import Meanings
 from dualsql.columns.result import ResultColumn, chosen_columns
 from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
@@ -102,7 +102,7 @@ def _sorted_by(column: ResultColumn, capabilities: Capabilities) -> ResultColumn
     # Where instants are kept as texts, one instant can be spelt in several ways, which sort apart.
     if not capabilities.spells_instants or not is_instant(column.expression):
         return column
-    return column.moved(instant(column.expression))
+    return column.moved(normalized_instant(column.expression))
 
 
 def _comparisons_in(condition: Condition | None) -> Iterator[Comparison]:

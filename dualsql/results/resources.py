@@ -112,7 +112,7 @@ def _read_cursor(cursor: str) -> ListingPosition:
         if len(cursor) > conversions.LONGEST:
             raise ValueError
         moment, _, resource_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition(" ")
-        created_at = in_utc(conversions.instant(moment))
+        created_at = in_utc(conversions.parse_instant(moment))
         is_ours = is_storable_id(resource_id)
     except (ValueError, OverflowError):
         is_ours = False

@@ -242,7 +242,7 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def origin_of(listener: socket.socket) -> str:
+def origin_of_listener(listener: socket.socket) -> str:
     """The origin at which this machine reaches the listener; loopback for the wildcard addresses."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 it is replaced here

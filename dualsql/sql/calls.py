@@ -22,11 +22,18 @@ from sqlalchemy.sql.functions import Function
 from sqlalchemy.sql.operators import OperatorClass
 from sqlglot import exp
 
-from dualsql.columns.instants import instant, instants, is_instant
+from dualsql.columns.instants import instants, is_instant, normalized_instant
 from dualsql.databases.functions import result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
-from dualsql.sql.functions import absent, allowed_functions, instead, is_aggregate, is_windowed, one_of
+from dualsql.sql.functions import (
+    absent,
+    allowed_functions,
+    instead,
+    is_aggregate,
+    is_windowed,
+    with_common_type,
+)
 from dualsql.sql.operations import operand, require_safe_patterns, spells_instants
 from dualsql.sql.queries import read_order
 from dualsql.sql.relations import gives_rows, item_type, series_arguments
@@ -189,7 +196,7 @@ def _of_distinct(translator: Translator, name: str, node: Any, scope: Scope) -> 
         forbid("DISTINCT over several values", hint="Count the rows of a SELECT DISTINCT in FROM.")
     value = translator.expression(expressions[0], scope)
     if spells_instants(translator.capabilities, value):
-        value = instant(value)
+        value = normalized_instant(value)
     result: Element = call(translator, name, [distinct(value)])
     return result
 
@@ -300,7 +307,7 @@ def _window(translator: Translator, node: Any, scope: Scope) -> Element:
     frame = _frame(spec.args.get("spec"))
     partitions = [translator.expression(part, scope) for part in spec.args.get("partition_by") or ()]
     if translator.capabilities.spells_instants:
-        partitions = [instant(part) if is_instant(part) else part for part in partitions]
+        partitions = [normalized_instant(part) if is_instant(part) else part for part in partitions]
     order = spec.args.get("order")
     over: Element = aggregate.over(
         partition_by=partitions or None,
@@ -365,7 +372,7 @@ def _if(translator: Translator, node: Any, scope: Scope) -> Element:
     condition, value = (translator.expression(args[name], scope) for name in ("this", "true"))
     other = args.get("false")
     otherwise = null() if other is None else translator.expression(other, scope)
-    return one_of(case((condition, value), else_=otherwise), [value, otherwise])
+    return with_common_type(case((condition, value), else_=otherwise), [value, otherwise])
 
 
 HANDLERS: Mapping[type[exp.Expression], Any] = {

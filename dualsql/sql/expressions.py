@@ -270,7 +270,7 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
         values.require_same(translator, value, option)
     if operations.spells_instants(translator.capabilities, value, *options):
         scope.work.spend(EXPRESSION * len(options))
-        return instants.one_of(value, options)
+        return instants.is_one_of(value, options)
     if _has_instants(value, translator) and all(isinstance(option, Tuple) for option in options):
         return _equals_one_row(translator, value, options, scope)
     constants = values.list_parameter(options)
@@ -309,7 +309,7 @@ def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Ele
 def _in_query(translator: Translator, value: Element, query: Any) -> Element:
     outputs = list(query.selected_columns)
     if len(outputs) == 1 and operations.spells_instants(translator.capabilities, value, *outputs):
-        value, query = instants.instant(value), instants.selecting_instants(query)
+        value, query = instants.normalized_instant(value), instants.selecting_instants(query)
     return value.in_(query)
 
 
@@ -367,7 +367,7 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
     default = args.get("default")
     otherwise = null() if default is None else translator.expression(default, scope)
     values = [*(value for _, value in branches), otherwise]
-    return functions.one_of(case(*branches, else_=otherwise), values)
+    return functions.with_common_type(case(*branches, else_=otherwise), values)
 
 
 def _cast(translator: Translator, node: Any, scope: Scope) -> Element:

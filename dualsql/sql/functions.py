@@ -46,7 +46,7 @@ def computed(element: ColumnElement[Any], dialect: TextDialect) -> ColumnElement
     return element if kind.scale is None else type_coerce(element, types.Numeric())
 
 
-def one_of(element: ColumnElement[Any], values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
+def with_common_type(element: ColumnElement[Any], values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
     """The element, with the common type of `values`, one of which it returns."""
     kind = common([value.type for value in values])
     return element if repr(kind) == repr(element.type) else type_coerce(element, kind)

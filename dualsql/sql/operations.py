@@ -199,7 +199,7 @@ def _not_distinct(apply: Two) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         left, right = _both(translator, node, scope)
         if spells_instants(translator.capabilities, left, right):
-            left, right = instants.instant(left), instants.instant(right)
+            left, right = instants.normalized_instant(left), instants.normalized_instant(right)
         result: Element = apply(left, right)
         return result
 

@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns import instants
-from dualsql.columns.instants import instant
+from dualsql.columns.instants import normalized_instant
 from dualsql.sql import functions, operations
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.parse import nulls_first
@@ -52,7 +52,7 @@ def directed(translator: Translator, element: ColumnElement[Any], key: Any) -> C
     """The element with the direction that `key`, an exp.Ordered, gives it."""
     require_sortable(translator, element)
     if spells_instants(translator.capabilities, element):
-        element = instant(element)
+        element = normalized_instant(element)
     descending = bool(key.args.get("desc"))
     sort_key: ColumnElement[Any] = element.desc() if descending else element
     first = bool(key.args.get("nulls_first"))
@@ -292,7 +292,7 @@ def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: 
         return tuple_(*(_group(translator, part, outputs, scope) for part in key.expressions))
     element = translator.expression(key, scope)
     return (
-        instants.instant(element)
+        instants.normalized_instant(element)
         if operations.spells_instants(translator.capabilities, element)
         else _bare(element)
     )
@@ -422,7 +422,7 @@ def _alike(operands: list[Any]) -> list[Any]:
     """The operands. The columns of the first one get the common types of all operands."""
     first = list(operands[0].selected_columns)
     columns = [
-        functions.one_of(outputs[0], outputs)
+        functions.with_common_type(outputs[0], outputs)
         for outputs in zip(*(operand.selected_columns for operand in operands), strict=True)
     ]
     if all(one is other for one, other in zip(first, columns, strict=True)):

@@ -44,13 +44,13 @@ _DIGITS = "Write digits, with a point or an exponent if need be."
 
 # How a text is read as a value of the type, and how to write one.
 _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any], str]] = (
-    (types.DateTime, conversions.instant, "Write it as ISO 8601 does: '2026-01-31T12:00:00'."),
+    (types.DateTime, conversions.parse_instant, "Write it as ISO 8601 does: '2026-01-31T12:00:00'."),
     (types.Date, conversions.day, "Write it as ISO 8601 does: '2026-01-31'."),
     (types.Time, conversions.clock, "Write it as ISO 8601 does: '12:00:00'."),
     (types.Uuid, conversions.identifier, "Write it as '123e4567-e89b-12d3-a456-426614174000'."),
-    (types.Integer, conversions.integer, "Write a whole number of 64 bits."),
-    (types.Numeric, conversions.decimal, _DIGITS),
-    (types.Float, conversions.real, _DIGITS),
+    (types.Integer, conversions.parse_integer, "Write a whole number of 64 bits."),
+    (types.Numeric, conversions.parse_decimal, _DIGITS),
+    (types.Float, conversions.parse_real, _DIGITS),
 )
 
 
@@ -64,8 +64,8 @@ def number(text: str, dialect: TextDialect) -> ColumnElement[Any]:
         invalid(f"{text[:40]!r} is no number.", hint=_DIGITS)
     is_double = dialect.doubles_with_exponent and "e" in text.lower()
     if dialect.computes_in_doubles or is_double:
-        return literal(conversions.real(text), types.Float())
-    return literal(conversions.decimal(text), types.Numeric())
+        return literal(conversions.parse_real(text), types.Float())
+    return literal(conversions.parse_decimal(text), types.Numeric())
 
 
 def string(text: str) -> ColumnElement[Any]:

@@ -15,7 +15,7 @@ from textual.widgets import DataTable, Footer, Static
 from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.errors import DualResponseClientError
 from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.preview import cell, expiry_in_words, printable, total_in_words
+from dualsql_client.preview import cell_text, expiry_in_words, printable, total_in_words
 from dualsql_client.progress import Progress, progress_text
 from dualsql_client.view.pages import (
     AnswerLine,
@@ -332,7 +332,7 @@ class Viewer(App[None]):
 
 
 def _cell_of(value: Any) -> str:
-    return "NULL" if value is None else cell(value, 60) or "(empty)"
+    return "NULL" if value is None else cell_text(value, 60) or "(empty)"
 
 
 def _next_order(sort: SortKey | None, name: str) -> SortKey | None:

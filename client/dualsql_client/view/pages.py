@@ -19,7 +19,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from dualsql_client.answers import FetchResult
 from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.preview import cell, printable
+from dualsql_client.preview import cell_text, printable
 from dualsql_client.query import OrderKey
 from dualsql_client.wire import Column, Operator, Profile, Row, SortKey, TotalCountKind
 
@@ -68,7 +68,7 @@ def filter_of(column: Column, value: Any) -> Filter:
         return Filter(
             name, {"column": name, "op": "is_null", "value": True}, f"{printable(name, 40)} is NULL"
         )
-    text = f"{printable(name, 40)} = {cell(value, 60)}"
+    text = f"{printable(name, 40)} = {cell_text(value, 60)}"
     return Filter(name, {"column": name, "op": "eq", "value": value}, text)
 
 
@@ -211,7 +211,7 @@ class TablePages:
             for number, page in sorted(self._pages.items())
             for row_number, row in enumerate(page.data)
             for column_number, column in enumerate(page.columns)
-            if (text := cell(row.get(column["name"]), 100_000)) is not None
+            if (text := cell_text(row.get(column["name"]), 100_000)) is not None
         ]
 
     async def _fetch(self, number: int) -> FetchResult:
@@ -402,7 +402,7 @@ def _heading(column: Column, sort: SortKey | None) -> Text:
 
 
 def _cell(value: Any, column: Column) -> Text:
-    text = cell(value, WIDE_CHARACTERS)
+    text = cell_text(value, WIDE_CHARACTERS)
     return _aligned("NULL", column, style="dim") if text is None else _aligned(text, column)
 
 

@@ -231,7 +231,7 @@ _SIMPLE: Mapping[str, Callable[[], types.TypeEngine[Any]]] = {
 _SIZED = re.compile(r"(decimal|varchar|char)\((\d+)(?:,\s*(\d+))?\)", re.IGNORECASE)
 
 
-def type_of(name: str) -> types.TypeEngine[Any]:
+def sqlalchemy_type(name: str) -> types.TypeEngine[Any]:
     """SQLAlchemy's type for Spark's name of one; NullType where its values cannot be read."""
     name = name.strip().lower()
     sized = _SIZED.fullmatch(name)
@@ -239,7 +239,7 @@ def type_of(name: str) -> types.TypeEngine[Any]:
         numbers: Any = [int(digits) for digits in sized.groups()[1:] if digits is not None]
         return types.Numeric(*numbers) if sized[1] == "decimal" else types.String(numbers[0])
     if name.startswith("array<"):
-        items = type_of(name[6:-1])
+        items = sqlalchemy_type(name[6:-1])
         return types.NullType() if isinstance(items, types.NullType) else _array_of(items)
     if name.startswith(("map<", "struct<")):
         return types.JSON() if not _ODD.search(name) else types.NullType()
@@ -371,7 +371,7 @@ class SparkDialect(DefaultDialect):
             columns.append(
                 {
                     "name": name,
-                    "type": type_of(kind),
+                    "type": sqlalchemy_type(kind),
                     "nullable": True,
                     "default": None,
                     "comment": comment,
