@@ -132,7 +132,8 @@ def _answer(
     if status < 400:
         answer = create_dual_mode_response(
             plain,
-            operation=operation or _operation_of(plain),
+            operation=operation
+            or ("page" if "data" in plain else "list" if "resources" in plain else "describe"),
             shown=_display(plain, form),
             seconds=seconds,
             cached=plain.get("cached") is True,
@@ -150,10 +151,6 @@ def _answer(
     else:
         return None
     return present(answer, form)
-
-
-def _operation_of(plain: Mapping[str, Any]) -> str:
-    return "page" if "data" in plain else "list" if "resources" in plain else "describe"
 
 
 def _display(plain: dict[str, Any], form: RequestedForm) -> Display:

@@ -216,7 +216,7 @@ METRICS_OF_EVENTS: Mapping[type[Any], Callable[[Any], None]] = {
 """What each event adds to the metrics."""
 
 
-class Kind(NamedTuple):
+class WorkMeasures(NamedTuple):
     """How a kind of work is measured.
 
     Attributes:
@@ -233,15 +233,15 @@ class Kind(NamedTuple):
     may_begin: bool = True
 
 
-_TOOL = Kind("SERVER", TOOL_DURATION)
-KINDS: Mapping[WorkKind, Kind] = {
-    "request": Kind(
+_TOOL = WorkMeasures("SERVER", TOOL_DURATION)
+KINDS: Mapping[WorkKind, WorkMeasures] = {
+    "request": WorkMeasures(
         "SERVER", REQUEST_DURATION, frozenset({"http.route", "http.response.status_code", ERROR})
     ),
     "tool": _TOOL,
-    "step": Kind("INTERNAL"),
-    "statement": Kind("CLIENT", STATEMENT_DURATION, may_begin=False),
-    "store": Kind("INTERNAL", STORE_DURATION, may_begin=False),
+    "step": WorkMeasures("INTERNAL"),
+    "statement": WorkMeasures("CLIENT", STATEMENT_DURATION, may_begin=False),
+    "store": WorkMeasures("INTERNAL", STORE_DURATION, may_begin=False),
 }
 
 _MOST_WAITING = 32
@@ -406,7 +406,7 @@ _TRACE_HEADERS = (b"traceparent",)
 class Work(NamedTuple):
     """What an operation measures; see `Exporter.measure`."""
 
-    kind: Kind
+    kind: WorkMeasures
     name: str
     attributes: Attributes
     context: Any

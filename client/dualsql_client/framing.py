@@ -53,7 +53,7 @@ class LineFramer:
     """NDJSON: one row a line; the last line is the summary."""
 
     def __init__(self, maximum_bytes: int) -> None:
-        self._pending = _Pending(maximum_bytes)
+        self._pending = _PartialRow(maximum_bytes)
         self._last = b""
 
     def feed(self, data: bytes) -> list[Block]:
@@ -92,7 +92,7 @@ class RecordFramer:
     """CSV: a first record of names, then a row each; a line break inside quotes is part of a value."""
 
     def __init__(self, maximum_bytes: int) -> None:
-        self._pending = _Pending(maximum_bytes)
+        self._pending = _PartialRow(maximum_bytes)
         self._is_quoted = False
         self._has_names = False
         self._records = 0
@@ -184,7 +184,7 @@ class WholeFileFramer:
         return None
 
 
-class _Pending:
+class _PartialRow:
     """Bytes of an incomplete row."""
 
     def __init__(self, maximum_bytes: int) -> None:

@@ -56,8 +56,8 @@ class ContentMetadata(TypedDict):
     contents: NotRequired[str]
 
 
-class Reading(TypedDict):
-    """The content at an address."""
+class ObjectDescription(TypedDict):
+    """The definition and metadata of a table, a saved query or another object."""
 
     definition: Mapping[str, Any]
     metadata: ContentMetadata
@@ -142,13 +142,13 @@ class Content(TypedDict):
     metadata: Mapping[str, Any]
 
 
-def read(view: CatalogueView, address: Address) -> Reading | list[Content] | None:
+def read(view: CatalogueView, address: Address) -> ObjectDescription | list[Content] | None:
     """The definition and metadata at an address, or the list of its members; None if nothing is visible there."""
     if not view.has(address.thing):
         return None
     if address.is_contents:
         return _contents(view, address.thing)
-    return Reading(definition=_definition(view, address), metadata=_metadata(view, address))
+    return ObjectDescription(definition=_definition(view, address), metadata=_metadata(view, address))
 
 
 def table_definition(view: CatalogueView, address: Address) -> TableDefinition:

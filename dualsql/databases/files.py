@@ -352,7 +352,8 @@ class FileLoader:
         """Load a text; again as UTF-8, if bytes beyond its beginning are of another encoding."""
 
         def load(text: TextFile) -> None:
-            self._add(path, "", lambda table: _with_encoding(add(text.path, table), text.encoding), target)
+            notes = [] if text.encoding == "utf-8" else [f"read as {text.encoding}"]
+            self._add(path, "", lambda table: [*notes, *add(text.path, table)], target)
 
         names = self._names.copy()
         text = as_utf8(path, Path(folder), self.encoding)
@@ -436,10 +437,6 @@ def _notes_on(form: CSVForm) -> Iterator[str]:
     yield from nameless(form.names)
     if all(_NAMES_LIKE_VALUES.fullmatch(name.strip()) for name in form.names):
         yield "its first line was read as names, and looks like values"
-
-
-def _with_encoding(notes: Sequence[str], encoding: str) -> Sequence[str]:
-    return notes if encoding == "utf-8" else [f"read as {encoding}", *notes]
 
 
 def _reason_of(error: Exception, target: FileImport) -> str:

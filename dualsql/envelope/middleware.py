@@ -68,7 +68,7 @@ class ValidateResponses:
         if scope["type"] != "http" or scope["method"] == "HEAD":
             await self.app(scope, receive, send)
         else:
-            await self.app(scope, receive, _Exchange(self, send).send)
+            await self.app(scope, receive, _AnswerInProgress(self, send).send)
 
     def faults(self, body: Any) -> list[str]:
         """The faults of a body. A repeated key in one object is a fault, because readers take different ones."""
@@ -79,7 +79,7 @@ class ValidateResponses:
         return self.check(answer)
 
 
-class _Exchange:
+class _AnswerInProgress:
     """One answer: its start is held back until its body is known."""
 
     def __init__(self, middleware: ValidateResponses, send: Send) -> None:

@@ -54,7 +54,7 @@ def plain_value(value: Any, bounds: Bounds = BOUNDS) -> Any:
         LimitExceededError: it is larger or deeper than `bounds`, or holds itself.
         BadParameterError: it has no JSON, or two of its keys would be one.
     """
-    return _Reader(bounds).read(value, bounds.depth)
+    return _ValueReader(bounds).read(value, bounds.depth)
 
 
 def is_plain(value: Any, bounds: Bounds = BOUNDS) -> bool:
@@ -77,7 +77,7 @@ def _same(plain_value: Any, value: Any) -> bool:
     return bool(plain_value == value)
 
 
-class _Reader:
+class _ValueReader:
     """Reads one value and counts its parts."""
 
     def __init__(self, bounds: Bounds) -> None:

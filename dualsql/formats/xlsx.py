@@ -59,7 +59,7 @@ class XLSXWriter:
             (place, _as_json) for place, column in enumerate(columns) if column.encoding in _STRUCTURED
         ]
         self._texts = [place for place, column in enumerate(columns) if column.name in options.text_columns]
-        self._columns = [_Column(letters(place), column.name) for place, column in enumerate(columns)]
+        self._columns = [_ColumnWriter(letters(place), column.name) for place, column in enumerate(columns)]
         names = "".join(column.heading() for column in self._columns)
         self._sheet_head = _SHEET_HEAD.format(
             widths="".join(_width(place, column) for place, column in enumerate(columns, 1)), names=names
@@ -111,7 +111,7 @@ class XLSXWriter:
         ).encode()
 
 
-class _Column:
+class _ColumnWriter:
     """Writes the cells of one column."""
 
     def __init__(self, at: str, name: str) -> None:

@@ -29,7 +29,6 @@ from dualsql.results.create import (
     Creator,
     RunProgress,
     RunResult,
-    ShownSample,
 )
 from dualsql.results.kept_rows import (
     OF_VALUES,
@@ -141,7 +140,7 @@ class KeptRunner:
     async def _run_over_kept_rows(self, request: _RunRequest, answer: KeptAnswer) -> RunResult:
         """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
         view = request.view
-        outcome, ends = _Outcome(KeptRows(reason=_UNANSWERABLE), view), _end_of(view)
+        outcome, ends = _KeptRun(KeptRows(reason=_UNANSWERABLE), view), _end_of(view)
         names = None if answer.view is None else [column.name for column in answer.view.columns]
         if names == [column.name for column in view.columns]:
             outcome = await self._keep(
@@ -190,7 +189,7 @@ class KeptRunner:
             raise UnusableError(obstacle)
         return await opened(self._keeper, resource)
 
-    async def _read_sample(self, request: _RunRequest, outcome: _Outcome, ends: float) -> RunResult:
+    async def _read_sample(self, request: _RunRequest, outcome: _KeptRun, ends: float) -> RunResult:
         """Read the sample of a run: from the file, from its first rows, or from the database until `ends`."""
         record, view, rows = outcome
         live, resource, creation, progress = request
@@ -203,7 +202,9 @@ class KeptRunner:
                     raise
                 record = KeptRows(reason=UNREADABLE)
             else:
-                return RunResult(_with_total_of(record, sample), view, record)
+                total = Total(record["rows"], "exact")
+                counted = sample._replace(sample=sample.sample._replace(total=total))
+                return RunResult(counted, view, record)
         if rows is None:
             progress.rows = 0  # of the run that failed
             async with _until(ends, live):
@@ -221,7 +222,7 @@ class KeptRunner:
         answer: KeptAnswer | None = None,
         file: RunFile | None = None,
         ends: float | None = None,
-    ) -> _Outcome:
+    ) -> _KeptRun:
         """Run a statement once and keep its rows.
 
         Args:
@@ -239,7 +240,7 @@ class KeptRunner:
                 file = file or await self._opened(view, resource)
                 record, is_complete = await keep(file, self._run_of(view, writer, progress, answer))
         except UnusableError as error:
-            return _Outcome(KeptRows(reason=str(error)), view)
+            return _KeptRun(KeptRows(reason=str(error)), view)
         except DualResponseError as error:
             reason = _UNFINISHED if file is None else file.reason or _UNFINISHED
             is_late = isinstance(error, QueryTimeoutError) and answer is None and not writer.first_rows
@@ -257,12 +258,12 @@ class KeptRunner:
         if rows is not None and not rows.first and not is_complete:
             rows = None
         if "rows" not in record:
-            return _Outcome(record, view, rows)
+            return _KeptRun(record, view, rows)
         try:
-            return _Outcome(record, await self._kept_views.usable_view(resource, record, view), rows)
+            return _KeptRun(record, await self._kept_views.usable_view(resource, record, view), rows)
         except UnusableError as error:
             await self._keeper.forget(resource.id, record)
-            return _Outcome(KeptRows(reason=str(error)), view, rows)
+            return _KeptRun(KeptRows(reason=str(error)), view, rows)
 
     def _run_of(
         self, view: View, writer: KeptWriter, progress: RunProgress, answer: KeptAnswer | None
@@ -306,7 +307,7 @@ class _RunRows(NamedTuple):
         return Sample(self.first[:size], total)
 
 
-class _Outcome(NamedTuple):
+class _KeptRun(NamedTuple):
     """The outcome of a run whose rows were to be kept.
 
     Attributes:
@@ -341,10 +342,6 @@ async def _closed(opening: asyncio.Future[RunFile]) -> None:
     await asyncio.wait({opening})
     if not opening.cancelled() and opening.exception() is None:
         await opening.result().close()
-
-
-def _with_total_of(record: KeptRows, sample: ShownSample) -> ShownSample:
-    return sample._replace(sample=sample.sample._replace(total=Total(record["rows"], "exact")))
 
 
 async def _count(

@@ -500,10 +500,6 @@ def cause_of_code(code: str) -> Cause:
     return next((each.cause for each in classes if each.code == code), "server")
 
 
-def _cause_of(code: str) -> Cause:
-    return "caller" if code == INVALID_PARAMETERS else cause_of_code(code)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A function as a tool, independent of the SDK.
@@ -536,7 +532,9 @@ class Tool:
             finally:
                 EVENTS.report(RowsShown(self.name, record.rows or 0))
                 if record.code is not None:
-                    EVENTS.report(ErrorAnswered(record.code, "mcp", _cause_of(record.code)))
+                    is_of_caller = record.code == INVALID_PARAMETERS
+                    cause = "caller" if is_of_caller else cause_of_code(record.code)
+                    EVENTS.report(ErrorAnswered(record.code, "mcp", cause))
                 if measurement is not None:
                     record.trace_id = measurement.trace_id or record.trace_id
                     if record.code is not None:

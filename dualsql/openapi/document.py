@@ -75,7 +75,7 @@ def openapi_document(
         "components": {
             "schemas": {
                 **component_schemas(is_dual_mode=is_dual_mode),
-                **_further_schemas(operations),
+                **{name: schema for each in operations for name, schema in each.schemas.items()},
             },
             "responses": _problems(has_pages=has_pages, is_dual_mode=is_dual_mode),
             "headers": {name: _header(name) for name in HEADERS},
@@ -84,10 +84,6 @@ def openapi_document(
         # {} makes the token optional (OpenAPI 3.1, Security Requirement Object).
         **({"security": [{}, {"bearer": []}]} if is_authenticated else {}),
     }
-
-
-def _further_schemas(operations: Sequence[Operation]) -> dict[str, Schema]:
-    return {name: schema for each in operations for name, schema in each.schemas.items()}
 
 
 def _path_item(path: str) -> dict[str, Any]:

@@ -175,7 +175,8 @@ def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:
         if (
             tokens[0].token_type is not TokenType.SELECT
             or place > _LAST_TOP
-            or _is_part(tokens[end : end + 1])
+            # TOP of a percentage, or with ties.
+            or any(token.text.upper() in {"PERCENT", "WITH"} for token in tokens[end : end + 1])
         ):
             _refuse_top(count.text)
         return [*tokens[:place], *tokens[end:]], count.text
@@ -185,11 +186,6 @@ def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:
 _BEFORE_TOP = frozenset({TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL})
 _BRACKETED = [TokenType.L_PAREN, TokenType.NUMBER, TokenType.R_PAREN]
 _LAST_TOP = 2  # SELECT DISTINCT TOP
-
-
-def _is_part(tokens: list[Token]) -> bool:
-    """Whether TOP is of a percentage, or with ties."""
-    return any(token.text.upper() in {"PERCENT", "WITH"} for token in tokens)
 
 
 def _limited(statements: list[Any], top: str) -> list[Any]:

@@ -106,7 +106,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     outputs = _outputs(translator, node, scope)
     if translator.capabilities.spells_instants and (args.get("group") or args.get("distinct")) is not None:
         outputs = _merge(outputs, scope)
-    statement = _correlated(select(*outputs).select_from(*elements), scope)
+    statement = _correlate(select(*outputs).select_from(*elements), scope)
     if args.get("where") is not None:
         statement = statement.where(translator.expression(only(args["where"], "this")["this"], scope))
     if args.get("group") is not None:
@@ -135,7 +135,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     return _limited_rows(statement, args)
 
 
-def _correlated(statement: Any, scope: Scope) -> Any:
+def _correlate(statement: Any, scope: Scope) -> Any:
     """The SELECT, which reads no relation of an enclosing query itself, also where it has no FROM of its own."""
     return statement if scope.parent is None else statement.correlate(*scope.around())
 

@@ -68,7 +68,7 @@ def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[
         return []
     _append(translator, elements, first, scope)
     for join_node in select.args.get("joins") or ():
-        if _is_comma(join_node):
+        if not any(join_node.args.get(name) for name in ("on", "using", "side", "kind", "method")):  # a comma
             _append(translator, elements, join_node.this, scope)
         else:
             elements[-1] = _join(translator, elements[-1], join_node, scope)
@@ -90,10 +90,6 @@ def _append(translator: Translator, elements: list[FromClause], node: Any, scope
     for join_node in inner:
         element = _join(translator, element, join_node, scope)
     elements.append(element)
-
-
-def _is_comma(node: exp.Join) -> bool:
-    return not any(node.args.get(name) for name in ("on", "using", "side", "kind", "method"))
 
 
 def _join(translator: Translator, left: FromClause, node: exp.Join, scope: Scope) -> FromClause:

@@ -105,7 +105,7 @@ def write_for_re2(pattern: str, *, last: int = _LAST) -> tuple[str, int]:
     require_short_pattern(pattern)
     try:
         tree = import_module("re._parser").parse(pattern)
-        writer = _Writer(last)
+        writer = _PatternWriter(last)
         program = writer.sequence(tree, tree.state.flags, is_end=True)
     except (re.error, RecursionError, OverflowError, Warning) as error:
         raise PatternError("The pattern cannot be read.") from error
@@ -114,7 +114,7 @@ def write_for_re2(pattern: str, *, last: int = _LAST) -> tuple[str, int]:
     return program, writer.places
 
 
-class _Writer:
+class _PatternWriter:
     """Writes the tree of Python's parser for RE2.
 
     Attributes:

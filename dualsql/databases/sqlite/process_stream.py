@@ -55,7 +55,7 @@ def by_reader_process(
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         run = driver_of(connection)._execute  # in the connection's thread, which has nothing else to do
-        reading = _Reading(job, statement, processes)
+        reading = _ProcessRun(job, statement, processes)
         memory_of(connection)[ON_STOP] = reading.stop
         try:
             await run(partial(reading.begin, request))
@@ -86,7 +86,7 @@ async def _drop(_: Chunk) -> None:
     """Take a chunk that was sent before."""
 
 
-class _Reading:
+class _ProcessRun:
     """One statement in a reader process. All but `stop` belongs to the thread of the connection.
 
     Attributes:

@@ -153,7 +153,7 @@ def _has_infinity(rows: Sequence[Sequence[Any]]) -> bool:
 _INFINITIES = frozenset({math.inf, -math.inf})
 
 
-class _Pages:
+class _PageConnection:
     """A connection for pages, and the statements that were found to be read here.
 
     Attributes:
@@ -207,7 +207,7 @@ class Reader:
         self._out = out
         self.parent = os.getppid()
         self._ends_at = 0.0
-        self._pages: _Pages | None = None
+        self._pages: _PageConnection | None = None
 
     def answer(self, request: dict[str, Any]) -> None:
         """Write the rows of the request's statement, and how it ended."""
@@ -242,7 +242,7 @@ class Reader:
         sql, parameters = request["sql"], read_parameters(request["parameters"])
         while True:
             if self._pages is None or self._pages.is_outdated:
-                self._pages = _Pages(self._opened(request))
+                self._pages = _PageConnection(self._opened(request))
             page = self._pages.page(sql, parameters)
             if not self._pages.is_outdated:
                 return page
