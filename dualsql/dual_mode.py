@@ -112,7 +112,7 @@ def _is_json(start: Message) -> bool:
 
 
 def _operation(scope: Scope) -> str:
-    """The name of the operation by its path and method; empty if the answer tells it."""
+    """The name of the operation by its path and method; empty if it follows from the answer."""
     below = _below(scope) or ""
     return _OPERATIONS.get((below, scope["method"]), below)
 

@@ -77,7 +77,7 @@ def new_link_id() -> str:
 
 
 def _opened_id(link_id: str) -> str:
-    """The id of the token that a single-use link is exchanged for: whoever revokes the link can name it."""
+    """The id of the token that a single-use link is exchanged for: a caller who revokes the link can name it."""
     return _encode(sha256(f"opened {link_id}".encode()).digest()[:20])
 
 

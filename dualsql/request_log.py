@@ -44,7 +44,7 @@ TRACEPARENT = re.compile(
 
 
 def principal_hash(principal: Any) -> str:
-    """What the log calls a principal. It is the same in every process; who knows an id and a tenant can compute it."""
+    """The name of a principal in the log, the same in every process. It can be computed from the id and the tenant."""
     # As JSON: joined texts would be the same for ("a", "bc") and ("ab", "c").
     text = json.dumps([principal.id, principal.tenant])
     return sha256(text.encode()).hexdigest()[:12]
@@ -279,7 +279,7 @@ def _measure(measurement: Measurement, method: str, scope: Scope) -> None:
 
 
 def _route(record: RequestRecord, scope: Scope) -> str | None:
-    """The path with placeholders. A path that no route knows is not told: it may hold an id."""
+    """The path with placeholders. An unknown path is left out: it may hold an id."""
     route = scope.get("route")
     return record.prefix + route.path if isinstance(route, Route) else None
 

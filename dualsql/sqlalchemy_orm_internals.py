@@ -50,7 +50,7 @@ def entity_adapter(entity: Any, state: Any) -> Any:
 
 
 polymorphic_discriminator: Reader[Any] = attrgetter("_polymorphic_discriminator")
-"""The column that tells the classes of a MapperEntity apart; None without one."""
+"""The column that distinguishes the classes of a MapperEntity; None without one."""
 polymorphic_mappers: Reader[Sequence[Any]] = attrgetter("_with_polymorphic_mappers")
 """The mappers of a MapperEntity that are loaded together; empty for one class."""
 

@@ -4,7 +4,7 @@
 measured, and OpenTelemetry is not even imported.
 
 What is exported comes from the program and never from a request: names are fixed or chosen by the developer, attributes
-are those of ATTRIBUTES, an error is told by its code, a statement by a hash. Exceptions are never recorded, because
+are those of ATTRIBUTES, an error has its code, a statement a hash. Exceptions are never recorded, because
 their messages may hold data.
 """
 
@@ -420,7 +420,7 @@ class MeasuredWork:
 
     Attributes:
         is_sampled: its span is recorded.
-        is_seen: its span or its duration is; otherwise nobody sees what is noted.
+        is_seen: its span or its duration is; otherwise what is noted goes nowhere.
     """
 
     __slots__ = (
@@ -484,7 +484,7 @@ class MeasuredWork:
         if span_count is not None and span_count[0] >= MOST_SPANS and work.context is None:
             return
         context = work.context or self._api.context.get_current()
-        # Most requests come without a trace, and what is executed once a page is slow: an empty context is not asked.
+        # Most requests come without a trace, and what is executed once a page is slow: an empty context is not read.
         parent = trace.get_current_span(context) if context else trace.INVALID_SPAN
         around = parent.get_span_context()
         if not (work.kind.may_begin if not around.is_valid else parent.is_recording() or around.is_remote):

@@ -109,7 +109,7 @@ class CodeMode:
         raw = await self._call(tool, dict(arguments or {}), **self._options)
         if return_format == "raw":
             return raw
-        # The answer of a data manager has the id of the data that were asked, whose rows are others.
+        # The answer of a data manager has the id of the data that it was asked for, whose rows are others.
         response = None if tool == DATA_MANAGER else self._client.parse(raw)
         if expected_fields is None and response is None and is_plain_text(raw):
             described = (await self._tools_by_name()).get(tool)

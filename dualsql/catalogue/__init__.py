@@ -7,7 +7,7 @@
     search      fuzzy search for several terms at once
     mcp         the resources and tools of an MCP server
 
-Only `mcp` knows MCP. Nothing here queries a database.
+Only `mcp` imports MCP. Nothing here queries a database.
 """
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind, paged

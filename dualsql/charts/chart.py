@@ -92,7 +92,7 @@ class Chart:
 
     @property
     def words(self) -> str:
-        """The kind of chart, and what it shows, for whoever does not see it."""
+        """The kind of chart, and what it shows, as alternative text of the picture."""
         name = (
             "heat map"
             if self.mark == "heatmap"

@@ -107,7 +107,7 @@ async def _answer_chart(
 
     Raises:
         BadParameterError: the resource is not a chart, and the request names none.
-        NotAcceptableError: the caller wants a picture, and the extra `charts` is not installed.
+        NotAcceptableError: the request is for a picture, and the extra `charts` is not installed.
     """
     values = split_query(request.scope["query_string"])
     chart_request, theme = parse_chart(values), _theme(values)

@@ -52,7 +52,7 @@ class Marks:
 
 async def marks_of(chart: Chart, view: View) -> Marks:
     """The marks of a bar, line or point chart, computed from all rows of the result."""
-    # One mark more tells whether these are all.
+    # With one mark more, there are more than these.
     select = plan.page(view.ordered(), offset=0, limit=MOST_MARKS + 1)
     records = await view.answer(select, timeout=view.settings.query_timeout)
     rows = _records(view, view.columns, records[:MOST_MARKS])

@@ -60,7 +60,7 @@ _UPRIGHT_CHARACTER = 12
 """Width of a character of a category's name with what is left free around it: a Chinese character is a wide one."""
 
 _BAND = 18
-"""Pixels of a bar that lies, and of a row of a heat map."""
+"""Pixels of a horizontal bar, and of a row of a heat map."""
 
 
 def drawn(

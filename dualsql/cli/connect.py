@@ -206,7 +206,7 @@ class Change:
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that does not exist yet, not through a link, and readable for nobody until it has its mode."""
+    """Write a file that does not exist yet, not through a link, and unreadable until it has its mode."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
     path.chmod(mode)

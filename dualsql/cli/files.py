@@ -22,7 +22,7 @@ from dualsql.errors import ConfigurationError
 _LISTED = 20
 _LISTED_COLUMNS = 8
 _REPORT_SECONDS = 10
-"""How often a program that is no terminal is told how far the files are read."""
+"""How often the progress of reading files is printed where the output is no terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def with_database(
     if files.left_out:
         show(f"Not served, because they are links in a folder: {names_in_words(files.left_out)}.")
     is_selected = options.schema is not None or options.tables is not None
-    # Files were chosen by name. A database may have tables that nobody means to show, so it needs --all.
+    # Files were chosen by name. A database may have tables that are not meant to be served, so it needs --all.
     everything = options.everything or not is_selected
     options_of_files = replace(options, files=list(files.paths), everything=everything)
     own = _database_file(files.paths)

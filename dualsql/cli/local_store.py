@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 _UNUSED = 30 * 24 * 3600
-"""Seconds after which the file of a server that nobody starts any more is deleted."""
+"""Seconds after which the file of a server that was not started again is deleted."""
 
 _SECRET_BYTES = 48
 
@@ -132,9 +132,9 @@ def _private_text(path: Path) -> str:
 
 
 def _create_tables(path: Path) -> None:
-    """Create the tables of this release, unless they are there. The name of the file tells its schema.
+    """Create the tables of this release, unless they are there. The name of the file has its schema.
 
-    Not by the migrations: importing Alembic takes a third of the time in which a host wants an answer.
+    Not by the migrations: importing Alembic takes a third of the time in which a host expects an answer.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -44,7 +44,7 @@ _LONGEST_PAUSE = 30.0
 """Seconds before a worker is started again that died again and again."""
 
 _ANSWER_SECONDS = 3.0
-"""How long a worker may take to tell its health or metrics; its own checks end after `health_timeout`, 2 seconds."""
+"""How long a worker may take to send its health or metrics; its own checks end after `health_timeout`, 2 seconds."""
 
 
 class Worker:
@@ -97,7 +97,7 @@ class Worker:
 
 def _work(sender: Connection, serve: Serve) -> None:
     gc.freeze()  # the objects of imports are no garbage
-    # Ctrl-C reaches all processes of a terminal; the parent tells its workers.
+    # Ctrl-C reaches all processes of a terminal; the parent passes it to its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     async def work() -> None:
@@ -110,7 +110,7 @@ def _work(sender: Connection, serve: Serve) -> None:
 
 
 def _stop_without_parent() -> None:
-    """Cancel the current task when the parent ends: nobody would replace it, and another start needs its port."""
+    """Cancel the current task when the parent ends: no parent would replace it, and the next start needs its port."""
     task, parent, loop = asyncio.current_task(), parent_process(), asyncio.get_running_loop()
 
     def stop() -> None:

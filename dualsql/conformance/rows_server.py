@@ -189,7 +189,7 @@ class RowsServer:
         return rows
 
     def page(self, resource: RowsResource, parameters: Mapping[str, Any], start: str) -> dict[str, Any]:
-        """A page, whose offset is told by the name `start`."""
+        """A page, which has its offset under the name `start`."""
         limit = min(
             self.whole(parameters, "limit", PAGE_SIZE), 3 if self.behaviour == "small_pages" else LARGEST_PAGE
         )

@@ -41,7 +41,7 @@ async def prove_tenants(source: Source, columns: Sequence[ColumnElement[Any]], *
     """Check for each column of texts that, under its own collation, no value of a tenant equals another one's.
 
     Raises:
-        ConfigurationError: they do, or the database did not tell.
+        ConfigurationError: they do, or the database did not answer.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
     for column in columns:
@@ -115,7 +115,7 @@ async def compares_by_code_point(source: Source, *, timeout: timedelta) -> bool:
     """Whether the database says that it compares and sorts all of its texts by code point.
 
     Raises:
-        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database did not tell.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database did not answer.
     """
     sql = source.capabilities.asks_code_points
     if not sql:

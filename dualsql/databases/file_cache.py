@@ -35,7 +35,7 @@ def file_cache_folder() -> Path:
 
 @contextmanager
 def private_folder(parent: Path | None) -> Iterator[Path]:
-    """A new private folder of a database that is served. It is locked, so that nobody takes it for an old one."""
+    """A new private folder of a database that is served. It is locked, so that no process takes it for an old one."""
     with TemporaryDirectory(prefix="dualsql-", dir=parent, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with (folder / _LOCK).open("wb") as file:

@@ -148,7 +148,7 @@ def find_files(arguments: Iterable[Path]) -> FileSelection:
     for path in arguments:
         if path.is_dir():
             candidates = sorted(each for each in path.iterdir() if _has_suffix(each) and each.name[0] != ".")
-            # A link in a folder may lead anywhere; whoever names a link means what it leads to.
+            # A link in a folder may lead anywhere. A link that is an argument is followed.
             left_out += [each.name for each in candidates if each.is_symlink()]
             inside = [each for each in candidates if each.is_file() and not each.is_symlink()]
             if not inside:

@@ -1,4 +1,4 @@
-"""Where a database is, whether it can be reached, and what hinders it: what an operator is told."""
+"""Where a database is, whether it can be reached, and why not: for the messages to an operator."""
 
 from __future__ import annotations
 

@@ -418,7 +418,7 @@ def _read(tables: Mapping[TableName, Table], connection: Connection) -> set[Tabl
 def _loosened(tables: Mapping[TableName, Table], connection: Connection) -> dict[TableName, Table]:
     """The tables that can be read, without the types of columns whose first rows do not fit them.
 
-    Otherwise the rows of these columns could not be read. The first rows also tell whether the table can be.
+    Otherwise the rows of these columns could not be read. The first rows also show whether the table can be.
     """
     readable: dict[TableName, Table] = {}
     for table_name, table in tables.items():

@@ -140,7 +140,7 @@ class ThreadedEngine:
 
 def _give_back(opening: Future[Connection]) -> None:
     if not opening.cancelled() and opening.exception() is None:
-        with suppress(Exception):  # nobody is left to be told
+        with suppress(Exception):  # no caller is left for the error
             opening.result().close()
 
 

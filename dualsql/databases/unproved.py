@@ -40,7 +40,7 @@ def require_source_names(settings: Settings, names: Collection[str]) -> None:
 
 
 def unproved_notice(source: Source) -> str:
-    """What an operator is told of a source whose sessions cannot be proved read-only."""
+    """The warning about a source whose sessions cannot be proved read-only."""
     return (
         f"No read-only sessions of {source.capabilities.name} are known: nothing proves that the database "
         f"{source.name!r} is only read (unproved_read_only). Its user must have no right to write."

@@ -51,7 +51,7 @@ async def _make_app(origin: str, database: str, console: Console) -> Starlette:
         store=SQLResourceStore(database),
         secrets=[keep_secret(default_folder())],
         features=default_features(Pages(pages_show_sql=True, pages_show_values=True)),
-        # Nobody signs in to a demo, and it pins a result.
+        # The demo has no login, and it pins a result.
         settings=Settings(default_sample_size=10, anonymous_actions=ALL_ACTIONS),
     )
     return build_app(dual)

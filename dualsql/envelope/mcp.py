@@ -62,7 +62,7 @@ def requested_form(headers: Headers | None) -> RequestedForm:
 
 
 def present(answer: DualModeAnswer, parts: RequestedForm) -> DualModeAnswer:
-    """The parts of an answer that its caller wants; the answer itself is not changed."""
+    """The parts of an answer that its caller asked for; the answer itself is not changed."""
     if not parts.is_structured:
         return answer
     return cast(DualModeAnswer, {name: value for name, value in answer.items() if name != "display"})
@@ -119,7 +119,7 @@ def to_mcp_tool_result(response: Response, *, links: Links = "text") -> ToolResu
 def dual_mode_tool_result(answer: DualModeAnswer, parts: RequestedForm) -> ToolResult:
     """A DualModeAnswer as an MCP tool result, for a caller who asked for `parts`.
 
-    The text is the display, or the JSON for a caller who wants no display; the structure is the answer.
+    The text is the display, or the JSON where no display was requested; the structure is the answer.
     """
     presented = present(answer, parts)
     display = presented.get("display")

@@ -73,7 +73,7 @@ class ArrowSchema:
 
     Attributes:
         schema: a pyarrow.Schema.
-        texts: positions of the columns that the request wants as text.
+        texts: positions of the columns that are requested as text.
 
     Raises:
         BadParameterError: pyarrow is not installed.

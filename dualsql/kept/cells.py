@@ -399,7 +399,7 @@ class KeptWriter:
     Attributes:
         cells: how the cells of each column are kept; known with the first rows.
         refusal: why the rows cannot be kept, once that is seen. No rows are written from then on.
-        copied: what `note_csv` was told; empty for a database that does not write CSV itself.
+        copied: the argument of `note_csv`; empty for a database that does not write CSV itself.
         first_rows: as the database gave them.
         number: of all rows that the database gave.
     """
@@ -480,7 +480,7 @@ class KeptWriter:
         return self._writers
 
 
-# The uses for which kept cells give the answer of their database. For any other use, the database is asked.
+# The uses for which kept cells give the answer of their database. For others, the rows come from the database.
 
 Use = Literal["nulls", "compared", "sorted", "grouped", "computed"]
 """nulls: whether they are NULL, in conditions and counts; compared: in conditions, min, max and distinct counts;

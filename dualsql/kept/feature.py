@@ -143,7 +143,7 @@ class Kept(DescribedFeature):
         refused from then on. A result that was read from its database becomes a kept one.
 
         Args:
-            wait: how long to wait for the query. If it takes longer, it goes on, and the metadata say how far it is.
+            wait: how long to wait for the query. If it takes longer, it runs on, and the metadata have its progress.
                 None waits until it ends.
 
         Returns:

@@ -213,7 +213,7 @@ class MemoryShares:
                 self._freed.clear()
                 await self._freed.wait()
                 continue
-            # Who wants to read it meanwhile waits behind us for a share.
+            # Another reader of the file waits behind this one for a share.
             del self._holders[idle]
             await asyncio.shield(idle.close_pool())
 
@@ -311,7 +311,7 @@ def hold(path: Path) -> HeldFile | None:
         return None
     with suppress(BlockingIOError):
         lock_file(file, waits=False)
-        # Nobody else reads the file: what DuckDB has written beside it is of processes that died.
+        # No other process reads the file: what DuckDB has written beside it is of processes that ended.
         shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
     lock_file(file, is_shared=True)
     with suppress(FileNotFoundError):

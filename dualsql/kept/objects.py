@@ -32,7 +32,7 @@ _MOST_PARTS = 10_000
 """S3 refuses uploads of more parts."""
 _REQUEST_SECONDS, _CONNECT_SECONDS, _RETRIES = 30, 5, 3
 _CHECK_SECONDS = 2
-"""How long a reader of a copy waits to hear whether the object is still there."""
+"""How long a reader of a copy waits for the answer whether the object is still there."""
 _DELETED_AT_ONCE = 16
 _ID_OBJECT = "storage-id"
 _STAGED = re.compile(rf"({FILE_NAME.pattern})#[0-9]+")
@@ -145,7 +145,7 @@ class ObjectResultStorage:
     def _end_fetching(self, name: str, fetching: asyncio.Task[Path | None]) -> None:
         del self._fetching[name]
         if not fetching.cancelled():
-            fetching.exception()  # whoever waits for it raises it; all may have left
+            fetching.exception()  # its waiters raise it; all may have left
 
     async def _is_there(self, name: str) -> bool:
         """Whether the object of a copy was there a short while ago. A store that does not answer has not lost it."""
@@ -279,7 +279,7 @@ class _Remote:
 
     @asynccontextmanager
     async def time_limit(self, what: str, seconds: float | None = None) -> AsyncIterator[None]:
-        """A block that is over in time, and whose failures are told.
+        """A block with a time limit, whose failures are reported.
 
         Args:
             seconds: None for those of a whole transfer.
@@ -465,7 +465,7 @@ class _Cache:
         self.note_use(name)
 
     def note_use(self, name: str) -> None:
-        """Note that a copy is read. Not in its times, which tell whether it was changed."""
+        """Note that a copy is read. Not in its times, which show whether it was changed."""
         self._used[name] = time.time()
 
     def drop(self, names: Sequence[str]) -> None:

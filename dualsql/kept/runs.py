@@ -1,4 +1,4 @@
-"""Runs the statements of new results and keeps their rows: all of them if asked, else those of slow queries."""
+"""Runs the statements of new results and keeps their rows: all of them if requested, else those of slow queries."""
 
 from __future__ import annotations
 

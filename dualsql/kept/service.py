@@ -1,6 +1,6 @@
 """Opens the files of resources for their readers, counts those that are written, and deletes those of no use.
 
-A file is written before the row of its resource is. A process that dies in between leaves a file that no row names,
+A file is written before the row of its resource is. A process that ends in between leaves a file that no row names,
 which `sweep` deletes.
 """
 
@@ -171,7 +171,7 @@ class ResultKeeper:
         folder = getattr(self.storage, "folder", None)
         try:
             return None if folder is None else shutil.disk_usage(folder).free
-        except OSError:  # the folder is gone: keeping fails, which is told by itself
+        except OSError:  # the folder is gone: keeping fails, which is reported there
             return None
 
     # Writing ----------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class ResultKeeper:
             after = page.next
 
     async def _files_of_nobody(self, sizes: Mapping[str, int], *, but: str) -> dict[str, int]:
-        """The sizes of the files of resources that belong to nobody, of those that are there.
+        """The sizes of the files of resources without an owner, of those that are there.
 
         Args:
             but: the id of a resource whose file is replaced.
@@ -340,7 +340,7 @@ class ResultKeeper:
     def _end_opening(self, name: str, opening: asyncio.Task[KeptFile]) -> None:
         del self._opening[name]
         if not opening.cancelled():
-            opening.exception()  # whoever waits for it raises it; all may have left
+            opening.exception()  # its waiters raise it; all may have left
 
     def _require_usable(self, resource: Resource, record: KeptRows, fingerprint: str | None) -> None:
         if "reason" in record:

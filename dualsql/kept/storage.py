@@ -263,7 +263,7 @@ def _try_to_write(folder: Path) -> None:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a process that lives has a lock on a file or folder."""
+    """Whether a running process has a lock on a file or folder."""
     try:
         descriptor = os.open(path, os.O_RDONLY | NO_FOLLOW)
     except OSError:

@@ -110,7 +110,7 @@ class KeptViews:
             file.source,
             *plans,
             live.settings,
-            # The file has the rows of this reader only: an estimate tells of no others (decision 10).
+            # The file has the rows of this reader only: an estimate discloses nothing of others (decision 10).
             may_estimate=True,
             results=None,
             original=Original(live.derived, live.dialect, record["copied"]),

@@ -1,4 +1,4 @@
-"""Writes the rows of a run to a file. The run goes on without a file that fails."""
+"""Writes the rows of a run to a file. The run continues without a file that fails."""
 
 from __future__ import annotations
 

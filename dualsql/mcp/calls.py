@@ -543,7 +543,7 @@ class Tool:
     def _measure(self, get_context: Callable[[], CallContext]) -> AbstractContextManager[Measurement | None]:
         headers: list[tuple[bytes, bytes]] = []
         if EVENTS.listener is not None:
-            with suppress(Exception):  # the call itself tells what is wrong with it
+            with suppress(Exception):  # the error of the call itself says what is wrong with it
                 ids = get_context().ids
                 if ids is not None and ids.traceparent:
                     headers.append((b"traceparent", ids.traceparent.encode()))

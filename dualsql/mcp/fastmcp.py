@@ -46,7 +46,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
     parameters = list(tool.parameters)
     own_context = next((each.name for each in parameters if each.annotation is Context), None)
     if own_context is None:
-        # In a background task, only a parameter gives access to the Context, which tells that the call is a task.
+        # In a background task, only a parameter gives access to the Context, which says that the call is a task.
         parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=Context))
 
     async def run(**arguments: Any) -> Any:
@@ -87,7 +87,7 @@ class FastMCPTool(FunctionTool):
 
 
 def call_context(context: Context) -> CallContext:
-    """What the SDK knows of a call."""
+    """The context of a call, from the SDK."""
 
     async def report(number: float, message: str) -> None:
         await context.report_progress(number, message=message)

@@ -89,7 +89,7 @@ async def _send_progress(report: Report, call: WaitingCall) -> None:
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
             seconds = round(clock() - start)
-            # MCP wants a number that grows with each notification: rows may not, while the database sorts.
+            # MCP requires a number that grows with each notification: rows may not, while the database sorts.
             number = max(float(call.rows or seconds), number + 0.001)
             await report(number, progress_message(seconds, call.rows))
 

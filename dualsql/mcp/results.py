@@ -99,7 +99,7 @@ _ERROR = {"type": "object"}
 def output_schema(results_format: ResultsFormat) -> dict[str, Any]:
     """The JSON Schema of `structuredContent`: a dual response, or `error`.
 
-    It is an outline, because hosts show it to models: what is in each part is told by its names in the answer.
+    It is an outline, because hosts show it to models: the names in the answer say what is in each part.
     `dualsql_client.wire` has all of it.
     """
     return or_error(_object(results=_RESULTS[results_format], resource=_RESOURCE, metadata=_METADATA))
@@ -180,7 +180,7 @@ class DualResultAdapter:
         return problem_result(problem, self.style.envelope, ToolCall(self.name, form))
 
     def _warn_of_no_token(self, context: CallContext) -> None:
-        """Warn once of a server that knows its callers over REST, and was called over HTTP by MCP without a token."""
+        """Warn once: the server authenticates callers over REST, and was called over HTTP by MCP without a token."""
         is_http = context.ids is not None and context.ids.address is not None
         is_known = context.token is not None or IS_IDENTIFIED.get()
         if (

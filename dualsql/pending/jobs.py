@@ -2,7 +2,7 @@
 
 A job has no row in the store while its caller waits. If the wait ends first, the job stores a pending resource, which
 every process sees, and settles it when the query ends. While the query runs, the server renews a lease
-(`Settings.pending_lease`); if the server dies, the lease expires and the others report the query as failed. A caller
+(`Settings.pending_lease`); if the server ends, the lease expires and the others report the query as failed. A caller
 with an equal request joins the job that runs, or gets its result.
 """
 
@@ -213,7 +213,7 @@ class Jobs:
         job = self._jobs.get(key)
         if job is None or not job.task.done():
             return job
-        # A result is shared only while its resource lives.
+        # A result is shared only until its resource expires.
         resource = await self._store.get(job.id)
         if resource is not None and not resource.is_expired(self._access.clock.now()):
             return job

@@ -107,7 +107,7 @@ def _of_column(
     statistics["most_frequent"] = [
         {"value": value, "count": _scaled(times, non_null, sample_size)}
         for (value, _), times in counts.most_common(FREQUENT)
-        # A value that was met once says nothing of its frequency.
+        # A value that occurs once in the sample says nothing of its frequency.
         if times > 1 or (sample_size == non_null and len(counts) <= FREQUENT)
     ]
     if profiled.has_bins:
@@ -148,5 +148,5 @@ def _histogram(summary: Mapping[str, Any], counts: Counter[Any], non_null: int) 
 
 
 def _scaled(times: int, total: int, sample_size: int) -> int:
-    """How often something occurs in `total` rows that was met `times` in a sample of `sample_size`."""
+    """How often something occurs in `total` rows that occurs `times` in a sample of `sample_size`."""
     return round(times * total / sample_size)

@@ -454,7 +454,7 @@ def _answer(
 ) -> AnySelect:
     source, capabilities = view.source, view.source.capabilities
     if isinstance(view, KeptView):
-        assert view.original is not None  # of kept rows that were not asked yet
+        assert view.original is not None  # of kept rows, which have not answered yet
         computation = view.original.derived.shape.meanings.computation
         capabilities = computing_as(capabilities, view.dialect.name, compensates=computation.compensates)
     parts = (view.shape, capabilities, source.engine.dialect)

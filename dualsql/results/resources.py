@@ -67,7 +67,7 @@ async def list_resources(
             f"limit must be a whole number from 1 to {LONGEST_LISTING}.", details={"name": "limit"}
         )
     if principal is None:
-        if access.authenticate is None:  # nobody can ever have any
+        if access.authenticate is None:  # no caller can have any
             raise ResourceNotFoundError(
                 "There is no list of results: this server does not know its callers.",
                 hint="Open a result at the link in its tool result.",

@@ -425,7 +425,7 @@ class DataApplication(Starlette):
 
 
 class _PartOfApplication(BaseRoute):
-    """Matches what the routes of an application match. A mount at "/" would also take all paths that nobody knows."""
+    """Matches what the routes of an application match. A mount at "/" would also match all unknown paths."""
 
     def __init__(self, app: DataApplication) -> None:
         self._app = app

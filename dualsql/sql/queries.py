@@ -431,7 +431,7 @@ def _alike(operands: list[Any]) -> list[Any]:
         one.label(other.name) if hasattr(other, "name") else one
         for one, other in zip(columns, first, strict=True)
     ]
-    # SQLAlchemy forgets a FROM that only the replaced columns name, unless it is told to keep it.
+    # SQLAlchemy drops a FROM that only the replaced columns name, unless the option keeps it.
     return [operands[0].with_only_columns(*outputs, maintain_column_froms=True), *operands[1:]]
 
 

@@ -1,4 +1,4 @@
-"""What the store knows of the two databases that can hold it: engines, failures, locks, and a reader of single rows."""
+"""What the store needs of the two databases that can hold it: engines, failures, locks, and a reader of single rows."""
 
 from __future__ import annotations
 

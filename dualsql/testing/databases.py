@@ -108,7 +108,7 @@ _copies = [THINGS.alias(f"slow_{number}") for number in range(8)]
 _first, *_others = _copies
 _sum = reduce(lambda left, right: left + right, (copy.c.id % 7 for copy in _others), _first.c.id % 7)
 SLOW = select(func.sum(_sum)).select_from(
-    # Always true, which no planner knows: no join can be skipped.
+    # Always true, which no planner can prove: no join can be skipped.
     reduce(lambda joined, copy: joined.join(copy, copy.c.id != _first.c.id + 1000), _others, _first)  # type: ignore[arg-type, return-value]
 )
 """Every way to choose eight things: years of work."""
@@ -280,7 +280,7 @@ class DatabaseTests:
     async def test_pages_of_rows_that_tie_are_the_result(
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
-        """Nothing tells the rows of one kind apart."""
+        """The rows of one kind have no key."""
         url = await self._store_result(server, select(THINGS.c.kind, THINGS.c.sold))
         pairs: list[Any] = []
         cursor: str | None = None

@@ -87,7 +87,7 @@ class RelayedTransport(httpx.AsyncBaseTransport):
 
 
 class RelayedClient:
-    """A client that lives in the loop of the portal; its coroutine functions are awaited in any loop.
+    """A client in the loop of the portal; its coroutine functions are awaited in any loop.
 
     Args:
         prepare: called before each call, in its context.

@@ -58,7 +58,7 @@ class TokenSession:
     Args:
         authenticate: what reads the bearer token.
         token: the token.
-        principal: whoever has it.
+        principal: of the token.
         base_url: of the resources; its port is in the cookie's name, since browsers send a host's cookies to all ports.
     """
 
@@ -74,7 +74,7 @@ class TokenSession:
         self.cookie = f"dualsql_session_{parts.port or parts.scheme}"
 
     async def __call__(self, request: Request) -> Principal | None:
-        # A program that sends a credential is told 401, and never redirected to a form.
+        # A program that sends a credential gets 401, and is never redirected to a form.
         if "authorization" not in request.headers:
             if self._is_good(request.cookies.get(self.cookie, "")):
                 return self._principal
@@ -83,7 +83,7 @@ class TokenSession:
         return await self._authenticate(request)
 
     def start(self, token: str) -> str | None:
-        """The value of the cookie for whoever shows the token; None for another one."""
+        """The value of the cookie for a caller with the token; None for another token."""
         # As bytes: compare_digest() refuses texts outside of ASCII.
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return None

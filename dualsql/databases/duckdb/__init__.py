@@ -67,7 +67,7 @@ MOST_SPILL = 16 * 1024**3
 _CLOSED = {"enable_external_access": "false", "lock_configuration": "true"}
 _SPILL = "max_temp_directory_size"
 _UNBOUNDED = "90% of available disk space"
-"""What DuckDB shows of `max_temp_directory_size` where nobody set it."""
+"""What DuckDB shows of `max_temp_directory_size` where it is not set."""
 
 _UNSUITED = frozenset({"BinderException", "InvalidTypeException", "TypeMismatchException"})
 """Names of errors of a statement whose values have no such operation; a column that is gone is "not found"."""

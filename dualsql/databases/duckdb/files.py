@@ -297,7 +297,7 @@ class DuckDBFileImport:
         ]
 
     def _read_all(self, statement: str) -> None:
-        """Execute what reads a whole file, and let `progress` tell how far it is."""
+        """Execute what reads a whole file, and report its progress by `progress`."""
         self._is_copying = True
         try:
             self._execute(statement)

@@ -219,7 +219,7 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
         # An ENUM is ordered by number, and compared with a text by name.
         return raw_form(type_coerce(grouped(expression), types.Integer) + 0, is_stored=True)
     if isinstance(plain, types.Float) and not isinstance(plain, types.Double):
-        # FLOAT is written with six digits; as DOUBLE it has all that tell it from its neighbours.
+        # FLOAT is written with six digits; as DOUBLE it has all that distinguish it from its neighbours.
         return raw_form(cast(expression, types.Double), is_stored=is_stored)
     return raw_form(expression, is_stored=is_stored)
 

@@ -137,7 +137,7 @@ def has_several_hosts(url: URL) -> bool:
 
 
 class Hosts:
-    """Connects to the first of several hosts that takes a connection and is of the wanted kind.
+    """Connects to the first of several hosts that accepts a connection and is of the requested kind.
 
     The drivers leave no time for the second host where the first is silent: asyncpg has one timeout for all hosts, and
     psycopg, which has one for each, asks a silent host first each time. asyncpg also ends at a host that is starting

@@ -78,7 +78,7 @@ def _accepts(value: Any) -> bool:
     return round_trips(value) and not isinstance(value, CharByte)
 
 
-# How many groups, distinct rows or rows of a set operation there are, statistics hardly tell: PostgreSQL expected
+# How many groups, distinct rows or rows of a set operation there are, statistics hardly show: PostgreSQL expected
 # 400,000 rows of a UNION that has 10, and 200,000 of a DISTINCT that has 7.
 _MERGING = frozenset({"Aggregate", "Group", "Unique", "SetOp", "Recursive Union"})
 _ASIDE = frozenset({"InitPlan", "SubPlan"})
@@ -129,7 +129,7 @@ def _in_order(x: str) -> str:
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     if not _is_sortable(expression.type):
-        return [cast(expression, Text)]  # json, xml, point: their text tells any two of them apart
+        return [cast(expression, Text)]  # json, xml, point: their texts differ wherever they do
     is_loose = _has_equals_that_differ(_stored(expression.type))
     return [expression, cast(expression, Text)] if is_loose else [expression]
 
@@ -223,7 +223,7 @@ def _tells_apart(type_: SQLType) -> bool:
 
 
 def _compares(type_: SQLType) -> bool:
-    # The name of a table that is not there is an error: a comparison would tell which ones are.
+    # The name of a table that is not there is an error: a comparison would disclose which ones are.
     is_name = isinstance(_stored(type_), postgresql.REGCLASS | postgresql.REGCONFIG | postgresql.HSTORE)
     return not is_name and _tells_apart(type_)
 

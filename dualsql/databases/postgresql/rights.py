@@ -1,4 +1,4 @@
-"""What the user of a PostgreSQL database may do, as its catalogue tells."""
+"""What the user of a PostgreSQL database may do, from its catalogue."""
 
 from __future__ import annotations
 

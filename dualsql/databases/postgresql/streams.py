@@ -57,7 +57,7 @@ def without_parameters(sql: str, parameters: Sequence[Any], types: Sequence[Any]
     Args:
         types: the types of the parameters, from asyncpg's prepared statement.
     """
-    # COPY takes no parameters. A setting holds no NULL, and a text that hides a `$1` cannot be told apart.
+    # COPY takes no parameters. A setting holds no NULL, and a `$1` within a text looks like a parameter.
     if len(parameters) > _MOST_VALUES or any(value is None for value in parameters) or _OPAQUE.search(sql):
         return None
     numbers: set[int] = set()

@@ -370,7 +370,7 @@ class SparkConnection:
             spare.close()
 
     def release(self, operation: Any) -> None:
-        """The server may forget the operation and its rows."""
+        """Close the operation: the server frees it and its rows."""
         from TCLIService import ttypes
 
         with suppress(SparkError):

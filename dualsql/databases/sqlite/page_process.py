@@ -60,7 +60,7 @@ class PageProcess:
         return is_ready and sql not in self._declined and asyncio.get_running_loop() is self._loop
 
     def is_worth_asking(self) -> bool:
-        """Count a page that is read next, and tell whether the process should read it.
+        """Count a page that is read next; whether the process should read it.
 
         Waking it takes longer than reading, if the event loop has nothing else to do meanwhile. It has, if other pages
         are read while one is waited for: when none was, some are tried.
@@ -101,7 +101,7 @@ class PageProcess:
             self._loop.remove_reader(self._answers)
             while self._waiting:
                 self._answered(None)
-        # In a thread: a process that waits for a disk does not end at once, whatever it is told.
+        # In a thread: a process that waits for a disk does not end at once, even when it is killed.
         Thread(target=self._process.close, name="dualsql-end-of-reader", daemon=True).start()
 
     def _ask(self, sql: str, parameters: Sequence[Any]) -> asyncio.Future[bytes | None] | None:
@@ -112,7 +112,7 @@ class PageProcess:
             return None
         try:
             count = os.write(self._requests, request) if self.is_open else 0
-        except OSError:  # the pipe is full, or nobody reads it
+        except OSError:  # the pipe is full, or closed at its other end
             return None
         if count < len(request):
             self.close()

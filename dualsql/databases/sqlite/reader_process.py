@@ -225,7 +225,7 @@ class Reader:
         except (Declined, apsw.TooBigError, OverflowError, TypeError, UnicodeDecodeError):
             self._pages = None
             self._write({"declined": True})
-        # Whoever reads the rows next, in the server, finds the same error and says it.
+        # The server reads the rows itself then, and reports the same error.
         except apsw.Error:
             self._pages = None
             self._write({"failed": True})
@@ -300,7 +300,7 @@ class Reader:
             (kind, nulls), parts = packed(column)
             columns.append([kind, nulls, [len(buffer) for buffer in parts]])
             for buffer in parts:
-                # Arrow wants its buffers at addresses that are multiples of eight.
+                # Arrow needs its buffers at addresses that are multiples of eight.
                 buffers += [buffer, _PADDING[len(buffer) % 8]]
         return self._write({"rows": len(rows), "columns": columns}, buffers)
 

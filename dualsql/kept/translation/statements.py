@@ -300,7 +300,7 @@ class _StatementTranslation:
         return _Query(select.offset(offset) if offset else select, query.terms)
 
     def _tie(self, expression: Any) -> Any:
-        """A key that tells rows apart, without its CAST; None if it tells none apart that its value does not."""
+        """A key that distinguishes rows, without its CAST; None if it distinguishes no more than its value does."""
         if not isinstance(expression, Cast):
             return expression
         inner: Any = expression.clause

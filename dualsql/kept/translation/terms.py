@@ -1,7 +1,7 @@
 """Values of a translated statement: an expression of DuckDB, and what kind of value it is in the original database.
 
 An entry of the tables is right for some values only: lower() of PostgreSQL for ASCII, for example. For any other value
-its expression fails (`refused_if`), and the question is asked of the database instead.
+its expression fails (`refused_if`), and the database answers the question instead.
 """
 
 from __future__ import annotations
