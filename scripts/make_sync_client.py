@@ -132,8 +132,8 @@ def functions(kind: type) -> Iterator[FunctionType]:
     methods: dict[str, FunctionType] = {}
     for base in reversed(kind.__mro__[:-1]):
         for name, value in vars(base).items():
-            is_wanted = name in SPECIAL or not name.startswith("_")
-            if is_wanted and isinstance(value, FunctionType) and not is_made(kind, name):
+            is_public = name in SPECIAL or not name.startswith("_")
+            if is_public and isinstance(value, FunctionType) and not is_made(kind, name):
                 methods[name] = value
     yield from methods.values()
 

@@ -192,7 +192,7 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
     """
     values: list[tuple[Any, Evidence]] = []
     rest: list[str] = []
-    at = line = scanned = end = 0
+    at = line = scanned = value_end = 0
     broken = -1  # the line of such a value
     budget = _MOST_REPEATED * len(text)
     while budget > 0 and len(values) < MAXIMUM_TEXTS and (bracket := _BRACKET.search(text, at)):
@@ -221,9 +221,9 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
             continue
         is_argument = _IN_ARGUMENTS.search(text, max(start - _LONGEST_NAME, 0), start)
         values.append((value, Evidence.NOTHING if is_argument else Evidence.ANYTHING))
-        rest.append(text[end:start])
-        end = at
-    return values, " ".join((*rest, text[end:]))
+        rest.append(text[value_end:start])
+        value_end = at
+    return values, " ".join((*rest, text[value_end:]))
 
 
 def _position(error: Exception, end: int) -> int:
