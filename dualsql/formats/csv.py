@@ -105,9 +105,14 @@ def begins_formula(text: str) -> bool:
 
 
 def csv_writer(columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> CSVWriter:
-    """The writer for these options. No database guards formulas."""
-    writer_type = CSVWriter if options.guards else DatabaseCSVWriter
+    """The writer for these options."""
+    writer_type = DatabaseCSVWriter if is_database_csv(options) else CSVWriter
     return writer_type(columns, dialect, options)
+
+
+def is_database_csv(options: WriterOptions) -> bool:
+    """Whether a database may write the lines itself: none guards formulas."""
+    return not options.guards
 
 
 def first_record(data: bytes) -> tuple[bytes, bytes]:

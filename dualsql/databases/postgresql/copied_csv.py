@@ -14,17 +14,17 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.columns.result import ResultColumn
 from dualsql.formats import json
-from dualsql.formats.csv import CSVWriter, quoted
+from dualsql.formats.csv import CSVWriter, is_database_csv, quoted
 from dualsql.formats.writer import Chunk, Rows, WriterOptions
 
 
 def copied_csv_writer(
     columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions, kinds: Sequence[int]
 ) -> CSVWriter:
-    """See `CopiedWriter`. COPY guards no formulas: guarded cells are written as for any database."""
-    if options.guards:
-        return CSVWriter(columns, dialect, options)
-    return CopiedCSVWriter(columns, dialect, options, kinds)
+    """See `CopiedWriter`. What COPY cannot write is written as for any database."""
+    if is_database_csv(options):
+        return CopiedCSVWriter(columns, dialect, options, kinds)
+    return CSVWriter(columns, dialect, options)
 
 
 class CopiedCSVWriter(CSVWriter):

@@ -269,15 +269,15 @@ function showSelection(selection) {
   const last = Math.min(rows.count, grid.top + grid.visible);
   const place = rows.count ? `Rows ${grouped(grid.top + 1)} to ${grouped(last)}` : "";
   const hint = state.group?.by.length ? "Enter shows the rows of a group" : "Space shows a row as a card";
-  const shownColumns = grid.columns.slice(selection.x0, selection.x1 + 1);
-  const words = selectionInWords(rows, shownColumns, selection);
-  status.replaceChildren(...[place, words || hint, !words.includes(":") && words && wholeColumn(shownColumns, selection)].filter(Boolean).map((part) => make("span", {}, part)));
+  const selectedColumns = grid.columns.slice(selection.x0, selection.x1 + 1);
+  const words = selectionInWords(rows, selectedColumns, selection);
+  status.replaceChildren(...[place, words || hint, !words.includes(":") && words && wholeColumn(selectedColumns, selection)].filter(Boolean).map((part) => make("span", {}, part)));
   status.dataset.printed = [document.title, document.getElementById("total").textContent, ...state.filters.map(inWords)].join("; ");
 }
 
 /** The server knows the figures of a whole column. */
-function wholeColumn(shownColumns, { y0, y1 }) {
-  const column = shownColumns.find(isNumber);
+function wholeColumn(selectedColumns, { y0, y1 }) {
+  const column = selectedColumns.find(isNumber);
   if (!column || state.group || !may.query || y0 > 0 || y1 < rows.count - 1) return null;
   return button(`Sum and mean of ${column.name}`, async () => {
     const words = await attempt((signal) => columnInWords(url, state, column, signal));
