@@ -80,11 +80,11 @@ class ReadinessChecks:
         loop = asyncio.get_running_loop()
         check = self._check
         if check is None or (check.done() and (loop.time() >= self._valid_until or check.cancelled())):
-            check = self._check = asyncio.create_task(self._checked())
+            check = self._check = asyncio.create_task(self._check_parts())
         # A probe that hangs up does not end the check, which others wait for.
         return await asyncio.shield(check)
 
-    async def _checked(self) -> Readiness:
+    async def _check_parts(self) -> Readiness:
         self._probes = self._probes or self._make_probes()
         for part, probe in self._probes.items():
             if sum(task.get_name() == part for task in self._left) < _MOST_LEFT:

@@ -313,7 +313,7 @@ def _response(fields: Fields, origins: Origins) -> Detected | None:
     uri, url = _text(resource.get("uri")), _text(resource.get("url"))
     metadata = fields_of(fields.get("metadata")) or {}
     detected = partial(
-        _detected, name=_text(resource.get("name")) or "", results=fields.get("results"), metadata=metadata
+        _detection, name=_text(resource.get("name")) or "", results=fields.get("results"), metadata=metadata
     )
     links = [link for address in (uri, url) if address and (link := link_in(address, origins))]
     if links:
@@ -340,7 +340,7 @@ def _is_specified(fields: Fields, metadata: Fields) -> bool:
     return total is None or _count(total) is not None
 
 
-def _detected(
+def _detection(
     *, uri: Any, url: str | None, name: str, results: object, metadata: Fields, has_uri: bool = True
 ) -> Detected:
     total = _count(_either(metadata, "total_count", "totalCount"))

@@ -136,7 +136,7 @@ def _mentions(text: str, places: deque[tuple[int, str]], origins: Origins) -> li
 
 def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Mention | None:
     """The link at a position; None for a URL at another origin, and for one that may be."""
-    before = _decoded(text[max(start - _BEFORE, 0) : start])
+    before = _decode(text[max(start - _BEFORE, 0) : start])
     if start > _BEFORE:
         before = f"…{before}"  # it is not the start of the text
     uri = _URI.search(before)
@@ -169,7 +169,7 @@ def _ends_paragraph(text: str) -> bool:
     return not words or text.count("\n", len(words)) > 1
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     """Without percent-encoding, character references and backslashes, each up to two deep."""
     for _ in range(2):
         text = unescape(unquote(text))

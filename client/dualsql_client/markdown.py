@@ -245,24 +245,24 @@ def parse_markdown(
     prose, fences = split_fences(text[:MAXIMUM_CHARACTERS])
     labels = list(labels_in(prose))
     values = {
-        "data_access_id": _only(_labelled(labels, _ID_LABELS), _ID),
-        "table": _only(_labelled(labels, _TABLE_LABELS), TABLE_NAME),
-        "operation": _only(_labelled(labels, _OPERATION_LABELS), _OPERATION),
-        "error": _failure(_labelled(labels, _ERROR_LABELS)) or _first_failure(prose),
+        "data_access_id": _only(_values_labelled(labels, _ID_LABELS), _ID),
+        "table": _only(_values_labelled(labels, _TABLE_LABELS), TABLE_NAME),
+        "operation": _only(_values_labelled(labels, _OPERATION_LABELS), _OPERATION),
+        "error": _failure(_values_labelled(labels, _ERROR_LABELS)) or _first_failure(prose),
     }
     if strategy == "aggressive":
         guesses = _guesses([line for line in prose if len(line) <= LONGEST_LINE], fences)
         values = {name: guesses.get(name) if value is None else value for name, value in values.items()}
     return MarkdownAnswer(
         raw_text=text,
-        fields=dict(_expected(labels, expected_fields)),
+        fields=dict(_values_by_name(labels, expected_fields)),
         blocks=list(_json_blocks(fences)),
         tables=read_tables(prose),
         **values,
     )
 
 
-def _labelled(labels: Iterable[tuple[str, str]], names: frozenset[str]) -> set[str]:
+def _values_labelled(labels: Iterable[tuple[str, str]], names: frozenset[str]) -> set[str]:
     return {value for label, value in labels if label in names and value}
 
 
@@ -316,7 +316,7 @@ def _examples(prose: Sequence[str], fences: Sequence[Fence]) -> Iterator[str]:
     yield from (text for text in (*fenced, *quoted) if _STATEMENT.match(text))
 
 
-def _expected(labels: Sequence[tuple[str, str]], names: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _values_by_name(labels: Sequence[tuple[str, str]], names: Iterable[str]) -> Iterator[tuple[str, str]]:
     by_label: dict[str, set[str]] = {}
     for label, value in labels:
         if value:

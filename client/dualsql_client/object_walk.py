@@ -75,9 +75,9 @@ def fields_of(value: object, *, hidden: bool = False) -> Fields | None:
         return cast(Fields, value)
     if issubclass(kind, (*_TEXTS, *_LISTS, *_LEAVES)):
         return None
-    slots = {name: item for name in _slots(kind) if (item := _stored(value, name)) is not None}
+    slots = {name: item for name in _slots(kind) if (item := _attribute_of(value, name)) is not None}
     # pydantic stores undeclared values (extra="allow") apart from the fields.
-    stored = (slots, _stored(value, "__dict__"), _stored(value, "__pydantic_extra__"))
+    stored = (slots, _attribute_of(value, "__dict__"), _attribute_of(value, "__pydantic_extra__"))
     private = "__" if hidden else "_"
     return {
         name: item for part in stored if part for name, item in part.items() if not name.startswith(private)
@@ -90,7 +90,7 @@ def _slots(kind: type) -> Iterator[str]:
         yield from (slots,) if isinstance(slots, str) else slots
 
 
-def _stored(value: object, name: str) -> Any:
+def _attribute_of(value: object, name: str) -> Any:
     try:
         return object.__getattribute__(value, name)
     except AttributeError:
@@ -175,7 +175,7 @@ class Walk:
         if self._nesting < MAXIMUM_JSON_NESTING and len(text) <= self._characters:
             self._characters -= len(text)
             whole = _whole(text)
-            values, rest = (whole, "") if whole else _json_within(_joined(text))
+            values, rest = (whole, "") if whole else _json_within(_join_lines(text))
         scope = self.scope
         if rest and scope is Evidence.ANYTHING:
             scope = self._read_text(rest)
@@ -294,7 +294,7 @@ def _of_base64(text: str) -> str | None:
         return None
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     """A text without what begins and breaks its lines in server-sent events, quotations and mails."""
     return _SOFT_BREAK.sub("", _BEGINS_LINE.sub("", text))
 

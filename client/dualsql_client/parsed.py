@@ -239,7 +239,9 @@ class ParsedDualResponse(QueryMethods):
             MissingExtraError: dualsql-client[arrow] is not installed.
         """
         import_extra("pyarrow", "arrow")
-        return await read_table(self._required(self._metered(self._stream(ARROW, options), options)))
+        return await read_table(
+            self._require_stream(self._meter_blocks(self._stream(ARROW, options), options))
+        )
 
     @checked_keywords(StreamOptions)
     async def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
@@ -316,7 +318,7 @@ class ParsedDualResponse(QueryMethods):
                 "guard_formulas is for CSV: no other file has cells that a spreadsheet would run."
             )
         if (database := database_of(target, file_format)) is not None:
-            rows = self._required(self._metered(self._stream(ARROW, options), options))
+            rows = self._require_stream(self._meter_blocks(self._stream(ARROW, options), options))
             await write_database(rows, target, database, self.name or await self._fetch_name())
             return target
         stream = self._stream(format_of(target, file_format), options)
@@ -324,7 +326,7 @@ class ParsedDualResponse(QueryMethods):
             stream.request["guard_formulas"] = True
         keeps = partial != "discard" and stream.format.is_resumable and not is_rewritten(target)
         partial_file = Partial(target, stream, is_continued=partial == "continue") if keeps else None
-        await write(self._required(self._metered(stream, options)), target, partial_file)
+        await write(self._require_stream(self._meter_blocks(stream, options)), target, partial_file)
         return target
 
     async def _fetch_name(self) -> str:
@@ -462,7 +464,7 @@ class ParsedDualResponse(QueryMethods):
             if transport.has_streams:
                 text_columns = options.get("text_columns", ())
                 stream = self._stream(NDJSON, options, is_iterated=is_iterated)
-                async with aclosing(self._metered(stream, options, batch_size)) as blocks:
+                async with aclosing(self._meter_blocks(stream, options, batch_size)) as blocks:
                     async for block in blocks:
                         has_rows, rows = True, rows_of(block)
                         if typed:
@@ -491,7 +493,7 @@ class ParsedDualResponse(QueryMethods):
             is_iterated=is_iterated,
         )
 
-    async def _required(self, blocks: AsyncGenerator[Block, None]) -> AsyncGenerator[Block, None]:
+    async def _require_stream(self, blocks: AsyncGenerator[Block, None]) -> AsyncGenerator[Block, None]:
         """The blocks of a stream that pages cannot replace: without streams on the server, the error says so."""
         try:
             async with aclosing(blocks):
@@ -501,7 +503,7 @@ class ParsedDualResponse(QueryMethods):
             await self._configured().require_more_than_pages(self.resource_uri, error)
             raise
 
-    async def _metered(
+    async def _meter_blocks(
         self, stream: RowStream, options: StreamOptions, batch_size: int | None = None
     ) -> AsyncGenerator[Block, None]:
         with self._meter(options, batch_size) as meter:

@@ -39,7 +39,7 @@ async def list_all(list_tools: Any) -> list[ToolDescription]:
     for _ in range(_MAXIMUM_PAGES):
         page = await list_tools(**options)
         fields: Mapping[Any, Any] = {"tools": page} if isinstance(page, list) else fields_of(page) or {}
-        tools += [_described(tool) for tool in fields.get("tools", ())]
+        tools += [_describe(tool) for tool in fields.get("tools", ())]
         cursor = fields.get("next_cursor", fields.get("nextCursor"))
         # A faulty server could repeat its cursors for ever.
         if not isinstance(cursor, str) or cursor in cursors:
@@ -49,7 +49,7 @@ async def list_all(list_tools: Any) -> list[ToolDescription]:
     return tools
 
 
-def _described(tool: Any) -> ToolDescription:
+def _describe(tool: Any) -> ToolDescription:
     fields = fields_of(tool) or {}
     return ToolDescription(
         name=str(fields.get("name", "")),
@@ -163,7 +163,7 @@ def rows_in(data: Any) -> list[Row] | None:
         return _mappings(data)
     rows = next((data[name] for name in ("rows", "results", "result") if name in data), None)
     are_lists = isinstance(rows, list) and bool(rows) and all(isinstance(row, list) for row in rows)
-    return _zipped(rows, data["columns"]) if "columns" in data and are_lists else _mappings(rows)
+    return _rows_of_lists(rows, data["columns"]) if "columns" in data and are_lists else _mappings(rows)
 
 
 def _mappings(rows: Any) -> list[Row] | None:
@@ -171,7 +171,7 @@ def _mappings(rows: Any) -> list[Row] | None:
     return [dict(row) for row in rows] if is_table else None
 
 
-def _zipped(rows: Any, columns: Any) -> list[Row] | None:
+def _rows_of_lists(rows: Any, columns: Any) -> list[Row] | None:
     entries = columns if isinstance(columns, list) else []
     names = [column.get("name") if isinstance(column, Mapping) else column for column in entries]
     # A dict would lose one of two columns with the same name.
@@ -281,7 +281,7 @@ def _of_dual_response(
     """The values of a dual response, and of its dual-mode envelope if it has one."""
     if structure is None or not isinstance(structure[1], Mapping):  # an SDK retains only the text
         labelled = parse_markdown(text, expected_fields=expected).fields
-        return {"source": "dual response", **_expected(labelled, expected)}
+        return {"source": "dual response", **_expected_fields(labelled, expected)}
     values = _of_structure(structure, expected, tool, failed=False)
     source, envelope = structure
     inner = _mapping(envelope.get("data") if source == "dual mode" else envelope)
@@ -291,7 +291,7 @@ def _of_dual_response(
         "source": "dual response",
         "metadata": values["metadata"] or metadata,
         "error": None,
-        **_expected({**metadata, **inner}, expected),
+        **_expected_fields({**metadata, **inner}, expected),
     }
 
 
@@ -313,7 +313,7 @@ def _of_structure(
         "operation": _text(_field_of(values, "operation")) or _text(metadata.get("operation")),
         "metadata": metadata,
         "error": error,
-        **_expected(values, expected),
+        **_expected_fields(values, expected),
     }
 
 
@@ -321,7 +321,7 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _expected(values: Fields, names: Sequence[str]) -> dict[str, Any]:
+def _expected_fields(values: Fields, names: Sequence[str]) -> dict[str, Any]:
     fields = {name: value for name in names if (value := _field_of(values, name)) is not None}
     return {"fields": fields, "missing": tuple(name for name in names if name not in fields)}
 
@@ -343,7 +343,7 @@ def _of_markdown(answer: MarkdownAnswer, expected: Sequence[str], *, failed: boo
         "table": answer.table,
         "operation": answer.operation,
         "error": error,
-        **_expected(values, expected),
+        **_expected_fields(values, expected),
     }
 
 

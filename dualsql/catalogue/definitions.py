@@ -157,7 +157,7 @@ def table_definition(view: CatalogueView, address: Address) -> TableDefinition:
     facts = view.catalogue.facts(address.source, table)
     masked = names.masked.get(table.key, frozenset())
     columns = [
-        _masked(column) if key in masked else column
+        _mask(column) if key in masked else column
         for key, column in list(facts.columns.items())[:MOST_COLUMNS]
     ]
     return TableDefinition(
@@ -318,7 +318,7 @@ def _contents(view: CatalogueView, address: Address) -> list[Content]:
     return contents
 
 
-def _masked(column: ColumnDefinition) -> ColumnDefinition:
+def _mask(column: ColumnDefinition) -> ColumnDefinition:
     return {**column, "masked": True}
 
 

@@ -125,14 +125,14 @@ def edges_of(spread: Spread, *, is_log: bool = False) -> Sequence[Any] | None:
         exact = (
             _log_edges(*numbers[:2], is_whole=is_whole)
             if is_log
-            else _divided(_number_edges(1 if is_whole else None), spread.count)(numbers)
+            else _divide(_number_edges(1 if is_whole else None), spread.count)(numbers)
         )
         kind = int if is_whole else type(spread.lowest)
         edges = sorted({_as(kind, edge) for edge in exact})
         return edges if len(edges) > 1 else None
     if not isinstance(spread.lowest, datetime):
         midnights = [datetime.combine(day, time()) for day in (*ends, *spread.percentiles)]
-        edges = _divided(_time_edges(_DAY), spread.count)(midnights)
+        edges = _divide(_time_edges(_DAY), spread.count)(midnights)
         return [edge.date() for edge in edges]
     zone = spread.lowest.tzinfo
     # asyncpg returns the infinities of a column with time zones as instants without one.
@@ -142,14 +142,14 @@ def edges_of(spread: Spread, *, is_log: bool = False) -> Sequence[Any] | None:
         (value.astimezone(zone) if zone else value).replace(tzinfo=None)
         for value in (*ends, *spread.percentiles)
     ]
-    return [edge.replace(tzinfo=zone) for edge in _divided(_time_edges(timedelta()), spread.count)(instants)]
+    return [edge.replace(tzinfo=zone) for edge in _divide(_time_edges(timedelta()), spread.count)(instants)]
 
 
 Divide = Callable[[Any, Any, Any], list[Any]]
 """Edges from at most the lowest value to above the highest one, at the step that is next to the width."""
 
 
-def _divided(edges: Divide, count: int) -> Callable[[Sequence[Any]], list[Any]]:
+def _divide(edges: Divide, count: int) -> Callable[[Sequence[Any]], list[Any]]:
     """The edges for the values of a `Spread`."""
 
     def divide(values: Sequence[Any]) -> list[Any]:
@@ -244,7 +244,7 @@ def _time_edges(least: timedelta) -> Divide:
         seconds = max(width, least) / float(_NEAR) or _DAY
         step = next((step for step in _STEPS if _length(step) >= seconds), _STEPS[-1])
         # Twice: a month may be longer than 30 days.
-        start, end = _moved(lowest, -2 * _length(step)), _moved(highest, 2 * _length(step))
+        start, end = _move(lowest, -2 * _length(step)), _move(highest, 2 * _length(step))
         places = list(ticks(start, end, step))
         before = [place for place in places if place <= lowest][-1:] or [lowest]
         behind = [place for place in places if place > highest][:1] or [datetime.max]  # noqa: DTZ901 - an axis has no zones
@@ -257,7 +257,7 @@ def _length(step: timedelta | int) -> timedelta:
     return step * _MONTH if isinstance(step, int) else step
 
 
-def _moved(moment: datetime, by: timedelta) -> datetime:
+def _move(moment: datetime, by: timedelta) -> datetime:
     """The moment so much later; at most the ends of the calendar."""
     try:
         return moment + by

@@ -64,7 +64,7 @@ async def marks_of(chart: Chart, view: View) -> Marks:
         return Marks(rows)
     ((total,),) = await view.answer(plan.count(view.shape), timeout=view.settings.query_timeout)
     if chart.mark == "point":
-        return await _sampled(view, total)
+        return await _sample_points(view, total)
     return Marks(rows, (f"Not all: only the first {MOST_MARKS:,} of {total:,} marks",))
 
 
@@ -87,7 +87,7 @@ def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) 
     return plain
 
 
-async def _sampled(view: View, total: int) -> Marks:
+async def _sample_points(view: View, total: int) -> Marks:
     timeout = view.settings.query_timeout
     sample = scattered(view.ordered(), MOST_MARKS, _SEED)
     rows = _records(view, view.columns, await view.answer(sample, timeout=timeout))

@@ -115,7 +115,7 @@ class ChartService:
         await self._start()
         requested_chart = read_chart(specification)
         parent = await self._access.open(_id_of(result), principal, "read")
-        chart = _checked(requested_chart, parent)
+        chart = _check(requested_chart, parent)
         question = chart_query(chart)
         select = await self._query.statement(parent, question, principal)
         options = CreateOptions(
@@ -166,7 +166,7 @@ class ChartService:
             BadParameterError, UnknownColumnError: the chart is not possible for this result.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
         """
-        chart = _checked(request.chart, resource)
+        chart = _check(request.chart, resource)
         self._access.admit("ask", principal)
         view, live = await self._query.views_unchecked(resource, request.question_of(chart), principal)
         if chart.mark == "histogram" and view is not live:
@@ -198,7 +198,7 @@ class ChartService:
         principal: Principal | None = None,
     ) -> None:
         """Raise what `draw_of_unchecked` raises before its first query; with a kind, `paint`."""
-        chart = _checked(request.chart, resource)
+        chart = _check(request.chart, resource)
         await self._query.views_unchecked(resource, request.question_of(chart), principal)
         if kind is not None:
             render.require_pictures()
@@ -240,7 +240,7 @@ def _id_of(result: Resource | DualResponse | str) -> str:
     return id_in(result)
 
 
-def _checked(chart: Chart, parent: Resource) -> Chart:
+def _check(chart: Chart, parent: Resource) -> Chart:
     """The chart with the names of the result's columns.
 
     Raises:

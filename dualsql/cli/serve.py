@@ -119,7 +119,7 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
             elif options.workers > 1:
                 _configure_log(options)
                 workers = Workers(options.workers, serve, show=show, has_metrics=options.metrics)
-                async with _administered(workers.health(), admin):
+                async with _serve_admin(workers.health(), admin):
                     await workers.run()
             else:
                 await serve(admin=admin, show=show)
@@ -191,7 +191,7 @@ def _origin_of(admin: socket | None) -> str | None:
 
 
 @asynccontextmanager
-async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[None]:
+async def _serve_admin(health: ASGIApp, admin: socket | None) -> AsyncIterator[None]:
     """Answer health checks during the block, where there is a port for them."""
     if admin is None:
         yield
@@ -502,7 +502,7 @@ async def _over_http(
         StandIn(Starlette(routes=routes_until_started())),
     )
     proxies = proxies_in(options.trusted_proxies or "")
-    async with _administered(health, admin), AsyncExitStack() as stack:
+    async with _serve_admin(health, admin), AsyncExitStack() as stack:
         served = running(front, listener, trusted_proxies=proxies)
         serving = await stack.enter_async_context(served) if answers_at_once else None
         setup = await _patiently(build)
@@ -615,7 +615,7 @@ async def _serve_rest(
     app = _app(options, setup, mcp)
     async with (
         app.router.lifespan_context(app),
-        _administered(_health(options, setup.server), admin),
+        _serve_admin(_health(options, setup.server), admin),
         running(app, listener, trusted_proxies=proxies),
     ):
         startup.with_(mcp)
@@ -629,7 +629,7 @@ async def _serve_no_rest(
     options: ServeOptions, files: ServedFiles, build: Build, admin: socket | None, startup: Started
 ) -> None:
     setup = await build()
-    async with setup.server, _administered(_health(options, setup.server), admin):
+    async with setup.server, _serve_admin(_health(options, setup.server), admin):
         startup.with_(_build_mcp(options, setup.server))
         _show(_announcement(options, files, setup, _origin_of(admin)), options)
         await asyncio.Event().wait()

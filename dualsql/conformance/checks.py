@@ -433,7 +433,7 @@ async def _lines(probe: Probe, **query: str) -> tuple[Exchange, list[bytes]]:
     return answer, answer.content.splitlines(keepends=True)
 
 
-def _decoded(lines: Sequence[bytes]) -> list[Any]:
+def _decode(lines: Sequence[bytes]) -> list[Any]:
     try:
         return [json.loads(line) for line in lines]
     except (ValueError, RecursionError) as error:
@@ -444,12 +444,12 @@ async def stream(probe: Probe) -> None:
     answer, lines = await _lines(probe)
     kind = answer.headers.get("content-type", "")
     require(kind.startswith("application/x-ndjson"), f"the stream is {kind}")
-    rows = [row for row in _decoded(lines) if "$summary" not in row]
+    rows = [row for row in _decode(lines) if "$summary" not in row]
     require(rows == await probe.rows(), "the lines are not the rows of the result")
 
 
 async def summary(probe: Probe) -> None:
-    *rows, last = _decoded((await _lines(probe))[1]) or [None]
+    *rows, last = _decode((await _lines(probe))[1]) or [None]
     require(isinstance(last, dict) and last.keys() == {"$summary"}, "the last line is no $summary")
     stated = probe.valid("StreamSummary", last["$summary"])
     require(stated == {"rows": len(rows), "complete": True}, f"the summary is {stated}, of {len(rows)} rows")
@@ -459,10 +459,10 @@ async def stream_sort(probe: Probe) -> None:
     (name, *_), rows = await probe.numbers(), await probe.rows()
     values = [row[name] for row in rows if row[name] is not None]
     for prefix, expected in (("", sorted(values)), ("-", sorted(values, reverse=True))):
-        lines = _decoded((await _lines(probe, sort=f"{prefix}{name}"))[1])
+        lines = _decode((await _lines(probe, sort=f"{prefix}{name}"))[1])
         sorted_values = [row[name] for row in lines if row.get(name) is not None]
         require(sorted_values == expected, f"sort={prefix}{name} does not sort the stream")
-    limited = _decoded((await _lines(probe, limit="5"))[1])
+    limited = _decode((await _lines(probe, limit="5"))[1])
     require(len([row for row in limited if "$summary" not in row]) == 5, "limit=5 does not give five rows")
 
 

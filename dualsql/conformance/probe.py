@@ -161,7 +161,7 @@ class Probe:
     model: Client
     schema: Mapping[str, Any] = field(default_factory=dict)
     last: Exchange | None = None
-    _created: list[ProbedResult] = field(default_factory=list)
+    _create: list[ProbedResult] = field(default_factory=list)
     _rows: list[Row] | None = None
     _requests: int = 0
 
@@ -188,12 +188,12 @@ class Probe:
         structured = result.structured_content
         require(isinstance(structured, dict), "the tool result has no structuredContent")
         created = ProbedResult(structured or {}, text, result.content)
-        self._created.append(created)
+        self._create.append(created)
         return created
 
     async def shared(self) -> ProbedResult:
         """One result for all checks that do not change it."""
-        return self._created[0] if self._created else await self.create()
+        return self._create[0] if self._create else await self.create()
 
     async def send(
         self,
@@ -314,7 +314,7 @@ class Probe:
     async def clean(self) -> None:
         """Delete the results that were made, also of a run that was stopped at its bound."""
         self._requests = 0
-        for result in self._created:
+        for result in self._create:
             try:
                 await self.send("DELETE", result=result)
             except (httpx.HTTPError, Violation, Untestable):

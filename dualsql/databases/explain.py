@@ -42,10 +42,10 @@ async def fetch_estimate(
             return result.scalar_one()
 
         plan = await in_session(source, rules, fetch, timeout=timeout)
-    return estimate.rows(_parsed(plan))
+    return estimate.rows(_parse(plan))
 
 
-def _parsed(plan: Any) -> Any:
+def _parse(plan: Any) -> Any:
     """The plan as data; None if it is not valid JSON: MariaDB does not escape a backslash in a condition."""
     if not isinstance(plan, str | bytes):
         return plan

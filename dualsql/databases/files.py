@@ -175,7 +175,7 @@ def _has_suffix(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def _stopped(path: Path) -> ConfigurationError:
+def _stop_error(path: Path) -> ConfigurationError:
     return ConfigurationError(f"The file {_excerpt(path)} was not read.", hint="The server was stopped.")
 
 
@@ -246,7 +246,7 @@ class FileLoader:
         Raises:
             ConfigurationError: the extra `files` is not installed, no file can be read, or `stop` was called.
         """
-        with _installed():
+        with _require_package():
             target = database_of_files().open_import(self.database)
         self._every_byte = sum(path.stat().st_size for path in self.paths if path.exists())
         self._import = target
@@ -255,7 +255,7 @@ class FileLoader:
             for path in self.paths:
                 self._read(path, target)
             if self._is_stopped:
-                raise _stopped(self.paths[-1])
+                raise _stop_error(self.paths[-1])
         finally:
             target.close()
         if not self.tables:
@@ -292,7 +292,7 @@ class FileLoader:
         except (target.error, OSError, ValueError) as error:
             self._undo(names, target)
             if self._is_stopped:
-                raise _stopped(path) from error
+                raise _stop_error(path) from error
             self.unread.append(UnreadFile(path.name, _reason_of(error, target)))
         self._bytes_now, self._bytes_before = 0, self._bytes_before + self._bytes_now
 
@@ -366,7 +366,7 @@ class FileLoader:
             load(copy_as_utf8(path, Path(folder), self.encoding))
 
     def _load_workbook(self, path: Path, target: FileImport, folder: str) -> None:
-        with _installed():
+        with _require_package():
             import_module("python_calamine")
         book = read_workbook(path, folder, self.memory, self._note_reader)
         for sheet in book.sheets:
@@ -453,7 +453,7 @@ def _reason_of(error: Exception, target: FileImport) -> str:
 
 
 @contextmanager
-def _installed() -> Iterator[None]:
+def _require_package() -> Iterator[None]:
     try:
         yield
     except ImportError as error:

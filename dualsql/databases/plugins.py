@@ -100,9 +100,9 @@ class NamedGuard:
             return self._session(name, answer)
         if isinstance(answer, AbstractContextManager):
             return self._block(name, answer)
-        return self._awaited(name, answer) if isawaitable(answer) else answer
+        return self._await(name, answer) if isawaitable(answer) else answer
 
-    async def _awaited(self, name: str, answer: Awaitable[Any]) -> Any:
+    async def _await(self, name: str, answer: Awaitable[Any]) -> Any:
         with self._naming(name):
             return await answer
 

@@ -206,12 +206,12 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
     run = partial(_run, source, timeout=timeout)
     with database_errors(source, limit=timeout):
         selected = await run(partial(_select, selection, has_schemas=source.capabilities.has_schemas))
-        described, unknown = await _described(run, selected), list[str]()
+        described, unknown = await _describe_all(run, selected), list[str]()
         if not source.capabilities.has_loose_types:
             described, unknown = without_unknown_types(described)
         if selection.row_number is not None:
             described = {
-                table_name: _numbered(description, selection.row_number)
+                table_name: _with_row_number(description, selection.row_number)
                 for table_name, description in described.items()
             }
         tables = new_tables(
@@ -220,7 +220,7 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
         for table in tables.values() if selection.row_number is not None else ():
             table.info[ROW_NUMBER_OF] = selection.row_number
         if source.capabilities.has_loose_types:
-            readable = await run(partial(_loosened, tables))
+            readable = await run(partial(_loosen_all, tables))
         else:
             readable = await _readable(run, tables)
     if not readable:
@@ -235,7 +235,7 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
     return ReflectedTables(metadata, sorted([*unreadable, *unknown]))
 
 
-def _numbered(description: TableDescription, name: str) -> TableDescription:
+def _with_row_number(description: TableDescription, name: str) -> TableDescription:
     number = {"name": name, "type": BigInteger(), "nullable": False, "comment": _ROW_NUMBER_COMMENT}
     columns = [column for column in description.columns if column["name"] != name]
     return description._replace(columns=[*columns, number], key={"constrained_columns": [name]})
@@ -293,7 +293,7 @@ def _select(selection: Selection, connection: Connection, *, has_schemas: bool) 
 
 def _in_schema(inspector: Inspector, schema: str | None) -> dict[TableName, bool]:
     tables = inspector.get_table_names(schema)
-    views = [*inspector.get_view_names(schema), *_materialized(inspector, schema)]
+    views = [*inspector.get_view_names(schema), *_materialized_views(inspector, schema)]
     names = {**dict.fromkeys(tables, False), **dict.fromkeys(views, True)}
     # If results are stored in the same database, SQL must not read them.
     return {(schema, name): view for name, view in names.items() if not _is_own(name)}
@@ -303,7 +303,7 @@ def _is_own(name: str) -> bool:
     return name.lower().startswith(TABLE_PREFIX)
 
 
-def _materialized(inspector: Inspector, schema: str | None) -> list[str]:
+def _materialized_views(inspector: Inspector, schema: str | None) -> list[str]:
     try:
         return inspector.get_materialized_view_names(schema)
     except NotImplementedError:
@@ -348,7 +348,7 @@ def _refuse(what: str, name: str, names: Collection[str]) -> None:
     )
 
 
-async def _described(run: Run, selected: Mapping[TableName, bool]) -> dict[TableName, TableDescription]:
+async def _describe_all(run: Run, selected: Mapping[TableName, bool]) -> dict[TableName, TableDescription]:
     """Describe all tables at once; if one of them fails, each separately."""
     try:
         descriptions: dict[TableName, TableDescription] = await run(partial(_describe, list(selected)))
@@ -415,7 +415,7 @@ def _read(tables: Mapping[TableName, Table], connection: Connection) -> set[Tabl
     return passed
 
 
-def _loosened(tables: Mapping[TableName, Table], connection: Connection) -> dict[TableName, Table]:
+def _loosen_all(tables: Mapping[TableName, Table], connection: Connection) -> dict[TableName, Table]:
     """The tables that can be read, without the types of columns whose first rows do not fit them.
 
     Otherwise the rows of these columns could not be read. The first rows also show whether the table can be.

@@ -88,7 +88,7 @@ class ThreadedEngine:
         # One thread, as drivers such as sqlite3 ask of a connection.
         thread = ThreadPoolExecutor(1, thread_name_prefix="dualsql")
         try:
-            connection = await self._opened(thread)
+            connection = await self._open(thread)
             try:
                 yield ThreadedConnection(connection, thread)
             finally:
@@ -127,7 +127,7 @@ class ThreadedEngine:
         self._late.add(late)
         late.add_done_callback(self._late.discard)
 
-    async def _opened(self, thread: ThreadPoolExecutor) -> Connection:
+    async def _open(self, thread: ThreadPoolExecutor) -> Connection:
         opening = thread.submit(self.sync_engine.connect)
         try:
             return await asyncio.wrap_future(opening)
@@ -167,12 +167,12 @@ class ThreadedConnection:
         """All rows of `statement`, in memory."""
         options = execution_options or {}
         return await self.run(
-            lambda: _buffered(self.sync_connection.execute(statement, parameters, execution_options=options))
+            lambda: _buffer(self.sync_connection.execute(statement, parameters, execution_options=options))
         )
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None) -> Result[Any]:
         """All rows of `statement`, in memory."""
-        return await self.run(lambda: _buffered(self.sync_connection.exec_driver_sql(statement, parameters)))
+        return await self.run(lambda: _buffer(self.sync_connection.exec_driver_sql(statement, parameters)))
 
     async def stream(
         self, statement: Executable, parameters: Any = None, *, execution_options: Any = None
@@ -227,6 +227,6 @@ class ThreadedResult:
         await self._connection.run(self._result.close)
 
 
-def _buffered(result: CursorResult[Any]) -> Result[Any]:
+def _buffer(result: CursorResult[Any]) -> Result[Any]:
     # A frozen result has its rows and needs no cursor, so it can be read outside of the thread.
     return result.freeze()() if result.returns_rows else result

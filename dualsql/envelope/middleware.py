@@ -107,7 +107,7 @@ class _AnswerInProgress:
         size = len(self.body) + len(message.get("body", b""))
         if size > self.middleware.limit:
             return False
-        return not message.get("more_body", False) or _announced(self.start, self.middleware.limit)
+        return not message.get("more_body", False) or _is_short(self.start, self.middleware.limit)
 
     async def _release(self) -> None:
         start, self.start = self.start, None
@@ -139,7 +139,7 @@ def _is_readable(start: Message) -> bool:
     return is_json and is_plain and start["status"] not in _BODILESS and not start.get("trailers", False)
 
 
-def _announced(start: Message, limit: int) -> bool:
+def _is_short(start: Message, limit: int) -> bool:
     """Whether the answer has a Content-Length that is within the limit."""
     lengths = [bytes(value) for name, value in start.get("headers", ()) if name.lower() == b"content-length"]
     return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0][:20]) <= limit

@@ -185,7 +185,7 @@ def dual_mode_of(
         LimitExceededError, BadParameterError: the result is too large, or has no JSON.
     """
     if isinstance(result, BringsStagedData):
-        return _staged(result, operation, shown=shown, seconds=seconds, bounds=bounds)
+        return _staged_response(result, operation, shown=shown, seconds=seconds, bounds=bounds)
     if isinstance(result, BringsItsText):
         result = result.to_structured_content()
     payload = plain_value(result, bounds)
@@ -203,7 +203,7 @@ def dual_mode_of(
     )
 
 
-def _staged(
+def _staged_response(
     result: BringsStagedData, operation: str, *, shown: DisplayType, seconds: float, bounds: Bounds
 ) -> DualModeAnswer:
     display: Display | DisplayType = shown

@@ -222,7 +222,7 @@ def _issues(path: str, value: Any, schema: Schema) -> Issues:
         yield from _with_reason(_issues(path, value, schema["then"]), schema["if"])
 
 
-def _required(path: str, value: Any, names: list[str]) -> Issues:
+def _require(path: str, value: Any, names: list[str]) -> Issues:
     if isinstance(value, Mapping):
         yield from (f"{_path_name(_join(path, name))} is missing." for name in names if name not in value)
 
@@ -284,7 +284,7 @@ def _min_items(path: str, value: Any, least: int) -> Issues:
 
 
 _KEYWORDS: Mapping[str, Callable[[str, Any, Any], Issues]] = {
-    "required": _required,
+    "required": _require,
     "properties": _properties,
     "items": _items,
     "allOf": _all_of,

@@ -102,9 +102,9 @@ class _ValueReader:
             return self.read(value.value, levels)
         if levels <= 0:
             self._refuse("levels of nesting", self.bounds.depth)
-        return self._nested(value, levels - 1)
+        return self._read_inner(value, levels - 1)
 
-    def _nested(self, value: Any, levels: int) -> Any:
+    def _read_inner(self, value: Any, levels: int) -> Any:
         fields = _fields(value)
         if fields is not None:
             return self._object(fields, levels)

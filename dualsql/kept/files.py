@@ -54,7 +54,7 @@ _CONNECTIONS = 4
 """Connections to one file that are kept open."""
 
 
-def _configured(config: dict[str, str], memory: int) -> dict[str, Any]:
+def _with_memory(config: dict[str, str], memory: int) -> dict[str, Any]:
     return {**config, "memory_limit": f"{memory}B"}
 
 
@@ -83,7 +83,7 @@ class KeptFileWriter:
 
         self.rows = 0
         self._path = path
-        self._connection = duckdb.connect(str(path), config=_configured(_WRITING, shares.size))
+        self._connection = duckdb.connect(str(path), config=_with_memory(_WRITING, shares.size))
         hide_progress_bar(self._connection)
         bound_spill(self._connection, shares.spill)
         self._schema: Any = None
@@ -409,7 +409,7 @@ async def open_file(
     file_engine = new_synchronous_engine(
         URL.create("duckdb", database=str(path)),
         opened=lambda connection: close_instance(connection, shares.spill),
-        connect_args={"read_only": True, "config": _configured(_READING, shares.size)},
+        connect_args={"read_only": True, "config": _with_memory(_READING, shares.size)},
         pool_size=_CONNECTIONS,
         max_overflow=limits.connections,
     )

@@ -378,7 +378,7 @@ class _Remote:
                     if FILE_NAME.fullmatch(each["path"])
                 ]
         if (folder := self._folder()) is not None:
-            files += await asyncio.to_thread(_staged, folder)
+            files += await asyncio.to_thread(_staged_files, folder)
         return files
 
     def _folder(self) -> Path | None:
@@ -388,7 +388,7 @@ class _Remote:
         return Path(store.prefix) if isinstance(store, LocalStore) and store.prefix is not None else None
 
 
-def _staged(folder: Path) -> list[StoredFile]:
+def _staged_files(folder: Path) -> list[StoredFile]:
     files = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -437,7 +437,7 @@ class _Cache:
         """
         part = self._folder / f"part-{sha256(name.encode()).hexdigest()[:32]}"
         while True:
-            file = _locked(part)
+            file = _lock(part)
             if file is not None and await self.files.get(name) is None:
                 break
             if file is None:
@@ -517,7 +517,7 @@ class _Cache:
     def _evict(self, name: str) -> bool:
         """Delete a copy, or what a process that died left of one; False if it is in use."""
         path = self._folder / name
-        file = _locked(path, is_new=False)
+        file = _lock(path, is_new=False)
         if file is None and path.exists():
             return False
         if file is not None:
@@ -533,7 +533,7 @@ class _Cache:
             yield
 
 
-def _locked(path: Path, *, is_new: bool = True) -> IO[bytes] | None:
+def _lock(path: Path, *, is_new: bool = True) -> IO[bytes] | None:
     """A file that is locked for this caller alone; None if it is in use, or another one is there now."""
     try:
         descriptor = os.open(path, os.O_RDWR | NO_FOLLOW | (os.O_CREAT if is_new else 0), 0o600)

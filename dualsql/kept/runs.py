@@ -19,7 +19,7 @@ from dualsql.kept.cells import KeptWriter
 from dualsql.kept.service import UNREADABLE, ResultKeeper, UnusableError
 from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
-from dualsql.kept.writing import UNWRITABLE, KeptRun, RunFile, keep, opened
+from dualsql.kept.writing import UNWRITABLE, KeptRun, RunFile, keep, open_file
 from dualsql.log import log_failure
 from dualsql.pending.progress import in_background, report_to_caller
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total
@@ -167,7 +167,7 @@ class KeptRunner:
             await asyncio.wait({running}, timeout=at_most.total_seconds())
             if not running.done():
                 # Before it is stopped: if there is no file, it goes on.
-                opening = asyncio.ensure_future(self._opened(view, request.resource))
+                opening = asyncio.ensure_future(self._open(view, request.resource))
                 await asyncio.wait({running, opening}, return_when=asyncio.FIRST_COMPLETED)
                 if not running.done():
                     try:
@@ -180,14 +180,14 @@ class KeptRunner:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             if opening is not None:
-                await asyncio.shield(_closed(opening))
+                await asyncio.shield(_close_unneeded(opening))
 
-    async def _opened(self, view: View, resource: Resource) -> RunFile:
+    async def _open(self, view: View, resource: Resource) -> RunFile:
         """A file for the rows of a view; raises UnusableError, with the reason, if there is none."""
         obstacle = await self._kept_views.obstacle_to_keeping(view, self._kept_views.fingerprint(view))
         if obstacle is not None:
             raise UnusableError(obstacle)
-        return await opened(self._keeper, resource)
+        return await open_file(self._keeper, resource)
 
     async def _read_sample(self, request: _RunRequest, outcome: _KeptRun, ends: float) -> RunResult:
         """Read the sample of a run: from the file, from its first rows, or from the database until `ends`."""
@@ -237,7 +237,7 @@ class KeptRunner:
         )
         try:
             async with _until(_end_of(view) if ends is None else ends, view):
-                file = file or await self._opened(view, resource)
+                file = file or await self._open(view, resource)
                 record, is_complete = await keep(file, self._run_of(view, writer, progress, answer))
         except UnusableError as error:
             return _KeptRun(KeptRows(reason=str(error)), view)
@@ -336,7 +336,7 @@ async def _until(ends: float, view: View) -> AsyncIterator[None]:
         raise ran_too_long(view.settings.query_timeout) from error
 
 
-async def _closed(opening: asyncio.Future[RunFile]) -> None:
+async def _close_unneeded(opening: asyncio.Future[RunFile]) -> None:
     """Close a file that is not needed."""
     opening.cancel()
     await asyncio.wait({opening})

@@ -252,9 +252,9 @@ class ResultKeeper:
         if name in self._files and not self._files[name].is_there:
             del self._files[name]
 
-    def signed(self, resource_id: str, record: KeptRows) -> KeptRows:
+    def sign(self, resource_id: str, record: KeptRows) -> KeptRows:
         """A record with its signature."""
-        record["signature"] = self._seal.sign(*_signed(resource_id, record)).hex()
+        record["signature"] = self._seal.sign(*_signed_parts(resource_id, record)).hex()
         return record
 
     def require_room(self, name: str, size: int) -> None:
@@ -291,7 +291,7 @@ class ResultKeeper:
         """
         self._require_usable(resource, record, fingerprint)
         try:
-            return await self._opened(resource, record)
+            return await self._shared_file(resource, record)
         except (UnusableError, TamperedError, DatabaseBusyError):
             raise
         # Of the disk, DuckDB or an object store.
@@ -300,9 +300,9 @@ class ResultKeeper:
             EVENTS.report(BackgroundFailed("Keeping"))
             raise UnusableError(UNREADABLE) from error
 
-    async def _opened(self, resource: Resource, record: KeptRows) -> KeptFile:
+    async def _shared_file(self, resource: Resource, record: KeptRows) -> KeptFile:
         name = record["file"]
-        path = await self._located(name)
+        path = await self._locate(name)
         state = None if path is None else state_of(path)
         if path is None or state is None:
             raise FileGoneError(_GONE)
@@ -319,7 +319,7 @@ class ResultKeeper:
         # Other readers may wait for the same task: one that leaves does not end it.
         return await asyncio.shield(opening)
 
-    async def _located(self, name: str) -> Path | None:
+    async def _locate(self, name: str) -> Path | None:
         """Where the file is; None if it is gone. Files that nobody reads are closed where they leave no room for it."""
         ends_at = time.monotonic() + _LONGEST_WAIT
         while True:
@@ -361,7 +361,7 @@ class ResultKeeper:
     def _is_signed(self, resource: Resource, record: KeptRows) -> bool:
         try:
             signature = bytes.fromhex(record["signature"])
-            is_ours = self._seal.verify(signature, *_signed(resource.id, record))
+            is_ours = self._seal.verify(signature, *_signed_parts(resource.id, record))
         except (KeyError, TypeError, ValueError):
             return False
         return is_ours and all(map(is_cell, record["cells"]))
@@ -372,7 +372,7 @@ class ResultKeeper:
         descriptor = await asyncio.to_thread(hold, path)
         if descriptor is None:
             # A copy of an object may have made room for another one; it is fetched again.
-            path = await self._located(name) or path
+            path = await self._locate(name) or path
             descriptor = await asyncio.to_thread(hold, path)
         if descriptor is None:
             raise FileGoneError(_GONE)
@@ -450,7 +450,7 @@ class ResultKeeper:
         return name in self._referenced
 
 
-def _signed(resource_id: str, record: KeptRows) -> tuple[str | bytes, ...]:
+def _signed_parts(resource_id: str, record: KeptRows) -> tuple[str | bytes, ...]:
     rest = {name: value for name, value in record.items() if name not in _OF_RUNS and name != "signature"}
     return _LABEL, resource_id, orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
 

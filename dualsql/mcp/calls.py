@@ -180,12 +180,12 @@ def in_plain_types(schema: Mapping[str, Any]) -> dict[str, Any]:
     Pydantic repeats each name as a title and writes an optional text as `anyOf` of text and null. Some hosts refuse a
     parameter without a `type`. Null is still accepted, because pydantic validates arguments, not this schema.
     """
-    return _changed(schema, _in_plain_types)
+    return _change(schema, _in_plain_types)
 
 
 def without_titles(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema without titles, in which pydantic repeats each name."""
-    return _changed(schema, _without_title)
+    return _change(schema, _without_title)
 
 
 def _in_plain_types(schema: dict[str, Any]) -> dict[str, Any]:
@@ -210,7 +210,7 @@ _VALUES = frozenset({"default", "enum", "const", "examples", "required"})
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def _changed(schema: Mapping[str, Any], change: Change) -> dict[str, Any]:
+def _change(schema: Mapping[str, Any], change: Change) -> dict[str, Any]:
     """What `change` makes of a schema and of each schema in it."""
     return {name: _changed_value(name, value, change) for name, value in change(dict(schema)).items()}
 
@@ -222,10 +222,10 @@ def _changed_value(keyword: str, value: Any, change: Change) -> Any:
         return value
     if isinstance(value, dict):
         if keyword in _KEYS_OF_SCHEMAS:
-            return {name: _changed(each, change) for name, each in value.items()}
-        return _changed(value, change)
+            return {name: _change(each, change) for name, each in value.items()}
+        return _change(value, change)
     if isinstance(value, list):
-        return [_changed(each, change) if isinstance(each, dict) else each for each in value]
+        return [_change(each, change) if isinstance(each, dict) else each for each in value]
     return value
 
 

@@ -171,7 +171,7 @@ class Jobs:
     async def cancel(self, resource: Resource) -> bool:
         """Mark a pending resource as failed and stop its query, whichever process runs it. False if it had ended."""
         error = QueryCancelledError("The query was cancelled.")
-        is_cancelled = await self._store.settle(_failed(resource, error, self._access.clock.now()))
+        is_cancelled = await self._store.settle(_fail(resource, error, self._access.clock.now()))
         self.forget(resource.id)  # another process sees it at its next renewal
         return is_cancelled
 
@@ -251,7 +251,7 @@ class Jobs:
                 job.is_announced = True
                 return job.work.response
             await asyncio.wait({job.task})
-        return await self._claimed(job)
+        return await self._claim(job)
 
     async def _keep_pending(self, job: Job) -> None:
         async with job.lock:
@@ -261,7 +261,7 @@ class Jobs:
                 await self._access.keep(resource, job.work.principal, rows=0)
                 job.is_kept = True
 
-    async def _claimed(self, job: Job) -> DualResponse:
+    async def _claim(self, job: Job) -> DualResponse:
         self._release(job)
         answered = job.task.result()
         if isinstance(answered, DualResponseError):
@@ -278,7 +278,7 @@ class Jobs:
             stored: FinishedQuery | DualResponseError
             try:
                 stored = await (
-                    self._settled(job, answer) if job.is_kept else self._store_answer(job, answer)
+                    self._settle_job(job, answer) if job.is_kept else self._store_answer(job, answer)
                 )
             except DualResponseError as error:
                 stored = error
@@ -298,7 +298,7 @@ class Jobs:
             await self._access.keep(answer.resource, job.work.principal, rows=len(answer.response.sample))
         return answer
 
-    async def _settled(
+    async def _settle_job(
         self, job: Job, answer: FinishedQuery | DualResponseError
     ) -> FinishedQuery | DualResponseError:
         if job.on_stop == "delete":
@@ -310,12 +310,12 @@ class Jobs:
             ended = (
                 answer.resource
                 if isinstance(answer, FinishedQuery)
-                else _failed(job.work.resource, answer, now)
+                else _fail(job.work.resource, answer, now)
             )
             is_ours = await self._settle(ended)
         except (BadParameterError, LimitExceededError) as error:  # of its sample
             answer = error
-            is_ours = await self._settle(_failed(job.work.resource, error, self._access.clock.now()))
+            is_ours = await self._settle(_fail(job.work.resource, error, self._access.clock.now()))
         return (
             answer if is_ours else QueryInterruptedError("The server that ran the query stopped responding.")
         )
@@ -370,6 +370,6 @@ async def outcome(work: Awaitable[T], limit: timedelta) -> T | DualResponseError
         return DualResponseError("The query failed.", hint="The server's log has the cause.")
 
 
-def _failed(resource: Resource, error: DualResponseError, now: datetime) -> Resource:
+def _fail(resource: Resource, error: DualResponseError, now: datetime) -> Resource:
     expires_at = now + resource.lifetime
     return replace(resource, status="failed", failure=problem_of(error), expires_at=expires_at)

@@ -156,11 +156,11 @@ class ProfiledRows:
         """The profiled columns."""
         values = dict(zip(self.result, self.source.c, strict=True))
         return [
-            ProfiledColumn(column, self._compared(values[column]), is_hidden(column.expression, self.hides))
+            ProfiledColumn(column, self._comparable(values[column]), is_hidden(column.expression, self.hides))
             for column in self.columns
         ]
 
-    def _compared(self, value: Any) -> Any:
+    def _comparable(self, value: Any) -> Any:
         return normalized_instant(value) if self.capabilities.spells_instants and is_instant(value) else value
 
     def statement_of(self, *outputs: Any) -> AnySelect:

@@ -105,7 +105,7 @@ def _of_column(
     if "distinct" not in summary:
         statistics |= {"distinct": _distinct(counts, non_null, summary), "distinct_kind": "approximate"}
     statistics["most_frequent"] = [
-        {"value": value, "count": _scaled(times, non_null, sample_size)}
+        {"value": value, "count": _scale(times, non_null, sample_size)}
         for (value, _), times in counts.most_common(FREQUENT)
         # A value that occurs once in the sample says nothing of its frequency.
         if times > 1 or (sample_size == non_null and len(counts) <= FREQUENT)
@@ -143,10 +143,10 @@ def _histogram(summary: Mapping[str, Any], counts: Counter[Any], non_null: int) 
     for (value, _), times in counts.items():
         bins[bisect_right(inner, value) + 1] += times
     return binned_range(
-        bounds, {number: _scaled(times, non_null, sample_size) for number, times in bins.items()}
+        bounds, {number: _scale(times, non_null, sample_size) for number, times in bins.items()}
     )
 
 
-def _scaled(times: int, total: int, sample_size: int) -> int:
+def _scale(times: int, total: int, sample_size: int) -> int:
     """How often something occurs in `total` rows that occurs `times` in a sample of `sample_size`."""
     return round(times * total / sample_size)

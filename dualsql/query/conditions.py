@@ -92,7 +92,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
                 else operand.astimezone(UTC).replace(tzinfo=None)
             )
         else:
-            operand = _zoned(column, operand, capabilities)
+            operand = _with_zone(column, operand, capabilities)
     if (
         encoding in {"date", "datetime"}
         and isinstance(operand, str)
@@ -207,7 +207,7 @@ def _any(column: ResultColumn, value: Any) -> Any:
     return _float(column, value)
 
 
-def _decoded(column: ResultColumn, value: Any) -> Any:
+def _decode(column: ResultColumn, value: Any) -> Any:
     decode = decoder(column.describe())
     if not isinstance(value, str) or decode is None:
         raise TypeError
@@ -217,7 +217,7 @@ def _decoded(column: ResultColumn, value: Any) -> Any:
     return decoded
 
 
-def _zoned(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> datetime:
+def _with_zone(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> datetime:
     """The instant as the column has it. Without a zone it is in UTC, as in SQL texts."""
     wants_zone = has_zone(column, keeps_zones=capabilities.keeps_zones)
     if wants_zone and instant.tzinfo is None:
@@ -237,12 +237,12 @@ _READERS: Mapping[str, Callable[[ResultColumn, Any], Any]] = {
     "decimal": _decimal,
     "boolean": _boolean,
     "text": _text,
-    "date": _decoded,
-    "time": _decoded,
-    "datetime": _decoded,
-    "interval": _decoded,
-    "uuid": _decoded,
-    "base64": _decoded,
+    "date": _decode,
+    "time": _decode,
+    "datetime": _decode,
+    "interval": _decode,
+    "uuid": _decode,
+    "base64": _decode,
     "any": _any,
 }
 

@@ -187,7 +187,7 @@ class QueryService:
             return self._answer(query, view, tables)
         return await compute_in_thread(
             view.source.limits,
-            lambda: self._answer(query, self._copied(view, resource.document), tables),
+            lambda: self._answer(query, self._copy(view, resource.document), tables),
         )
 
     async def kept_answer(
@@ -323,7 +323,7 @@ class QueryService:
             return _translation(live, parent, query, by_code_point=by_code_point)
 
         def derived() -> Derived | None:
-            rows = self._copied(live, resource.document)
+            rows = self._copy(live, resource.document)
             answer = _translation(rows, parent, query, by_code_point=by_code_point)
             if answer is not None:
                 _compile(parent.answering(answer, rows))
@@ -337,13 +337,13 @@ class QueryService:
         tables = self._tables(view, query, principal)
         if self._views.policy.has_functions:
             # The statement differs for each principal, so it is not cached.
-            return view.over(await self._derived(resource, view, query, tables))
+            return view.over(await self._derive(resource, view, query, tables))
         # Kept rows have a table of their own, which only the rules of their view know.
         rows = view.source.name if view.kept is None else view.derived
         key = (rows, resource.document, query.digest, tables.names)
         statement = self._statements.get(key)
         if statement is None:
-            statement = self._statements[key] = await self._derived(resource, view, query, tables)
+            statement = self._statements[key] = await self._derive(resource, view, query, tables)
         return view.over(statement)
 
     @property
@@ -351,7 +351,7 @@ class QueryService:
         assert self._views.kept is not None, "it has read the view"
         return self._views.kept
 
-    def _copied(self, view: View, document: bytes) -> View:
+    def _copy(self, view: View, document: bytes) -> View:
         """The view with a statement of its own, for a worker thread; `document` is that of its resource."""
         if view.kept is not None or self._views.policy.has_functions:
             return view  # of one table, or made for one request
@@ -363,14 +363,14 @@ class QueryService:
             return NO_TABLES
         return self._sources.readable(principal, view.source.name)
 
-    async def _derived(
+    async def _derive(
         self, resource: Resource, view: View, query: ResultQuery, tables: ReadableTables
     ) -> Derived:
         if _is_quick(query, resource):
             return Derived(self._answer(query, view, tables), view.source.meanings)
 
         def derived() -> Derived:
-            parent = self._copied(view, resource.document)
+            parent = self._copy(view, resource.document)
             answer = Derived(self._answer(query, parent, tables), view.source.meanings)
             _compile(view.over(answer))
             return answer

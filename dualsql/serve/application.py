@@ -358,7 +358,7 @@ async def build_server(
     effective = settings or Settings()
     if read_only_role is not None:
         effective = replace(effective, read_only_roles={**effective.read_only_roles, _SOURCE: read_only_role})
-    reflected = await _reflected(database, selection, effective)
+    reflected = await _reflect(database, selection, effective)
     server = DualResponseServer(
         database, base_url=base_url, tables=reflected.metadata, settings=effective, **options
     )
@@ -371,7 +371,7 @@ async def build_server(
     return Built(server, reflected)
 
 
-async def _reflected(database: Database, selection: Selection, settings: Settings) -> ReflectedTables:
+async def _reflect(database: Database, selection: Selection, settings: Settings) -> ReflectedTables:
     source = open_source(_SOURCE, database, Registry(MetaData()), settings)
     try:
         await reach(source, timeout=settings.query_timeout)

@@ -65,11 +65,11 @@ def _read(translator: Translator, node: Any, scope: Scope) -> Element:
     if operator.matches:
         require_safe_pattern(translator, right)
     if operator.likens:
-        left, right = _likened(left, right), _likened(right, left)
+        left, right = _with_type_of(left, right), _with_type_of(right, left)
     return left.op(operator.sign, precedence=operator.precedence, is_comparison=True)(right)
 
 
-def _likened(element: Element, other: Element) -> Element:
+def _with_type_of(element: Element, other: Element) -> Element:
     if isinstance(element, array) and isinstance(other.type, types.ARRAY):
         return cast(element, other.type)  # of texts, it would be an array of VARCHAR
     is_text = isinstance(element, BindParameter) and isinstance(element.value, str)

@@ -133,7 +133,7 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
         work.spend(len(tokens) // 2)
         own.steps_left = FREE_STEPS + STEPS_PER_TOKEN * len(tokens)
         statements = list(own.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql))
-        return statements if top is None else _limited(statements, top)
+        return statements if top is None else _with_limit(statements, top)
     except (InvalidSQLError, ForbiddenSQLError):
         raise
     except _TooManyStepsError as error:
@@ -188,7 +188,7 @@ _BRACKETED = [TokenType.L_PAREN, TokenType.NUMBER, TokenType.R_PAREN]
 _LAST_TOP = 2  # SELECT DISTINCT TOP
 
 
-def _limited(statements: list[Any], top: str) -> list[Any]:
+def _with_limit(statements: list[Any], top: str) -> list[Any]:
     """The statements of a text that begins with SELECT TOP n, with LIMIT n in its place."""
     query = statements[0]
     if not isinstance(query, exp.Select) or query.args.get("limit") or not top.isdigit():

@@ -144,7 +144,7 @@ def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Ele
     outputs: list[Element] = []
     for item in node.expressions:
         if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-            outputs += _starred(item, scope)
+            outputs += _expand_star(item, scope)
         else:
             outputs.append(_output(translator, item, scope))
     scope.work.spend(OUTPUT * len(outputs))
@@ -205,7 +205,7 @@ def _own_name(item: Any, dialect: TextDialect) -> str:
     return ""
 
 
-def _starred(item: Any, scope: Scope) -> Iterator[Element]:
+def _expand_star(item: Any, scope: Scope) -> Iterator[Element]:
     star = item.this if isinstance(item, exp.Column) else item
     only(star)
     if isinstance(item, exp.Column):
@@ -261,7 +261,7 @@ def _require_one_name(translator: Translator, node: Any, outputs: Sequence[Eleme
     """Refuse keys that name one expression twice: PostgreSQL has a NULL for each of them by itself."""
     keys = [
         _ordinal(key, outputs) if _is_ordinal(key) else translator.expression(key, scope)
-        for key in map(_unnested, _single_keys(node))
+        for key in map(_without_parentheses, _single_keys(node))
     ]
     labels = {key for key in keys if isinstance(key, Label)}
     if len({_bare(label) for label in labels}) < len(labels):
@@ -275,7 +275,7 @@ def _single_keys(node: Any) -> Iterator[Any]:
         yield from _single_keys(key) if is_set else (key,)
 
 
-def _unnested(node: Any) -> Any:
+def _without_parentheses(node: Any) -> Any:
     """A key without parentheses around it; a subquery keeps its own."""
     return node if isinstance(node, exp.Subquery) else node.unnest()
 
@@ -283,7 +283,7 @@ def _unnested(node: Any) -> Any:
 def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: Scope) -> Any:
     if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
         return _superaggregate(translator, key, [], outputs, scope)[0]
-    key = _unnested(key)
+    key = _without_parentheses(key)
     if _is_ordinal(key):
         return _bare(_ordinal(key, outputs))
     if isinstance(key, exp.Tuple):
@@ -338,7 +338,7 @@ def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: 
 
 
 def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:
-    node = _unnested(node)
+    node = _without_parentheses(node)
     if _is_ordinal(node):
         return _ordinal(node, outputs)
     # A bare name in ORDER BY refers to the SELECT list first.
@@ -353,7 +353,7 @@ def _limited_rows(statement: Any, args: Any) -> Any:
         limit, fetch = None, limit
     if limit is not None:
         arguments = only(limit, "expression", "offset")
-        statement = _limited(statement, arguments["expression"])
+        statement = _limit(statement, arguments["expression"])
         offset = arguments.get("offset") or offset
     if fetch is not None:
         statement = _fetch(statement, fetch)
@@ -370,10 +370,10 @@ def _fetch(statement: Any, node: Any) -> Any:
     if options is not None:
         only(options, "rows")
     count = args.get("count")
-    return _limited(statement, count.this if isinstance(count, exp.Paren) else count)
+    return _limit(statement, count.this if isinstance(count, exp.Paren) else count)
 
 
-def _limited(statement: Any, node: Any) -> Any:
+def _limit(statement: Any, node: Any) -> Any:
     if node is None:
         return statement.limit(1)
     # PostgreSQL: LIMIT ALL and LIMIT NULL are as no LIMIT.

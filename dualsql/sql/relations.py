@@ -192,14 +192,14 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
     if common is not None:
         translator.read(common, scope.work)
         # The alias gets a unique name, because SQLAlchemy treats two aliases with one name as one CTE.
-        return scope.add(alias, _renamed(translator, common, translator.fresh_name(alias), node, scope))
+        return scope.add(alias, _rename(translator, common, translator.fresh_name(alias), node, scope))
     registered = _registered_table(translator, name, schema, scope)
     translator.read(registered, scope.work)
     table = translator.fenced(registered)
-    return scope.add(alias, _renamed(translator, table, translator.alias(alias), node, scope))
+    return scope.add(alias, _rename(translator, table, translator.alias(alias), node, scope))
 
 
-def _renamed(translator: Translator, source: FromClause, alias: str, node: Any, scope: Scope) -> FromClause:
+def _rename(translator: Translator, source: FromClause, alias: str, node: Any, scope: Scope) -> FromClause:
     """The relation under its alias. `AS t(a, b)` also renames its columns."""
     names = alias_columns(node)
     if not names:

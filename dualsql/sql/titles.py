@@ -32,7 +32,7 @@ def title_of(statement: Any) -> str:
     tables = _tables(statement)
     if not tables:
         return _WITHOUT_TABLES
-    subject = _listed([table.replace("_", " ") for table in tables])
+    subject = _join_words([table.replace("_", " ") for table in tables])
     if isinstance(statement, Select):
         subject = _of_select(statement, subject)
     notes = _notes(statement)
@@ -49,12 +49,12 @@ def _of_select(select: Select[Any], tables: str) -> str:
     ]
     groups = [name for clause in clauses if (name := _name_in(select, clause))]
     if groups:
-        return f"{tables} by {_listed(groups)}"
+        return f"{tables} by {_join_words(groups)}"
     columns = [str(column.key or "computed") for column in select.selected_columns]
     if len(columns) > _MOST_NAMES or columns == _all_columns(select):
         return tables
     distinct = "distinct " if internals.distinct_word(select) else ""
-    return f"{tables}: {distinct}{_listed(columns)}"
+    return f"{tables}: {distinct}{_join_words(columns)}"
 
 
 def _all_columns(select: Select[Any]) -> list[str]:
@@ -112,7 +112,7 @@ def _sources(element: Any) -> Sequence[Any]:
     return [element.element] if isinstance(element, AliasedReturnsRows | SelectStatementGrouping) else []
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_words(names: Sequence[str]) -> str:
     words = list(names)
     if len(words) > _MOST_NAMES:
         words = [*words[:_MOST_NAMES], f"{len(words) - _MOST_NAMES} more"]

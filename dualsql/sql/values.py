@@ -106,7 +106,7 @@ def typed_literal(
             with suppress(ValueError):
                 # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
                 bare = types.Numeric() if type(type_) is types.Numeric else type_
-                return literal(_zoned(reader(text), type_), bare)
+                return literal(_with_zone(reader(text), type_), bare)
             if capabilities.text.reads_dates and isinstance(type_, _MOMENTS) and _is_dated(text):
                 return capabilities.text.reads_dates(text, type_)
             if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text
@@ -163,7 +163,7 @@ def is_text(element: Any) -> TypeGuard[BindParameter[str]]:
     return isinstance(element, BindParameter) and isinstance(element.value, str)
 
 
-def _zoned(instant: Any, type_: TypeEngine[Any]) -> Any:
+def _with_zone(instant: Any, type_: TypeEngine[Any]) -> Any:
     """An instant with or without a time zone, as the column needs it. Without a zone it is in UTC."""
     if isinstance(instant, datetime) and isinstance(type_, types.DateTime):
         if type_.timezone and instant.tzinfo is None:

@@ -395,7 +395,7 @@ def widths_within(free: int, lengths: Sequence[int]) -> list[int]:
 
 
 def _heading(column: Column, sort: SortKey | None) -> Text:
-    heading = _aligned(printable(column["name"], CELL_CHARACTERS), column)
+    heading = _align(printable(column["name"], CELL_CHARACTERS), column)
     if sort is not None and sort["field"] == column["name"]:
         heading.append(" ▼" if sort.get("order") == "desc" else " ▲")
     return heading
@@ -403,9 +403,9 @@ def _heading(column: Column, sort: SortKey | None) -> Text:
 
 def _cell(value: Any, column: Column) -> Text:
     text = cell_text(value, WIDE_CHARACTERS)
-    return _aligned("NULL", column, style="dim") if text is None else _aligned(text, column)
+    return _align("NULL", column, style="dim") if text is None else _align(text, column)
 
 
-def _aligned(text: str, column: Column, *, style: str = "") -> Text:
+def _align(text: str, column: Column, *, style: str = "") -> Text:
     justify: Literal["left", "right"] = "right" if column["type"] == "number" else "left"
     return Text(text, style=style, justify=justify, overflow="ellipsis", no_wrap=True)

@@ -47,12 +47,12 @@ class CopiedCSVWriter(CSVWriter):
 
     def rows(self, rows: Rows) -> Chunk:
         lines = [
-            ",".join([self._copied(value, kind) for value, kind in zip(row, self._oids, strict=True)])
+            ",".join([self._copy(value, kind) for value, kind in zip(row, self._oids, strict=True)])
             for row in json.converted(rows, self._converters)
         ]
         return Chunk("".join([f"{line}\r\n" for line in lines]).encode(), len(rows))
 
-    def _copied(self, value: Any, kind: int) -> str:
+    def _copy(self, value: Any, kind: int) -> str:
         if value is None:
             return ""
         text = _copied_text(value, kind)
@@ -68,7 +68,7 @@ _JSONB, _FLOAT4 = 3802, 700
 
 def _copied_text(value: Any, kind: int) -> str:
     if kind == _JSONB:
-        return _spaced(value)
+        return _space(value)
     if isinstance(value, float):
         return _shortest(repr(value), 6) if kind == _FLOAT4 else _shortest(_inside(value), 15)
     if isinstance(value, datetime | time):
@@ -83,12 +83,12 @@ _TRAILING_ZEROS = re.compile(r"(\.[0-9]*?)0+(?=[+-]|$)")
 _WHOLE_SECONDS = re.compile(r"\.(?=[+-]|$)")
 
 
-def _spaced(value: Any) -> str:
+def _space(value: Any) -> str:
     """A document as PostgreSQL writes a jsonb."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_spaced(key)}: {_spaced(part)}' for key, part in value.items())}}}"
+        return f"{{{', '.join(f'{_space(key)}: {_space(part)}' for key, part in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_spaced, value))}]"
+        return f"[{', '.join(map(_space, value))}]"
     return json.dumps(value).decode()
 
 

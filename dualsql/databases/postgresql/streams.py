@@ -92,10 +92,10 @@ def type_name(type_: Any) -> str:
     """The name of a type in SQL."""
     name = type_.name.removesuffix("[]")
     schema = "pg_catalog" if type_.oid < _BUILT_IN_TYPES else type_.schema
-    return f"{_quoted(schema)}.{_quoted(name)}{type_.name[len(name) :]}"
+    return f"{_quote(schema)}.{_quote(name)}{type_.name[len(name) :]}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -689,7 +689,7 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
         columns = []
         for number, (column, make) in enumerate(zip(table.columns, later, strict=True)):
             try:
-                columns.append(_converted(column, make))
+                columns.append(_convert(column, make))
             except ValueError as error:
                 raise arrow.unfit(number) from error
         return writer.batch(arrow.batch_of_columns(columns))
@@ -697,7 +697,7 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
     return parse
 
 
-def _converted(column: Any, make: Callable[[str], Any] | None) -> Any:
+def _convert(column: Any, make: Callable[[str], Any] | None) -> Any:
     if make is None:
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return [None if value is None else make(value) for value in column.to_pylist()]

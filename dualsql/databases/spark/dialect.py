@@ -334,17 +334,17 @@ class SparkDialect(DefaultDialect):
 
     def get_table_names(self, connection: Connection, schema: str | None = None, **_: Any) -> list[str]:
         views = set(self.get_view_names(connection, schema))
-        return [name for name in self._listed(connection, "TABLES", schema) if name not in views]
+        return [name for name in self._list(connection, "TABLES", schema) if name not in views]
 
     def get_view_names(self, connection: Connection, schema: str | None = None, **_: Any) -> list[str]:
-        return self._listed(connection, "VIEWS", schema)
+        return self._list(connection, "VIEWS", schema)
 
-    def _listed(self, connection: Connection, what: str, schema: str | None) -> list[str]:
-        place = "" if schema is None else f" IN {self._quoted(schema)}"
+    def _list(self, connection: Connection, what: str, schema: str | None) -> list[str]:
+        place = "" if schema is None else f" IN {self._quote(schema)}"
         # Namespace, name and whether it is of this session only.
         return [row[1] for row in connection.exec_driver_sql(f"SHOW {what}{place}") if not row[2]]
 
-    def _quoted(self, name: str) -> str:
+    def _quote(self, name: str) -> str:
         return self.identifier_preparer.quote_identifier(name).replace("%", "%%")
 
     def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **_: Any) -> bool:
@@ -357,7 +357,7 @@ class SparkDialect(DefaultDialect):
     def get_columns(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> list[Any]:
-        place = ".".join(self._quoted(part) for part in (schema, table_name) if part is not None)
+        place = ".".join(self._quote(part) for part in (schema, table_name) if part is not None)
         try:
             rows = connection.exec_driver_sql(f"DESCRIBE TABLE {place}").all()
         except DBAPIError as error:

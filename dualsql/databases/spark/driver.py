@@ -244,7 +244,7 @@ class SparkConnection:
         self._is_stopped = threading.Event()
         self._streamed: Any = None
         with _lost_connections():
-            self._hive = _opened(options)
+            self._hive = _open(options)
         try:
             _require_plain_session(self)
         except BaseException:
@@ -362,7 +362,7 @@ class SparkConnection:
         """Close a stream over a connection of its own: this one waits for rows."""
         from TCLIService import ttypes
 
-        spare = _opened(self._options)
+        spare = _open(self._options)
         try:
             time.sleep(max(0, due - time.monotonic()))
             spare.client.CloseOperation(ttypes.TCloseOperationReq(operation))
@@ -539,7 +539,7 @@ _SHARED = "spark.sql.hive.thriftServer.singleSession"
 _PROBE = "a'\\b${spark.app.name}%\n\x00\"`\u2028\u65e5\U0001f600"
 
 
-def _opened(options: Mapping[str, Any]) -> Any:
+def _open(options: Mapping[str, Any]) -> Any:
     from pyhive import hive
 
     configuration = {f"set:hiveconf:{name}": value for name, value in _SETTINGS.items()}

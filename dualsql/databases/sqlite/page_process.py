@@ -100,7 +100,7 @@ class PageProcess:
         if not self._loop.is_closed():
             self._loop.remove_reader(self._answers)
             while self._waiting:
-                self._answered(None)
+                self._answer_first(None)
         # In a thread: a process that waits for a disk does not end at once, even when it is killed.
         Thread(target=self._process.close, name="dualsql-end-of-reader", daemon=True).start()
 
@@ -160,9 +160,9 @@ class PageProcess:
             self.was_ready = True
             if "declined" in header:
                 self._decline(self._waiting[0][0])
-            self._answered(answer or None)
+            self._answer_first(answer or None)
 
-    def _answered(self, answer: bytes | None) -> None:
+    def _answer_first(self, answer: bytes | None) -> None:
         _, future = self._waiting.popleft()
         if not future.done():
             future.set_result(answer)

@@ -145,7 +145,7 @@ class _PatternWriter:
         kind = str(name)
         if kind in ("MAX_REPEAT", "MIN_REPEAT"):
             least, most, inner = value
-            return self._repeated(least, most, inner, flags)
+            return self._repeat(least, most, inner, flags)
         if kind == "SUBPATTERN":
             _, added, removed, inner = value
             return f"(?:{self.sequence(inner, (flags | added) & ~removed, is_end=is_end)})"
@@ -161,7 +161,7 @@ class _PatternWriter:
             return r"(?s:.)" if flags & re.DOTALL else r"[^\n]"
         return self._character(kind, value, flags)
 
-    def _repeated(self, least: int, most: Any, inner: Any, flags: int) -> str:
+    def _repeat(self, least: int, most: Any, inner: Any, flags: int) -> str:
         is_endless = int(most) >= _UNLIMITED
         times = self._times
         self._times *= max(1, least if is_endless else int(most))
@@ -190,7 +190,7 @@ class _PatternWriter:
         if flags & re.IGNORECASE:
             ranges += self._in_other_cases(tuple(ranges), is_ascii=bool(flags & re.ASCII))
         # Equal sets are written alike: `_overlapping` compares what is written.
-        clipped = _merged((low, min(high, self._last)) for low, high in sorted(ranges) if low <= self._last)
+        clipped = _merge((low, min(high, self._last)) for low, high in sorted(ranges) if low <= self._last)
         members_text = "".join(
             f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in _without_surrogates(clipped)
         )
@@ -263,7 +263,7 @@ def _category(name: str, *, is_ascii: bool) -> Ranges:
     letter = {"DIGIT": "d", "SPACE": "s", "WORD": "w"}[name.rsplit("_", 1)[-1]]
     pattern = f"\\{letter.upper() if '_NOT_' in name else letter}"
     find = re.compile(pattern, re.ASCII if is_ascii else 0).findall
-    return _merged((ord(one), ord(one)) for one in chain.from_iterable(map(find, _characters())))
+    return _merge((ord(one), ord(one)) for one in chain.from_iterable(map(find, _characters())))
 
 
 _PIECE = 2**14
@@ -288,10 +288,10 @@ def _other_cases(ranges: tuple[tuple[int, int], ...], *, is_ascii: bool) -> Rang
     members = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
     flags = re.IGNORECASE | (re.ASCII if is_ascii else 0)
     points = map(ord, re.compile(f"[{members}]", flags).findall(_cased())) if members else ()
-    return _merged((point, point) for point in points)
+    return _merge((point, point) for point in points)
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def _merge(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """The same characters in ranges with gaps between them, of ranges in ascending order."""
     merged: Ranges = []
     for low, high in ranges:

@@ -130,7 +130,7 @@ class _ProcessRun:
             return None
         header, body = self._process.message()
         if "rows" in header:
-            return self._encoded(header, body)
+            return self._encode(header, body)
         self._is_over = True
         self.is_declined, self.is_unreadable = "declined" in header, "unreadable" in header
         if "code" in header:
@@ -153,7 +153,7 @@ class _ProcessRun:
         if process is not None:
             (self._processes.give_back if self._is_over else ReaderProcess.close)(process)
 
-    def _encoded(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
+    def _encode(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
         writer = cast("BatchWriter", self._job.writer)
         arrays = _arrays(header["columns"], header["rows"], body)
         columns = [make(arrays[place]) for place, make in zip(self._job.written, self._makers, strict=True)]

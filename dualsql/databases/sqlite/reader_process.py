@@ -66,14 +66,14 @@ def packed(column: Sequence[Any]) -> tuple[list[Any], list[bytes]]:
         return [kind, 0], pack(column)
     except (TypeError, struct.error):
         pass
-    filled, valid, nulls = _filled(column, filler)
+    filled, valid, nulls = _fill(column, filler)
     try:
         return [kind, nulls], [valid, *pack(filled)]
     except (TypeError, struct.error):
         return ["values", 0], [json.dumps([_spelled(value) for value in column]).encode()]
 
 
-def _filled(column: Sequence[Any], filler: Any) -> tuple[list[Any], bytes, int]:
+def _fill(column: Sequence[Any], filler: Any) -> tuple[list[Any], bytes, int]:
     """The column with `filler` for NULL; a byte a value, 0 for NULL; the number of NULLs."""
     values, valid, place, nulls = list(column), bytearray(b"\1") * len(column), -1, 0
     try:
@@ -242,7 +242,7 @@ class Reader:
         sql, parameters = request["sql"], read_parameters(request["parameters"])
         while True:
             if self._pages is None or self._pages.is_outdated:
-                self._pages = _PageConnection(self._opened(request))
+                self._pages = _PageConnection(self._open(request))
             page = self._pages.page(sql, parameters)
             if not self._pages.is_outdated:
                 return page
@@ -250,7 +250,7 @@ class Reader:
     def _answer_stream(self, request: dict[str, Any]) -> None:
         apsw, count = self._apsw, 0
         try:
-            with closing(self._opened(request)) as connection:
+            with closing(self._open(request)) as connection:
                 for rows in self._rows(connection, request):
                     count += len(rows)
             self._write({"end": True})
@@ -276,7 +276,7 @@ class Reader:
             count = max(1, min(_BATCH_BYTES * len(rows) // size, count * _GROWTH, _MOST_ROWS))
             yield rows
 
-    def _opened(self, request: dict[str, Any]) -> Any:
+    def _open(self, request: dict[str, Any]) -> Any:
         # Without the mutex, which a connection of one thread does not need: rows take two thirds of the time.
         flags = self._apsw.SQLITE_OPEN_READONLY | self._apsw.SQLITE_OPEN_NOMUTEX
         connection = self._apsw.Connection(request["path"], flags=flags)
