@@ -84,7 +84,7 @@ class LinkReader:
         self.links: list[Link] = []
         self._origins = origins
         self._characters = _MAXIMUM_CHARACTERS
-        self._places = _MAXIMUM_LINKS_IN_ALL
+        self._occurrences_left = _MAXIMUM_LINKS_IN_ALL
 
     def read(self, text: str) -> bool:
         """Read a text. Returns whether it names its links by the sentence of `dualsql`.
@@ -94,9 +94,9 @@ class LinkReader:
         """
         end = text[-max(self._characters, _RESERVE) :]
         self._characters -= len(end)
-        places = deque(ids_in(end), maxlen=max(min(_MAXIMUM_LINKS, self._places), 1))
-        self._places -= len(places)
-        mentions = _mentions(end, places, self._origins)
+        occurrences = deque(ids_in(end), maxlen=max(min(_MAXIMUM_LINKS, self._occurrences_left), 1))
+        self._occurrences_left -= len(occurrences)
+        mentions = _mentions(end, occurrences, self._origins)
         announced = [each for each in mentions if each.is_announced]
         results = (
             [each for each in mentions if each.begins_paragraph or each.is_in_resource]
@@ -110,8 +110,8 @@ class LinkReader:
 
 def link_in(address: str, origins: Origins) -> Link | None:
     """The last link of a text that is a URI or a URL."""
-    places = deque(ids_in(address), maxlen=1)
-    return next(iter(_by_id(_mentions(address, places, origins)).values()), None)
+    occurrences = deque(ids_in(address), maxlen=1)
+    return next(iter(_by_id(_mentions(address, occurrences, origins)).values()), None)
 
 
 def _by_id(mentions: list[_Mention]) -> dict[str, Link]:
@@ -129,8 +129,8 @@ def _by_id(mentions: list[_Mention]) -> dict[str, Link]:
     }
 
 
-def _mentions(text: str, places: deque[tuple[int, str]], origins: Origins) -> list[_Mention]:
-    mentions = (_mention(text, start, identifier, origins) for start, identifier in places)
+def _mentions(text: str, occurrences: deque[tuple[int, str]], origins: Origins) -> list[_Mention]:
+    mentions = (_mention(text, start, identifier, origins) for start, identifier in occurrences)
     return [each for each in mentions if each is not None]
 
 

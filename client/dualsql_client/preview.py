@@ -51,12 +51,12 @@ def printable(text: str, characters: int) -> str:
 
 def _end_within(text: str, end: int) -> int:
     """The end of the last whole sign before `end`: flags, joined emoji and letters with accents are not cut."""
-    for place in range(end, max(0, end - _LONGEST_SIGN), -1):
-        before = text[:place]
-        is_joined = _JOINED.match(text, place) or before.endswith("\N{ZERO WIDTH JOINER}")
-        halves = text[place] in _FLAG_LETTERS and len(before) - len(before.rstrip(_FLAG_LETTERS))
+    for index in range(end, max(0, end - _LONGEST_SIGN), -1):
+        before = text[:index]
+        is_joined = _JOINED.match(text, index) or before.endswith("\N{ZERO WIDTH JOINER}")
+        halves = text[index] in _FLAG_LETTERS and len(before) - len(before.rstrip(_FLAG_LETTERS))
         if not is_joined and not halves % 2:
-            return place
+            return index
     return end if end > _LONGEST_SIGN else 0
 
 

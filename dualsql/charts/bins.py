@@ -245,10 +245,10 @@ def _time_edges(least: timedelta) -> Divide:
         step = next((step for step in _STEPS if _length(step) >= seconds), _STEPS[-1])
         # Twice: a month may be longer than 30 days.
         start, end = _move(lowest, -2 * _length(step)), _move(highest, 2 * _length(step))
-        places = list(ticks(start, end, step))
-        before = [place for place in places if place <= lowest][-1:] or [lowest]
-        behind = [place for place in places if place > highest][:1] or [datetime.max]  # noqa: DTZ901 - an axis has no zones
-        return [*before, *(place for place in places if lowest < place <= highest), *behind]
+        steps = list(ticks(start, end, step))
+        before = [tick for tick in steps if tick <= lowest][-1:] or [lowest]
+        behind = [tick for tick in steps if tick > highest][:1] or [datetime.max]  # noqa: DTZ901 - an axis has no zones
+        return [*before, *(tick for tick in steps if lowest < tick <= highest), *behind]
 
     return edges
 

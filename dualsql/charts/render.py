@@ -187,7 +187,7 @@ def _drawable(
             (
                 name
                 for name, kind in kinds.items()
-                if kind not in _DISCRETE and _place(row[name], kind) is None
+                if kind not in _DISCRETE and _coordinate(row[name], kind) is None
             ),
             None,
         )
@@ -217,9 +217,9 @@ def _values(chart: Chart, row: Row, kinds: Mapping[str, str], labels: Mapping[st
         if kind in _DISCRETE:
             values[name] = labels[name].of(label_of(row[name], bucket) if bucket else row[name])
         else:
-            place = _place(row[name], kind)
+            coordinate = _coordinate(row[name], kind)
             # The beginning of a bucket is a date, wherever it is read.
-            values[name] = place[:INSTANT] if bucket and isinstance(place, str) else place
+            values[name] = coordinate[:INSTANT] if bucket and isinstance(coordinate, str) else coordinate
     return values
 
 
@@ -278,16 +278,16 @@ def _heights(values: Sequence[Row]) -> list[int | float]:
 def _bins(chart: Chart, column: Column, rows: Sequence[Row]) -> tuple[VegaLite, list[Row]]:
     kind = _kind(column)
     # All edges have one zone, and an axis has none.
-    places = [
+    coordinates = [
         [
-            place[:INSTANT] if isinstance(place := _place(row[end], kind), str) else place
+            coordinate[:INSTANT] if isinstance(coordinate := _coordinate(row[end], kind), str) else coordinate
             for end in ("low", "high")
         ]
         for row in rows
     ]
     values = [
         {"low": low, "high": high, "count": row["count"]}
-        for (low, high), row in zip(places, rows, strict=True)
+        for (low, high), row in zip(coordinates, rows, strict=True)
     ]
     scale: VegaLite = {"scale": {"type": "log"} if chart.scale == "log" else {"zero": False}}
     axis: VegaLite = {"axis": time_axis(dates_of(values, "low"), None)} if kind == "temporal" else {}
@@ -350,7 +350,7 @@ def _category(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _place(value: Any, kind: str) -> Any:
+def _coordinate(value: Any, kind: str) -> Any:
     """The place of a value on a continuous scale; None if it has none."""
     if value is None:
         return None
@@ -364,7 +364,10 @@ def palette(number: int) -> list[str]:
     if number <= 2 * len(_TEN):
         return [*_TEN, *_LIGHT[: number - len(_TEN)]]
     tones = ((0.42, 0.75), (0.60, 0.55), (0.76, 0.65))
-    hues = (colorsys.hls_to_rgb(place / number, *tones[place % len(tones)]) for place in range(number))
+    hues = (
+        colorsys.hls_to_rgb(coordinate / number, *tones[coordinate % len(tones)])
+        for coordinate in range(number)
+    )
     return [
         f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}" for red, green, blue in hues
     ]

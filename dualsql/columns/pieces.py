@@ -105,5 +105,5 @@ class _DocumentReader:
             return None, start
         return rest, start + end - 1
 
-    def _fail(self, place: int) -> Any:
-        raise JSONDecodeError("no document", self._text, place)
+    def _fail(self, position: int) -> Any:
+        raise JSONDecodeError("no document", self._text, position)

@@ -83,7 +83,7 @@ class ArrowSchema:
         self, columns: Sequence[ResultColumn], dialect: Dialect, text_columns: Sequence[str] = ()
     ) -> None:
         self._pa = _pyarrow()
-        self.texts = [place for place, column in enumerate(columns) if column.name in text_columns]
+        self.texts = [position for position, column in enumerate(columns) if column.name in text_columns]
         self.schema = self._pa.schema(
             [
                 self._text_field(column.name) if position in self.texts else self._field(column, dialect)
@@ -92,10 +92,10 @@ class ArrowSchema:
         )
         self._converters = json.converters(columns, dialect)
         texts = [
-            (place, None if place in self.texts else _as_text(column, dialect))
-            for place, column in enumerate(columns)
+            (position, None if position in self.texts else _as_text(column, dialect))
+            for position, column in enumerate(columns)
         ]
-        self._text_functions = [(place, as_text) for place, as_text in texts if as_text is not None]
+        self._text_functions = [(position, as_text) for position, as_text in texts if as_text is not None]
         self._fits = [
             ColumnFit((str,)) if self._pa.types.is_string(field.type) else _strict_fit(column, field.type)
             for column, field in zip(columns, self.schema, strict=True)

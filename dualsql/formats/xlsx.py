@@ -56,13 +56,18 @@ class XLSXWriter:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
         self._converters = json.converters(columns, dialect, integer_strings=as_strings)
         self._structured = [
-            (place, _as_json) for place, column in enumerate(columns) if column.encoding in _STRUCTURED
+            (position, _as_json) for position, column in enumerate(columns) if column.encoding in _STRUCTURED
         ]
-        self._texts = [place for place, column in enumerate(columns) if column.name in options.text_columns]
-        self._columns = [_ColumnWriter(letters(place), column.name) for place, column in enumerate(columns)]
+        self._texts = [
+            position for position, column in enumerate(columns) if column.name in options.text_columns
+        ]
+        self._columns = [
+            _ColumnWriter(letters(position), column.name) for position, column in enumerate(columns)
+        ]
         names = "".join(column.heading() for column in self._columns)
         self._sheet_head = _SHEET_HEAD.format(
-            widths="".join(_width(place, column) for place, column in enumerate(columns, 1)), names=names
+            widths="".join(_width(position, column) for position, column in enumerate(columns, 1)),
+            names=names,
         ).encode()
         self._book = _Book()
         self._rows = self._size = 0
@@ -173,12 +178,12 @@ class _ColumnWriter:
             )
 
 
-def letters(place: int) -> str:
+def letters(position: int) -> str:
     """The letters of a column, counted from 0: A, B, ..., Z, AA."""
     name = ""
-    place += 1
-    while place:
-        place, rest = divmod(place - 1, 26)
+    position += 1
+    while position:
+        position, rest = divmod(position - 1, 26)
         name = chr(ord("A") + rest) + name
     return name
 
@@ -289,10 +294,10 @@ _WIDTHS = {
 }
 
 
-def _width(place: int, column: ResultColumn) -> str:
+def _width(position: int, column: ResultColumn) -> str:
     # A date in a narrow column is shown as ####.
     width = max(_WIDTHS.get(column.encoding, 9), min(len(column.name) + 2, 40))
-    return f'<col min="{place}" max="{place}" width="{width}" customWidth="1"/>'
+    return f'<col min="{position}" max="{position}" width="{width}" customWidth="1"/>'
 
 
 class _Book:

@@ -161,25 +161,25 @@ def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:
 
     In the dialects here, no number follows a column called top.
     """
-    for place in range(1, len(tokens) - 1):
-        is_top = tokens[place].text.upper() == "TOP" and tokens[place].token_type is TokenType.VAR
-        is_first = tokens[place - 1].token_type in _BEFORE_TOP
+    for index in range(1, len(tokens) - 1):
+        is_top = tokens[index].text.upper() == "TOP" and tokens[index].token_type is TokenType.VAR
+        is_first = tokens[index - 1].token_type in _BEFORE_TOP
         if not (is_top and is_first):
             continue
-        number = tokens[place + 1 : place + 4]
+        number = tokens[index + 1 : index + 4]
         is_bracketed = [token.token_type for token in number] == _BRACKETED
         count = number[1] if is_bracketed else number[0]
         if count.token_type is not TokenType.NUMBER:
             continue
-        end = place + (4 if is_bracketed else 2)
+        end = index + (4 if is_bracketed else 2)
         if (
             tokens[0].token_type is not TokenType.SELECT
-            or place > _LAST_TOP
+            or index > _LAST_TOP
             # TOP of a percentage, or with ties.
             or any(token.text.upper() in {"PERCENT", "WITH"} for token in tokens[end : end + 1])
         ):
             _refuse_top(count.text)
-        return [*tokens[:place], *tokens[end:]], count.text
+        return [*tokens[:index], *tokens[end:]], count.text
     return tokens, None
 
 

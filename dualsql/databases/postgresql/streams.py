@@ -279,15 +279,17 @@ class ReadableStatement:
     def __init__(self, statement: DriverStatement, attributes: Sequence[Any]) -> None:
         self._statement = statement
         self._oids = [attribute.type.oid for attribute in attributes]
-        self._places = [place for place, oid in enumerate(self._oids) if oid in READABLE]
+        self._positions = [position for position, oid in enumerate(self._oids) if oid in READABLE]
         is_cut = _reads_floats(statement.dialect)
-        self._documents = [place for place, oid in enumerate(self._oids) if is_cut and oid in _DOCUMENTS]
+        self._documents = [
+            position for position, oid in enumerate(self._oids) if is_cut and oid in _DOCUMENTS
+        ]
         self.sql = self._sql() if self.is_rewritten else statement.sql
 
     @property
     def is_rewritten(self) -> bool:
         """Whether the statement was changed."""
-        return bool(self._places or self._documents)
+        return bool(self._positions or self._documents)
 
     def processors(self) -> list[tuple[int, Processor]]:
         """The processors of its values; see `DriverStatement.processors`."""
@@ -298,10 +300,10 @@ class ReadableStatement:
         width = len(self._oids)
         if self._documents:
             lists = [list(record) for record in records]
-            for row, place in product(lists, self._documents):
-                row[place] = None if row[place] is None else read_document(row[place])
+            for row, position in product(lists, self._documents):
+                row[position] = None if row[position] is None else read_document(row[position])
             records = lists
-        if not self._places:
+        if not self._positions:
             return processed([tuple(record) for record in records], processors)
         values = processed([record[:width] for record in records], processors)
         texts = list(map(itemgetter(width), records))
@@ -310,32 +312,32 @@ class ReadableStatement:
     def _with_texts(self, rows: Rows, texts: Sequence[Sequence[str | None] | None]) -> Rows:
         filled = [list(row) for row in rows]
         for row, listed in zip(filled, texts, strict=True):
-            for place, text in zip(self._places, listed or (), strict=False):
+            for position, text in zip(self._positions, listed or (), strict=False):
                 if text is not None:
-                    row[place] = text if self._oids[place] in _PLAIN_TEXTS else Unfit(text)
+                    row[position] = text if self._oids[position] in _PLAIN_TEXTS else Unfit(text)
         return filled
 
     def _sql(self) -> str:
         odd = [
-            f"CASE WHEN {_of(READABLE[self._oids[place]], place)} THEN NULL"
-            f" ELSE {_of(SPELLED[self._oids[place]], place)} END"
-            for place in self._places
+            f"CASE WHEN {_of(READABLE[self._oids[position]], position)} THEN NULL"
+            f" ELSE {_of(SPELLED[self._oids[position]], position)} END"
+            for position in self._positions
         ]
         fits = " AND ".join(
-            f"coalesce({_of(READABLE[self._oids[place]], place)}, true)" for place in self._places
+            f"coalesce({_of(READABLE[self._oids[position]], position)}, true)" for position in self._positions
         )
-        names = ", ".join(f"c{place}" for place in range(len(self._oids)))
+        names = ", ".join(f"c{position}" for position in range(len(self._oids)))
         texts = [f"CASE WHEN NOT ({fits}) THEN ARRAY[{', '.join(odd)}] END"] if odd else []
         outputs = ", ".join([*self._outputs(), *texts])
         return f"SELECT {outputs} FROM ({self._statement.sql}) AS r({names})"
 
     def _outputs(self) -> Iterator[str]:
-        for place, oid in enumerate(self._oids):
-            name = f"r.c{place}"
-            if place in self._documents:
-                yield _of(_DOCUMENTS[oid], place)
+        for position, oid in enumerate(self._oids):
+            name = f"r.c{position}"
+            if position in self._documents:
+                yield _of(_DOCUMENTS[oid], position)
             else:
-                yield f"CASE WHEN {_of(READABLE[oid], place)} THEN {name} END" if oid in READABLE else name
+                yield f"CASE WHEN {_of(READABLE[oid], position)} THEN {name} END" if oid in READABLE else name
 
 
 async def prepare(connection: AsyncConnection, sql: str) -> Any:
@@ -381,8 +383,8 @@ def have_long_floats(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
     """Whether documents in the rows have floats, which asyncpg on the application's engine reads with 17 digits."""
     if _DOCUMENTS.keys().isdisjoint(codes) or not _reads_floats(dialect):
         return False
-    places = [place for place, code in enumerate(codes) if code in _DOCUMENTS]
-    return any(_has_float(row[place]) for row in rows for place in places)
+    positions = [position for position, code in enumerate(codes) if code in _DOCUMENTS]
+    return any(_has_float(row[position]) for row in rows for position in positions)
 
 
 def _reads_floats(dialect: Any) -> bool:
@@ -428,8 +430,8 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
     return await fetch_readably(connection, statement)
 
 
-def _of(expression: str, place: int) -> str:
-    return expression.replace("{c}", f"r.c{place}")
+def _of(expression: str, position: int) -> str:
+    return expression.replace("{c}", f"r.c{position}")
 
 
 async def choose_stream(
@@ -487,8 +489,8 @@ def by_copy(job: StreamJob, statement: DriverStatement, driver: Any, prepared: A
     attributes = prepared.get_attributes()
     texts = job.writer.arrow.texts if isinstance(job.writer, BatchWriter) else ()
     spellings = [
-        (speller.for_csv if number in texts else spelling)(job.columns[place], attributes[place].type)
-        for number, place in enumerate(job.written)
+        (speller.for_csv if number in texts else spelling)(job.columns[position], attributes[position].type)
+        for number, position in enumerate(job.written)
     ]
     plain = without_parameters(statement.sql, statement.parameters, prepared.get_parameters())
     if plain is None or not spellings or None in spellings:
@@ -510,11 +512,11 @@ def _csv_oids(
     ]
 
 
-def _outer_statement(sql: str, columns: int, places: Sequence[int], spellings: Sequence[str]) -> str:
+def _outer_statement(sql: str, columns: int, positions: Sequence[int], spellings: Sequence[str]) -> str:
     """The outer statement of `sql`. It keeps the order of its subquery, because it only computes from its rows."""
-    if list(places) == list(range(columns)) and all(spelling == "{c}" for spelling in spellings):
+    if list(positions) == list(range(columns)) and all(spelling == "{c}" for spelling in spellings):
         return sql
-    outputs = [spelling.replace("{c}", f"r.c{n}") for n, spelling in zip(places, spellings, strict=True)]
+    outputs = [spelling.replace("{c}", f"r.c{n}") for n, spelling in zip(positions, spellings, strict=True)]
     names = ", ".join(f"c{n}" for n in range(columns))
     return f"SELECT {', '.join(outputs)} FROM ({sql}) AS r({names})"
 
@@ -647,8 +649,8 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
     names = [str(number) for number in range(len(fields))]
     texts = arrow.texts
     later = [
-        None if number in texts else _converter_after_parsing(job, place)
-        for number, place in enumerate(job.written)
+        None if number in texts else _converter_after_parsing(job, position)
+        for number, position in enumerate(job.written)
     ]
     as_text = {pa.duration("us"): pa.int64()}
     parsed_as = [
@@ -703,9 +705,9 @@ def _convert(column: Any, make: Callable[[str], Any] | None) -> Any:
     return [None if value is None else make(value) for value in column.to_pylist()]
 
 
-def _converter_after_parsing(job: StreamJob, place: int) -> Callable[[str], Any] | None:
+def _converter_after_parsing(job: StreamJob, position: int) -> Callable[[str], Any] | None:
     """The function that converts a text for which pyarrow has no parser."""
-    column = job.columns[place]
+    column = job.columns[position]
     if column.encoding == "base64":
         return b64decode
     if not is_list(column):

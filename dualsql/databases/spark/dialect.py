@@ -340,9 +340,9 @@ class SparkDialect(DefaultDialect):
         return self._list(connection, "VIEWS", schema)
 
     def _list(self, connection: Connection, what: str, schema: str | None) -> list[str]:
-        place = "" if schema is None else f" IN {self._quote(schema)}"
+        clause = "" if schema is None else f" IN {self._quote(schema)}"
         # Namespace, name and whether it is of this session only.
-        return [row[1] for row in connection.exec_driver_sql(f"SHOW {what}{place}") if not row[2]]
+        return [row[1] for row in connection.exec_driver_sql(f"SHOW {what}{clause}") if not row[2]]
 
     def _quote(self, name: str) -> str:
         return self.identifier_preparer.quote_identifier(name).replace("%", "%%")
@@ -357,9 +357,9 @@ class SparkDialect(DefaultDialect):
     def get_columns(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> list[Any]:
-        place = ".".join(self._quote(part) for part in (schema, table_name) if part is not None)
+        table = ".".join(self._quote(part) for part in (schema, table_name) if part is not None)
         try:
-            rows = connection.exec_driver_sql(f"DESCRIBE TABLE {place}").all()
+            rows = connection.exec_driver_sql(f"DESCRIBE TABLE {table}").all()
         except DBAPIError as error:
             if getattr(error.orig, "state", "") == _NO_TABLE:
                 raise NoSuchTableError(table_name) from error

@@ -484,10 +484,10 @@ def _values(column: Any) -> list[Any]:
     """The values of one column, with None for those whose bit is set."""
     member = next(one for one in vars(column).values() if one is not None)
     values: list[Any] = member.values
-    for place, byte in enumerate(member.nulls):
+    for index, byte in enumerate(member.nulls):
         while byte:
             bit = byte & -byte
-            values[place * 8 + bit.bit_length() - 1] = None
+            values[index * 8 + bit.bit_length() - 1] = None
             byte ^= bit
     return values
 

@@ -26,22 +26,22 @@ LONGEST_TEXT = 1_000_000
 """Characters of a text in which a pattern is looked for."""
 
 _MOST_WORK = 2**20
-"""Bytes of the text times places of the pattern. If RE2 gives up its automaton, each takes up to 10 ns, and the
+"""Bytes of the text times states of the pattern. If RE2 gives up its automaton, each takes up to 10 ns, and the
 automaton 10 ms before. Python's lock is free meanwhile."""
 
-_FEW_PLACES = 8
-"""An automaton of so few has few states, and RE2 reads 1 MB in 5 ms."""
+_FEW_STATES = 8
+"""With so few, the automaton is small, and RE2 reads 1 MB in 5 ms."""
 
 
 class RegularExpression(NamedTuple):
     """A compiled pattern.
 
     Attributes:
-        places: so many states RE2 may be in at once: one for each class, branch and edge, with each repetition written
+        states: so many RE2 may be in at once: one for each class, branch and edge, with each repetition written
             out. A word is in few, since each of its prefixes has to be an end of the text that was read.
     """
 
-    places: int
+    states: int
     finds: Callable[[bytes], bool]
 
 
@@ -57,7 +57,7 @@ def match(pattern: Any, text: Any) -> bool:
         raise PatternError("The text is too long.")
     data = text.encode()
     program = program_of(pattern, is_ascii=len(data) == len(text))
-    if program.places > _FEW_PLACES and len(data) * program.places > _MOST_WORK:
+    if program.states > _FEW_STATES and len(data) * program.states > _MOST_WORK:
         raise PatternError("The pattern is too large for so long a text.")
     return program.finds(data)
 
@@ -72,7 +72,7 @@ def program_of(pattern: str, *, is_ascii: bool) -> RegularExpression:
     Raises:
         PatternError: it cannot run.
     """
-    program, places = write_for_re2(pattern, last=_ASCII if is_ascii else _LAST)
+    program, states = write_for_re2(pattern, last=_ASCII if is_ascii else _LAST)
     re2: Any = import_module("re2._re2")
     options: Any = import_module("re2").Options()
     options.log_errors, options.never_capture, options.max_mem = False, True, _MEMORY
@@ -85,7 +85,7 @@ def program_of(pattern: str, *, is_ascii: bool) -> RegularExpression:
         # (-1, -1) stands for no match.
         return bool(compiled.Match(anywhere, data, 0, len(data))[0][0] >= 0)
 
-    return RegularExpression(places, finds)
+    return RegularExpression(states, finds)
 
 
 _ASCII, _LAST = 0x7F, 0x10FFFF
@@ -94,7 +94,7 @@ Ranges = list[tuple[int, int]]
 
 
 def write_for_re2(pattern: str, *, last: int = _LAST) -> tuple[str, int]:
-    """The pattern as RE2 reads it, and the number of its places; see `RegularExpression`.
+    """The pattern as RE2 reads it, and the number of its states; see `RegularExpression`.
 
     Args:
         last: the last character that the searched text may have.
@@ -111,18 +111,18 @@ def write_for_re2(pattern: str, *, last: int = _LAST) -> tuple[str, int]:
         raise PatternError("The pattern cannot be read.") from error
     if len(program) > _LARGEST_PROGRAM:
         raise PatternError("The pattern is too large.")
-    return program, writer.places
+    return program, writer.states
 
 
 class _PatternWriter:
     """Writes the tree of Python's parser for RE2.
 
     Attributes:
-        places: see `RegularExpression`.
+        states: see `RegularExpression`.
     """
 
     def __init__(self, last: int) -> None:
-        self.places = 0
+        self.states = 0
         self._last = last
         self._size = 0
         self._times = 1
@@ -133,11 +133,11 @@ class _PatternWriter:
         parts, texts = list(items), []
         for is_word, run in groupby(enumerate(parts, 1), lambda part: str(part[1][0]) == "LITERAL"):
             added = [
-                self._item(name, value, flags, is_end=is_end and place == len(parts))
-                for place, (name, value) in run
+                self._item(name, value, flags, is_end=is_end and index == len(parts))
+                for index, (name, value) in run
             ]
             if is_word:
-                self.places += self._times * _overlapping(added)
+                self.states += self._times * _overlapping(added)
             texts += added
         return "".join(texts)
 
@@ -150,13 +150,13 @@ class _PatternWriter:
             _, added, removed, inner = value
             return f"(?:{self.sequence(inner, (flags | added) & ~removed, is_end=is_end)})"
         if kind == "BRANCH":
-            self.places += self._times * len(value[1])
+            self.states += self._times * len(value[1])
             return f"(?:{'|'.join(self.sequence(inner, flags, is_end=is_end) for inner in value[1])})"
         if kind == "LITERAL":
             return self._class([(kind, value)], flags, is_negated=False)
-        self.places += self._times
+        self.states += self._times
         if kind == "AT":
-            return _place(str(value), flags, is_end=is_end)
+            return _edge(str(value), flags, is_end=is_end)
         if kind == "ANY":
             return r"(?s:.)" if flags & re.DOTALL else r"[^\n]"
         return self._character(kind, value, flags)
@@ -215,11 +215,11 @@ class _PatternWriter:
 def _overlapping(word: Sequence[str]) -> int:
     """The most prefixes of a word that the end of any text can be: 4 of `aaaa`, 2 of `abab`, 1 of `abcd`."""
     shorter, depths = [0], [1]
-    for place in range(1, len(word)):
+    for index in range(1, len(word)):
         length = shorter[-1]
-        while length and word[place] != word[length]:
+        while length and word[index] != word[length]:
             length = shorter[length - 1]
-        length += word[place] == word[length]
+        length += word[index] == word[length]
         shorter.append(length)
         depths.append(1 + (depths[length - 1] if length else 0))
     return max(depths)
@@ -240,7 +240,7 @@ def _refuse(what: str) -> NoReturn:
     raise PatternError(f"The pattern has {what}.")
 
 
-def _place(name: str, flags: int, *, is_end: bool) -> str:
+def _edge(name: str, flags: int, *, is_end: bool) -> str:
     if name == "AT_BEGINNING":
         return "(?m:^)" if flags & re.MULTILINE else r"\A"
     if name == "AT_BEGINNING_STRING":

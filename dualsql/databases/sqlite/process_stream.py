@@ -156,15 +156,15 @@ class _ProcessRun:
     def _encode(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
         writer = cast("BatchWriter", self._job.writer)
         arrays = _arrays(header["columns"], header["rows"], body)
-        columns = [make(arrays[place]) for place, make in zip(self._job.written, self._makers, strict=True)]
+        columns = [make(arrays[index]) for index, make in zip(self._job.written, self._makers, strict=True)]
         return writer.batch(writer.arrow.batch_of_columns(columns))
 
 
 def _makers(job: StreamJob, statement: DriverStatement) -> list[Callable[[Any], Any]]:
     arrow, processors = cast("BatchWriter", job.writer).arrow, dict(statement.processors())
     return [
-        _maker(arrow, position, job.columns[place], statement.types[place], processors.get(place))
-        for position, place in enumerate(job.written)
+        _maker(arrow, position, job.columns[index], statement.types[index], processors.get(index))
+        for position, index in enumerate(job.written)
     ]
 
 
