@@ -102,7 +102,7 @@ class ReadinessChecks:
             yield GaugeReading("ready", int(state in (OK, BUSY)), {"dualsql.part": part})
 
     def _state(self, part: str) -> str:
-        """What the probe of this check says. One that has not ended is given up: the next check asks anew."""
+        """The answer of the probe. One that has not ended is given up: the next check starts another."""
         task = self._running.pop(part, None)
         if task is None:
             return TOO_SLOW
@@ -201,7 +201,7 @@ def routes_until_started() -> list[Route]:
 
 
 def _probes(server: ResultServer, timeout: timedelta) -> Mapping[str, Probe]:
-    """What tells the state of each part; with the sources of the last start."""
+    """A probe for each part; with the sources of the last start."""
     probes: dict[str, Probe] = {SERVER: server.run.state}
     if server.run.is_closed:  # its connections are: no probe opens them again
         return probes

@@ -51,7 +51,7 @@ def principal_hash(principal: Any) -> str:
 
 
 def _fields(record: RequestRecord) -> dict[str, Any]:
-    """What is known of a request, by the names of the log."""
+    """The fields of a request in the log."""
     attributes = {
         "method": record.method,
         "route": record.route,
@@ -83,7 +83,7 @@ class RequestIds(NamedTuple):
 
     @classmethod
     def of(cls, request_id: object, traceparent: object, address: str | None = None) -> RequestIds:
-        """What the caller sent, where it is well-formed; otherwise a new id, and no trace."""
+        """The ids that the caller sent, if they are well-formed; otherwise a new id, and no trace."""
         is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
         parent = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
         return cls(str(request_id) if is_id else new_incident(), parent[1] if parent else "", address)

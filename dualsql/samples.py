@@ -67,7 +67,7 @@ def parse_sample(text: Any) -> SampleMethod:
 
 
 def sampler(text: str) -> SampleTaker:
-    """What reads the sample that an option `sample` asks for; raises BadParameterError for an unknown one."""
+    """The function that reads the sample of an option `sample`; raises BadParameterError for an unknown one."""
     return partial(_take_sample, parse_sample(text))
 
 

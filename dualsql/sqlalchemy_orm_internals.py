@@ -45,7 +45,7 @@ selected_entities: Reader[Sequence[Any]] = attrgetter("_entities")
 
 
 def entity_adapter(entity: Any, state: Any) -> Any:
-    """What turns a MapperEntity's columns into those of its alias; None without one."""
+    """The adapter of a MapperEntity's columns to those of its alias; None without one."""
     return entity._get_entity_clauses(state)
 
 

@@ -255,7 +255,7 @@ _SPANS: ContextVar[list[int] | None] = ContextVar("dualsql_spans", default=None)
 
 
 class _API(NamedTuple):
-    """What is used of the packages opentelemetry.trace, .context and .propagate, which are imported only if needed."""
+    """The packages opentelemetry.trace, .context and .propagate, which are imported only if needed."""
 
     trace: Any
     context: Any
@@ -404,7 +404,7 @@ _TRACE_HEADERS = (b"traceparent",)
 
 
 class Work(NamedTuple):
-    """What an operation measures; see `Exporter.measure`."""
+    """The measures of an operation; see `Exporter.measure`."""
 
     kind: WorkMeasures
     name: str
@@ -548,7 +548,7 @@ class MeasuredWork:
 
 
 def code_of(error: BaseException) -> str:
-    """What telemetry calls an error: never its message, and no name that an application gave a class."""
+    """The name of an error in telemetry: never its message, and no name that an application gave a class."""
     if isinstance(error, DualResponseError):
         return error.code
     return "CANCELLED" if isinstance(error, asyncio.CancelledError) else _OTHER

@@ -227,7 +227,7 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
 
 
 def _position(error: Exception, end: int) -> int:
-    """Where the decoder stopped to read; `end` for deep nesting and a string without its end."""
+    """The position at which the decoder stopped; `end` for deep nesting and a string without its end."""
     is_within = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string")
     return error.pos if is_within else end  # type: ignore[attr-defined]
 

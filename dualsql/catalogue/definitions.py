@@ -47,7 +47,7 @@ _WORDS: Mapping[Kind, tuple[str, str]] = {
 
 
 class ContentMetadata(TypedDict):
-    """What a thing of this kind is and is for, and where the things around it are."""
+    """A description of an entry of this kind, and the URIs of its neighbours."""
 
     kind: Kind
     description: str
@@ -85,7 +85,7 @@ class ListedTable(TypedDict):
 
 
 class MatchForModel(TypedDict):
-    """What a term found, and the columns that match."""
+    """An entry that a term matches, and its matching columns."""
 
     term: str
     kind: Kind
@@ -209,7 +209,7 @@ def match_for_model(view: CatalogueView, match: SearchMatch) -> MatchForModel:
 
 
 def table_for_model(view: CatalogueView, address: Address) -> TableForModel:
-    """What `table_definition` has to say to a model."""
+    """The answer of `table_definition` to a model."""
     whole = table_definition(view, address)
     has_schema, has_sources = has_named_schema(view, address), len(view.catalogue.sources) > 1
     description: dict[str, Any] = {

@@ -69,7 +69,7 @@ class Chart:
 
     @property
     def measured(self) -> str:
-        """What y, or the color of a heat map, shows, in words."""
+        """The quantity that y, or the color of a heat map, shows, in words."""
         column = self.color if self.mark == "heatmap" else self.y
         if self.aggregate is None:
             return str(column)

@@ -24,7 +24,7 @@ _OF_PIP = re.compile(r'pip install "dualsql\[(?P<extra>[a-z0-9,]+)\]"')
 
 
 class _Host(NamedTuple):
-    """Where a host keeps its servers.
+    """The file in which a host keeps its servers.
 
     Attributes:
         key: of the object that has the servers by name.
@@ -221,7 +221,7 @@ def _without_secrets(url: str) -> str:
 
 
 def snippet(host: HostName, name: str, entry: Entry) -> str:
-    """What the file has with the entry, as JSON, with dots in place of secrets."""
+    """The content of the file with the entry, as JSON, with dots in place of secrets."""
     shown = dict(entry)
     if "url" in shown:
         shown["url"] = _without_secrets(shown["url"])

@@ -63,7 +63,7 @@ _DATABASE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found.
+    """The outcome of one check.
 
     Attributes:
         check: its name.
@@ -272,7 +272,7 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
 
 
 async def _pooler(source: Source) -> list[Finding]:
-    """What a pooler between needs, if one is seen."""
+    """The findings about a pooler between, if there is one."""
     rights, timeout = source.backend.rights, source.limits.connection_timeout
     if rights is None or not await in_session(source, None, rights.is_pooled, timeout=timeout):
         return []

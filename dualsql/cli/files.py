@@ -88,7 +88,7 @@ class ServedFiles:
             rmtree(self.loader.database.parent, ignore_errors=True)
 
     def summary(self) -> Iterator[str]:
-        """What was read, and what was not."""
+        """The files that were read, and those that were not."""
         if self.loader is None:
             return
         yield "The files were read once. Start the server again to read them anew."

@@ -87,7 +87,7 @@ def open_local_store(options: ServeOptions) -> LocalStore | None:
 
 
 def _identity(options: ServeOptions) -> str:
-    """What two processes have in common that may read one another's results."""
+    """A text that is equal for two processes that may read one another's results."""
     if options.files:
         served = [str(path.absolute()) for path in options.files]
     else:

@@ -78,7 +78,7 @@ def takes_options(options: type[Options]) -> Callable[[Callable[[Options], None]
 
 
 def hint_with_flag(error: DualResponseError) -> str:
-    """What to do, for a person at a command line: the flag in place of the setting that the error asks for."""
+    """The hint of an error at a command line: with the flag in place of the setting."""
     setting = error.details.get("setting")
     if setting is None:
         return error.developer_hint or error.hint

@@ -317,7 +317,7 @@ def selection_of(options: ServeOptions) -> Selection:
 
 
 def _split(text: str | None) -> tuple[str, ...]:
-    """What is separated by commas."""
+    """The parts between commas."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 

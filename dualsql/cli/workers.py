@@ -86,7 +86,7 @@ class Worker:
 
     @property
     def exit_code(self) -> int | None:
-        """Of a process that has ended: minus the number of the signal, if one ended it."""
+        """The exit code of an ended process: minus the number of the signal, if one ended it."""
         return self._process.exitcode
 
     def send(self, number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""What `dualsql conformance` does with its options."""
+"""The command `dualsql conformance`."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class RowsServer:
     requests: list[str] = field(default_factory=list)
 
     def routes(self) -> list[Route]:
-        """Those of the results."""
+        """The routes of results."""
         return [Route("/resources/{id}", self.answering(self.answer), methods=_METHODS)]
 
     def create(self, rows: int, lifetime: timedelta = timedelta(minutes=15)) -> RowsResource:
@@ -73,7 +73,7 @@ class RowsServer:
         return self.resources.setdefault(name, RowsResource(name, rows, None, now, lifetime, now + lifetime))
 
     def tool_result(self, resource: RowsResource) -> dict[str, Any]:
-        """What the tool says of a resource."""
+        """The tool result for a resource."""
         sample, uri = resource.rows[:SAMPLE], f"resource://{resource.id}"
         text = f"{resource.count} rows, the first {len(sample)}: {json.dumps(sample)}. All rows: {uri}"
         structured = {

@@ -37,7 +37,7 @@ Verdict = Literal["passed", "failed", "not offered", "not testable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceOutcome:
-    """What a run says of one sentence.
+    """The outcome of one sentence.
 
     Attributes:
         reason: why it failed or was not tested.
@@ -63,7 +63,7 @@ def is_conforming(outcomes: Sequence[SentenceOutcome]) -> bool:
 
 
 async def check_server(target: Target, parts: Sequence[str] = ()) -> list[SentenceOutcome]:
-    """What each sentence for servers gives; of these parts only, if some are named.
+    """The outcome of each sentence for servers; of these parts only, if some are named.
 
     Raises:
         Untestable: there is no such tool, or its call fails.

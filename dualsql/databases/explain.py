@@ -1,4 +1,4 @@
-"""What a statement would return, without its rows: the planner's row estimate, and the types of its columns."""
+"""The planner's row estimate and the types of the columns of a statement, without its rows."""
 
 from __future__ import annotations
 

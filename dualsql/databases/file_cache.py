@@ -103,7 +103,7 @@ class FileCache:
         self._remove_old()
 
     def path_of(self, loader: FileLoader) -> Path:
-        """Where the database of these files is, as they are now."""
+        """The path of the database of these files in their present state."""
         facts = [(str(path), *_state_of(path)) for path in loader.paths]
         packages = [version(name) for name in ("dualsql", "duckdb")]
         digest = hashlib.sha256(json.dumps([facts, loader.encoding, packages]).encode())

@@ -154,7 +154,7 @@ _NO_TEXTS = (types.LargeBinary, types.BINARY, types.VARBINARY, ranges.AbstractRa
 
 
 def _text_of_texts(result: Result) -> Result:
-    """Of bytes, the other functions of texts return what the database decides; lower() of a range is its bound."""
+    """For texts only: for bytes the database decides the type, and lower() of a range is its bound."""
 
     def read(arguments: list[Any], dialect: TextDialect) -> SQLType:
         kind = result(arguments, dialect)

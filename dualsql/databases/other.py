@@ -62,7 +62,7 @@ def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyF
 
 
 def capabilities(name: str) -> Capabilities:
-    """Those of a database without a file of its own, in its spelling."""
+    """The capabilities of a database without a file of its own, in its spelling."""
     spelling = spelling_of(name)
     query = QueryDialect(
         position=spelling.position,

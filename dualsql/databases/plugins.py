@@ -77,7 +77,7 @@ def loadable_backends() -> Iterator[tuple[str, Backend]]:
 
 
 def kind_of_file(suffix: str) -> str | None:
-    """What SQLAlchemy calls the databases that are files with this suffix."""
+    """SQLAlchemy's name of the databases that are files with this suffix."""
     return next((name for name, each in loadable_backends() if suffix.lower() in each.file_suffixes), None)
 
 

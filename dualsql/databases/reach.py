@@ -16,7 +16,7 @@ from dualsql.errors import ConfigurationError, DatabaseUnreachableError, DualRes
 
 
 def server_at(url: URL) -> tuple[str, str | None, str | None]:
-    """What two URLs of databases on the same server have in common: kind, host and port."""
+    """Kind, host and port of a URL: equal for databases on the same server."""
 
     def one(name: str) -> str | None:
         value = url.query.get(name)

@@ -213,5 +213,5 @@ STANDARD = DialectSpelling()
 
 
 def spelling_of(name: str) -> DialectSpelling:
-    """That of a dialect, or the SQL standard's."""
+    """The spelling of a dialect, or the SQL standard's."""
     return SPELLINGS.get(name, STANDARD)

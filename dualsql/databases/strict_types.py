@@ -85,7 +85,7 @@ def beginning_of_bucket(database: str, element: Expression, bucket: Bucket) -> E
 
 
 def list_of_dates_as_text(type_: Any) -> str | None:
-    """What a list of dates is bound as before it is cast: drivers confuse the ends of time with the infinities."""
+    """The type of a list of dates before its CAST, text: drivers confuse the ends of time with the infinities."""
     is_list = isinstance(type_, types.ARRAY)
     return (
         "TEXT[]" if is_list and isinstance(plain_type(type_.item_type), types.Date | types.DateTime) else None

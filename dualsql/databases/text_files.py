@@ -99,7 +99,7 @@ def copy_as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
 
 
 def first_fault(path: Path) -> str | None:
-    """Where a file is not UTF-8; None if it is."""
+    """The error for the first bytes that are not UTF-8; None if there are none."""
     try:
         for _ in _decode(path, "utf-8"):
             pass

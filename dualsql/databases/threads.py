@@ -189,11 +189,11 @@ class ThreadedConnection:
         await self.run(self.sync_connection.invalidate)
 
     async def run_sync(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, given the connection, in its thread."""
+        """Call `work` with the connection, in its thread. Returns its result."""
         return await self.run(work, self.sync_connection)
 
     async def run(self, work: Callable[..., T], *arguments: Any, **options: Any) -> T:
-        """What `work` returns, called in the connection's thread."""
+        """Call `work` in the connection's thread. Returns its result."""
         call = partial(work, *arguments, **options)
         return await asyncio.wrap_future(self._thread.submit(call))
 
@@ -219,7 +219,7 @@ class ThreadedResult:
         return [tuple(row) for row in self._result.fetchmany(size)]
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What `work` returns, called in the connection's thread."""
+        """Call `work` in the connection's thread. Returns its result."""
         return await self._connection.run(work)
 
     async def close(self) -> None:

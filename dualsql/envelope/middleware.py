@@ -89,7 +89,7 @@ class _AnswerInProgress:
         self.body = bytearray()
 
     async def send(self, message: Message) -> None:
-        """What the application calls."""
+        """The `send` of the application."""
         if message["type"] == "http.response.start" and _is_readable(message):
             self.start = message
         elif self.start is None:

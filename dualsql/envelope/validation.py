@@ -192,7 +192,7 @@ def validate(value: object, schema: Schema, *, bounds: Bounds = BOUNDS) -> list[
 
 
 def _unplain(path: str, value: Any, levels: int) -> Issues:
-    """What in a value JSON has no form for: where it is, and of which type."""
+    """The parts of a value that JSON has no form for: path and type of each."""
     if type(value) is dict and levels:
         for name, each in value.items():
             if type(name) is not str:

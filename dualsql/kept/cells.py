@@ -182,7 +182,7 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
 
     @property
     def meaning(self) -> Meaning:
-        """What its values are."""
+        """The meaning of its values."""
         type_, cls = _SHOWN_TYPES.get(self.kind, (self.shown, None))
         return Meaning(
             shown=type_,
@@ -287,7 +287,7 @@ class _CellTexts:
 
 
 def _converter_of(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any]:
-    """What the formats make of a value of the column before they write it."""
+    """The function by which formats convert a value of the column before they write it."""
     converters = json.converters([column], dialect)
     return converters[0][1] if converters else lambda value: value
 
@@ -430,7 +430,7 @@ class KeptWriter:
 
     @property
     def schema(self) -> Any:
-        """Of the batches: a pyarrow.Schema."""
+        """The pyarrow.Schema of the batches."""
         import pyarrow as pa
 
         # Not the result's names: one of them may be `n`, which numbers the rows.

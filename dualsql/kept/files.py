@@ -256,7 +256,7 @@ class SharingEngine(ThreadedEngine):
 
 
 class FileState(NamedTuple):
-    """What changes when a file is written to or replaced."""
+    """A state that changes when a file is written to or replaced."""
 
     device: int
     inode: int

@@ -320,7 +320,7 @@ class ResultKeeper:
         return await asyncio.shield(opening)
 
     async def _locate(self, name: str) -> Path | None:
-        """Where the file is; None if it is gone. Files that nobody reads are closed where they leave no room for it."""
+        """The path of the file; None if it is gone. Unused files are closed where they leave no room for it."""
         ends_at = time.monotonic() + _LONGEST_WAIT
         while True:
             try:
@@ -396,7 +396,7 @@ class ResultKeeper:
     # Deleting ---------------------------------------------------------------------------------------------
 
     async def of(self, resource_id: str) -> KeptRows | None:
-        """What the row of a resource says of its kept rows."""
+        """The record of kept rows in the row of a resource."""
         resource = await self._store.get(resource_id)
         return None if resource is None else resource.kept
 

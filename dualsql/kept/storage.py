@@ -1,4 +1,4 @@
-"""Where the files of kept results are: the interface, and a folder of this machine."""
+"""Storages of the files of kept results: the interface, and a folder of this machine."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ResultStorage(Protocol):
         ...
 
     async def get(self, name: str) -> Path | None:
-        """Where this machine can read the file; None if it does not exist. Nothing writes to it any more.
+        """The path at which this machine can read the file; None if it does not exist. Nothing writes to it any more.
 
         Raises StorageFullError if that needs room which files in use have.
         """

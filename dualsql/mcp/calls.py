@@ -211,7 +211,7 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _change(schema: Mapping[str, Any], change: Change) -> dict[str, Any]:
-    """What `change` makes of a schema and of each schema in it."""
+    """Apply `change` to a schema and to each schema in it."""
     return {name: _changed_value(name, value, change) for name, value in change(dict(schema)).items()}
 
 
@@ -604,7 +604,7 @@ class Tool:
         return call_tool_result(with_structured_text(self.adapter.problem_result(problem, form), form))
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """What the function returns."""
+        """Call the function."""
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**arguments)
         # In a thread, because the function may do more than build a Select. asyncio.to_thread is not used: it would

@@ -55,7 +55,7 @@ StopAction = Literal["settle", "delete", "nothing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryWork:
-    """What a job does.
+    """The work of a job.
 
     Attributes:
         resource: the pending resource.
@@ -355,7 +355,7 @@ class Jobs:
 
 
 async def outcome(work: Awaitable[T], limit: timedelta) -> T | DualResponseError:
-    """What the work returns, or why it does not; no caller may be left to raise that to."""
+    """The result of the work, or its error, which is returned: there may be no caller to raise it to."""
     try:
         async with asyncio.timeout(limit.total_seconds()):
             return await work

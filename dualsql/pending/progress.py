@@ -47,7 +47,7 @@ def in_background(view: View) -> View:
 
 
 class RunRecords:
-    """What the row of a resource says of the run whose rows it is going to keep."""
+    """The record, in the row of a resource, of the run whose rows it is going to keep."""
 
     def __init__(self, store: ResourceStore, settings: Settings, clock: Clock) -> None:
         self._store = store

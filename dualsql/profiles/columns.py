@@ -95,7 +95,7 @@ class ProfiledColumn:
 
     @property
     def uses(self) -> Iterator[Use]:
-        """What its statistics use kept cells for."""
+        """The uses that its statistics make of kept cells."""
         yield "nulls"
         if self.has_range or self.is_grouped:
             # Which of two texts comes first is known where the database compares code points.

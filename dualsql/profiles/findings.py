@@ -125,7 +125,7 @@ NOTE_WIDTH = 40
 
 
 def text_of_notes(notes: ProfileNotes) -> str:
-    """What the text of a result says of the notes; empty without notes."""
+    """The notes as lines of a result's text; empty without notes."""
     if not notes["notes"]:
         return ""
     covers = notes["covers"]

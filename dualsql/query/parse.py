@@ -233,7 +233,7 @@ def _normalize(word: Any) -> Any:
 
 
 def _look_up(table: Mapping[str, Any], word: Any) -> Any:
-    """What the table has for a word, or else the value itself; JSON's lists and objects are in no table."""
+    """The entry of the table for a word, or else the value itself; JSON's lists and objects are in no table."""
     return table.get(word, word) if isinstance(word, str) else word
 
 

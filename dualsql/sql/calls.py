@@ -79,7 +79,7 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
 
 
 def _result_type(translator: Translator, name: str) -> Any:
-    """What gives the result type of a function. An unknown one is refused."""
+    """The function for the result type of a function. An unknown one is refused."""
     is_absent = absent(name, translator.dialect, translator.version)
     result = None if is_absent else result_of(name, translator.dialect)
     return result or _refuse(translator, name)

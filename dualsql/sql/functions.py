@@ -1,4 +1,4 @@
-"""What only texts need of functions and operators: which calls are allowed, and the types of arithmetic.
+"""Functions and operators of SQL texts: which calls are allowed, and the types of arithmetic.
 
 SQLAlchemy gives `price * (1 - discount)` the type NUMERIC(12, 2) of its columns. On SQLite such a type rounds results,
 and two of four decimal digits would be lost. Computed values therefore get types without a scale.
@@ -84,7 +84,7 @@ def absent(name: str, dialect: TextDialect, version: Version | None) -> bool:
 
 
 def instead(name: str, dialect: TextDialect) -> str | None:
-    """What to write instead of a function that is not allowed; None if unknown."""
+    """The replacement for a function that is not allowed; None if unknown."""
     return dialect.instead.get(name) or _INSTEAD.get(name)
 
 

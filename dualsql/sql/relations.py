@@ -380,7 +380,7 @@ def series_arguments(name: str, arguments: list[Any]) -> list[Any]:
 
 
 def _alias_and_name(translator: Translator, node: Any) -> tuple[str, str]:
-    """What the text calls a relation, and what the database does, which is never the name of a table."""
+    """The name of a relation in the text, and its name for the database, which is never that of a table."""
     alias = _alias(node)
     is_free = alias and not translator.is_table_name(alias)
     name = translator.alias(alias) if is_free else translator.fresh_name(alias or "derived")

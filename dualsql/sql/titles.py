@@ -64,7 +64,7 @@ def _all_columns(select: Select[Any]) -> list[str]:
 
 
 def _name_in(select: Select[Any], clause: Any) -> str:
-    """What the answer calls a group; empty for an expression that the answer does not show."""
+    """The name of a group in the answer; empty for an expression that the answer does not show."""
     key = _key(clause)
     columns = zip(internals.raw_columns(select), select.selected_columns, strict=False)
     name = next((str(output.key) for column, output in columns if key and _key(column) == key), "")
@@ -102,7 +102,7 @@ def _tables(statement: Any) -> Sequence[str]:
 
 
 def _sources(element: Any) -> Sequence[Any]:
-    """What an element reads its rows from."""
+    """The sources of an element's rows."""
     if isinstance(element, Join):
         return [element.left, element.right]
     if isinstance(element, Select):

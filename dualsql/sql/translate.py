@@ -342,7 +342,7 @@ class Translator:
         return values.string(word)
 
     def notes(self) -> list[str]:
-        """What the answer says of how the text was read."""
+        """The notes of an answer on how the text was read."""
         words = list(self._quoted_texts)
         if not words:
             return []

@@ -1,4 +1,4 @@
-"""What dualsql asks of a database, as tests: of a plug-in, or of a database that is used in another way than here."""
+"""The requirements on a database, as tests: of a plug-in, or of a database that is used in another way than here."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class SharedContexts:
 
     @contextmanager
     def value_of(self, key: object, opened: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
-        """What the context manager with this key gives, which `opened` makes for the first caller."""
+        """The value of the context manager with this key, which `opened` makes for the first caller."""
         holder = object()
         with self._lock:
             if key not in self._entered:
@@ -56,7 +56,7 @@ def loop_of_servers() -> AbstractContextManager[BlockingPortal]:
 
 
 async def run_in(portal: BlockingPortal, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-    """What `work` returns in the loop of the portal, awaited in any other."""
+    """Run `work` in the loop of the portal, and await its result in any other."""
     return await asyncio.wrap_future(portal.start_task_soon(work, *arguments))
 
 

@@ -1,4 +1,4 @@
-"""What any ResourceStore promises, as tests. Instants are counted from NOW."""
+"""The promises of any ResourceStore, as tests. Instants are counted from NOW."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _codings() -> Sequence[str]:
 
 @cache
 def assets_fingerprint() -> str:
-    """Of all files: they import each other by name, so one that changes gives all of them a new address."""
+    """A hash of all files: they import each other by name, so one that changes gives all a new address."""
     digest = sha256()
     for name, asset in sorted(assets().items()):
         digest.update(name.encode() + b"\0" + asset.content)

@@ -411,7 +411,7 @@ def _can_draw() -> bool:
 
 
 def _chart(resource: Resource) -> Mapping[str, Any] | None:
-    """What the chart shows, and whether the server draws it; None for a result that is no chart."""
+    """The content of the chart, and whether the server draws it; None for a result that is no chart."""
     specification = resource.metadata.get(METADATA_KEY)
     if specification is None:
         return None

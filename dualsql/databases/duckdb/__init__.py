@@ -468,7 +468,7 @@ def _chunks(job: StreamJob, relation: Any, takers: list[Taker]) -> Generator[Chu
 
 
 def _driver_error(error: Exception) -> Exception:
-    """What DuckDB raised: its readers have errors of Arrow, with its message."""
+    """The error of DuckDB that an error of Arrow stands for: its readers raise Arrow's, with DuckDB's message."""
     import duckdb
 
     kind, colon, _ = str(error).partition(" Error:")

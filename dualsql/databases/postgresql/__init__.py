@@ -63,7 +63,7 @@ def adapted(url: URL) -> URL:
 
 
 def arguments_beyond(url: URL) -> Mapping[str, Any]:
-    """What the driver needs for this URL and does not have there."""
+    """Arguments of the driver that this URL needs and does not have."""
     driver = url.get_driver_name()
     if driver not in _CONNECT:
         return {}

@@ -85,7 +85,7 @@ _ASIDE = frozenset({"InitPlan", "SubPlan"})
 
 
 def _rows_expected(plan: Any) -> int | None:
-    """Of EXPLAIN (FORMAT JSON): `[{"Plan": {"Plan Rows": 12000, ...}}]`; None where rows are merged."""
+    """The rows in EXPLAIN (FORMAT JSON): `[{"Plan": {"Plan Rows": 12000, ...}}]`; None where rows are merged."""
     try:
         top = plan[0]["Plan"]
         return None if _merges(top) else int(top["Plan Rows"])

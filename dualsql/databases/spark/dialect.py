@@ -25,7 +25,7 @@ from dualsql.sqlalchemy_internals import limit_clause, offset_clause
 
 
 class _Driver:
-    """What SQLAlchemy asks of a module of PEP 249."""
+    """The names that SQLAlchemy uses of a module of PEP 249."""
 
     paramstyle = "pyformat"
     Error = SparkError

@@ -494,7 +494,7 @@ def _values(column: Any) -> list[Any]:
 
 @contextmanager
 def _lost_connections() -> Iterator[None]:
-    """What Thrift, PyHive and sockets raise, as a SparkError."""
+    """Raise errors of Thrift, PyHive and sockets as a SparkError."""
     from pyhive.exc import Error
     from thrift.Thrift import TException
 

@@ -154,7 +154,7 @@ _SENDABLE = frozenset({int, float, str, bytes, bool, type(None)})
 
 @cache
 def _folder_of_apsw() -> str:
-    """Where apsw is installed. It is not imported: it brings a second SQLite into the process."""
+    """The folder in which apsw is installed. It is not imported: it brings a second SQLite into the process."""
     spec = find_spec("apsw")
     assert spec is not None, "FileReader has asked"
     return str(Path(str(spec.origin)).parents[1])

@@ -83,7 +83,7 @@ _LIKES: Mapping[Any, tuple[str, bool]] = {
 
 
 class Statements(Protocol):
-    """What translates the columns and the queries inside an expression."""
+    """Translates the columns and the queries inside an expression."""
 
     def column(self, column: Any) -> Term:
         """A column of a source."""

@@ -74,7 +74,7 @@ def _op(word: str) -> Apply:
 
 
 def _whole(apply: Apply) -> Two:
-    """Of whole numbers: an overflow fails."""
+    """An operator on whole numbers: an overflow fails."""
 
     def write(left: Term, right: Term) -> Term:
         return integer(apply(left.sql, right.sql), _larger(left, right))

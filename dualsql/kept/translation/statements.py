@@ -448,7 +448,7 @@ def column_term(cell: str, column: ResultColumn, sql: Element, dialect: str) -> 
 
 
 def _bits(column: ResultColumn, plain: Any) -> int:
-    """Of a whole number; 0 if its type is SQLAlchemy's guess."""
+    """The bits of a whole number; 0 if its type is SQLAlchemy's guess."""
     if not isinstance(plain, types.Integer) or column.is_computed:
         return 0
     return bits_of(plain)
