@@ -94,7 +94,8 @@ class Addressing:
         """The URI of an address."""
         names = {address.kind: address.name, "source": address.source, "schema": address.schema}
         template = self.template(address.kind, is_contents=address.is_contents)
-        return re.sub(r"\{(\w+)\}", lambda match: _quote(names[match[1]]), template)
+        # Slashes are quoted, too: they would divide the name.
+        return re.sub(r"\{(\w+)\}", lambda match: quote(names[match[1]], safe=""), template)
 
     def read(self, uri: str) -> Address | None:
         """The address of a URI, whether anything exists there or not; None if the URI is not of this scheme."""
@@ -135,11 +136,6 @@ def _match(shape: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | No
     if any(not word.startswith("{") and word != part for word, part in pairs):
         return None
     return {word[1:-1]: part for word, part in pairs if word.startswith("{")}
-
-
-def _quote(name: str) -> str:
-    # Also slashes, which would otherwise divide the name.
-    return quote(name, safe="")
 
 
 Item = TypeVar("Item")

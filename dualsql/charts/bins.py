@@ -64,7 +64,8 @@ async def bin_marks(chart: Chart, view: View) -> Marks:
         return Marks([], notes)
     bounds = edges_of(spread, is_log=chart.scale == "log")
     if bounds is None:
-        return Marks([], (*notes, f"Not drawn: {chart.x} has values that are no {_kind(spread.lowest)}"))
+        kind = "dates" if isinstance(spread.lowest, date) else "numbers"
+        return Marks([], (*notes, f"Not drawn: {chart.x} has values that are no {kind}"))
     is_below, is_above = spread.lowest < bounds[0], bounds[-1] <= spread.highest
     ends = [*bounds[:1] * is_below, *bounds, *bounds[-1:] * is_above]
     counts = profiles.read_bins(
@@ -94,10 +95,6 @@ def _left_out(number: int, which: str) -> tuple[str, ...]:
 
 def _is_finite(value: Any) -> bool:
     return not isinstance(value, float | Decimal) or math.isfinite(value)
-
-
-def _kind(value: Any) -> str:
-    return "dates" if isinstance(value, date) else "numbers"
 
 
 def _writer(view: View) -> Callable[[Any], Any]:

@@ -268,7 +268,7 @@ def _column(values: Sequence[Row], name: str) -> list[int | float]:
 
 
 def _heights(values: Sequence[Row]) -> list[int | float]:
-    """Of bars that are stacked, those of the stacks; elsewhere no more than that."""
+    """The heights of stacks and of single marks, and 0."""
     heights: defaultdict[Any, float] = defaultdict(float)
     for value in values:
         heights[value[X]] += value[Y]

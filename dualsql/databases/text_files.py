@@ -149,15 +149,12 @@ def csv_form(path: Path, *, has_tabs: bool) -> CSVForm:
             longest = max(map(len, rows))
             if longest > 1:
                 number = next(n for n, record in enumerate(rows, 1) if len(record) > 1)
+                name = "a tab" if other == "\t" else repr(other)
                 raise ValueError(
                     f"Its first line has one field, and record {number} has {len(rows[number - 1])} fields that "
-                    f"{_name_of(other)} separates. Its first line must hold the names of the columns."
+                    f"{name} separates. Its first line must hold the names of the columns."
                 )
     return CSVForm(delimiter, head)
-
-
-def _name_of(delimiter: str) -> str:
-    return "a tab" if delimiter == "\t" else repr(delimiter)
 
 
 def _records(text: str, delimiter: str, *, is_whole: bool) -> list[list[str]]:

@@ -96,17 +96,17 @@ def _sections(path: Path, data: Any) -> Iterator[Section]:
 
 
 def _of_object(path: Path, data: Mapping[str, Any]) -> Iterator[Section]:
-    nested = [name for name, value in data.items() if _has_sections(value) and len(path) < _DEEPEST]
+    nested = [
+        name
+        for name, value in data.items()
+        if isinstance(value, Mapping | list) and value and len(path) < _DEEPEST
+    ]
     inner = frozenset(nested)
     pairs = [(name, value) for name, value in data.items() if name not in inner]
     if pairs:
         yield Pairs(path, pairs[:_MOST_LINES], len(pairs))
     for name in nested:
         yield from _sections((*path, name), data[name])
-
-
-def _has_sections(value: Any) -> bool:
-    return isinstance(value, Mapping | list) and bool(value)
 
 
 def _lay_out_grid(path: Path, data: Sequence[Mapping[str, Any]]) -> Grid:

@@ -272,7 +272,8 @@ class Jobs:
         return answered.response
 
     async def _run(self, job: Job) -> FinishedQuery | DualResponseError:
-        answer = await self._result(job)
+        # It is cancelled by `stop`, which says what happens to the row.
+        answer = await outcome(job.work.run(job.progress), self._settings.pending_timeout)
         job.is_over = True
         async with job.lock:
             stored: FinishedQuery | DualResponseError
@@ -286,10 +287,6 @@ class Jobs:
             await job.work.discard(answer)
         EVENTS.report(CreationEnded(stored.cause if isinstance(stored, DualResponseError) else "none"))
         return stored
-
-    async def _result(self, job: Job) -> FinishedQuery | DualResponseError:
-        # It is cancelled by `stop`, which says what happens to the row.
-        return await outcome(job.work.run(job.progress), self._settings.pending_timeout)
 
     async def _store_answer(
         self, job: Job, answer: FinishedQuery | DualResponseError

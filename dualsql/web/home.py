@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from dualsql.catalogue.addresses import Address
-from dualsql.catalogue.catalogue import CatalogueView, PlacedTable
+from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.definitions import query_definition, table_definition
 from dualsql.catalogue.feature import Tables
 from dualsql.errors import DualResponseError, InvalidSQLError
@@ -237,7 +237,10 @@ class Home:
         view = self.server.features.get(Tables).catalogue().view_for(principal)
         addresses = sorted(view.tables, key=lambda address: view.tables[address].name.lower())
         tables = _definitions(view, addresses)
-        others = [_full_name(view.tables[address]) for address in addresses[len(tables) : _MOST_NAMES]]
+        others = [
+            f"{table.schema}.{table.name}" if table.schema else table.name
+            for table in map(view.tables.__getitem__, addresses[len(tables) : _MOST_NAMES])
+        ]
         values = {
             "title": self.title,
             "tables": tables,
@@ -281,10 +284,6 @@ def _definitions(view: CatalogueView, addresses: Sequence[Address]) -> list[Mapp
             break
         tables.append({**table, "uri": view.catalogue.addressing.write(address)})
     return tables
-
-
-def _full_name(table: PlacedTable) -> str:
-    return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
 def _prefers_html(request: Request) -> bool:

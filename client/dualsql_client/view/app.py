@@ -281,7 +281,13 @@ class Viewer(App[None]):
     async def _count_values(self, column: Column) -> None:
         name = column["name"]
         counts = await self._pages.count_values(name)
-        lines = [(_cell_of(row["value"]), f"{int(row['rows']):,}") for row in counts]
+        lines = [
+            (
+                "NULL" if row["value"] is None else cell_text(row["value"], 60) or "(empty)",
+                f"{int(row['rows']):,}",
+            )
+            for row in counts
+        ]
 
         def filter_by(number: int | None) -> None:
             if number is not None:
@@ -329,10 +335,6 @@ class Viewer(App[None]):
         # The timer may run when the line has already been removed.
         for line in self.query(selector).results(Static):
             line.update(Text(text))
-
-
-def _cell_of(value: Any) -> str:
-    return "NULL" if value is None else cell_text(value, 60) or "(empty)"
 
 
 def _next_order(sort: SortKey | None, name: str) -> SortKey | None:

@@ -67,18 +67,14 @@ _INSTEAD: Mapping[str, str] = {
 _OF_DAYS = frozenset({"day", "week", "month", "quarter", "year"})
 
 
-def _added(unit: str) -> Callable[[str], str]:
-    # As `x + INTERVAL n unit`: both are one item of MariaDB's parser (sql_yacc.yy: Item_date_add_interval).
-    return lambda arguments: f"TIMESTAMPADD({unit.upper()}, {arguments})"
-
-
-def _between(unit: str) -> Callable[[str], str]:
-    return lambda arguments: f"TIMESTAMPDIFF({unit.upper()}, {arguments})"
+def _with_unit(function: str, unit: str) -> Callable[[str], str]:
+    return lambda arguments: f"{function}({unit.upper()}, {arguments})"
 
 
 OWN_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
-    **{f"dualsql_add_{unit}s": _added(unit) for unit in UNITS},
-    **{f"dualsql_{unit}s_between": _between(unit) for unit in UNITS},
+    # As `x + INTERVAL n unit`: both are one item of MariaDB's parser (sql_yacc.yy: Item_date_add_interval).
+    **{f"dualsql_add_{unit}s": _with_unit("TIMESTAMPADD", unit) for unit in UNITS},
+    **{f"dualsql_{unit}s_between": _with_unit("TIMESTAMPDIFF", unit) for unit in UNITS},
 }
 """A function's argument cannot be the name of a unit, so each unit has a function."""
 
