@@ -21,7 +21,7 @@ from dualsql.formats.writer import Chunk, Rows, WriterOptions
 def copied_csv_writer(
     columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions, kinds: Sequence[int]
 ) -> CSVWriter:
-    """See `CopiedWriter`. What COPY cannot write is written as for any database."""
+    """See `Backend.copied_writers`. What COPY cannot write is written as for any database."""
     if is_database_csv(options):
         return CopiedCSVWriter(columns, dialect, options, kinds)
     return CSVWriter(columns, dialect, options)
