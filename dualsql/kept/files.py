@@ -156,7 +156,7 @@ class MemoryShares:
     """Shares of equal size, each for one file that is read or written.
 
     A file that is read holds its share from its first connection until it is closed. If none is left, the file that
-    was read the longest ago is closed, of those that nobody reads now; if all are read, the next one waits.
+    was read the longest ago is closed, of those that have no reader now; if all are read, the next one waits.
 
     Args:
         total: bytes of memory for all.
@@ -201,7 +201,7 @@ class MemoryShares:
                 self.leave(engine)
 
     def leave(self, engine: SharingEngine) -> None:
-        """An engine was closed. It keeps its share while somebody reads it."""
+        """An engine was closed. It keeps its share while it has readers."""
         if not engine.readers and engine in self._holders:
             del self._holders[engine]
             self._freed.set()
@@ -246,7 +246,7 @@ class SharingEngine(ThreadedEngine):
                     await connection.invalidate()
 
     async def close_pool(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close idle connections."""
         await super().dispose()
 
     async def dispose(self) -> None:
@@ -343,7 +343,7 @@ class KeptFile:
 
     @property
     def is_read(self) -> bool:
-        """Whether anybody has a connection to it."""
+        """Whether it has readers."""
         engine: Any = self.source.engine
         return bool(engine.readers)
 

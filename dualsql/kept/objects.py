@@ -44,7 +44,7 @@ _REASONS = {
     "TimeoutError": "it took too long",
     "FileNotFoundError": "the bucket or container does not exist",
 }
-"""What is said of failures. Their own messages have the URL of the store."""
+"""The message of failures. Those of obstore contain the URL of the store."""
 
 
 class ObjectResultStorage:
@@ -148,7 +148,7 @@ class ObjectResultStorage:
             fetching.exception()  # its waiters raise it; all may have left
 
     async def _is_there(self, name: str) -> bool:
-        """Whether the object of a copy was there a short while ago. A store that does not answer has not lost it."""
+        """Whether the object of a copy was there a short while ago. If the store does not answer, the copy is read."""
         now = time.monotonic()
         if now - self._last_checks.get(name, -self._recheck) < self._recheck:
             return True
@@ -469,7 +469,7 @@ class _Cache:
         self._used[name] = time.time()
 
     def drop(self, names: Sequence[str]) -> None:
-        """Delete those of the copies that nobody uses."""
+        """Delete unused copies."""
         for name in names:
             if FILE_NAME.fullmatch(name):
                 self._evict(name)
@@ -508,7 +508,7 @@ class _Cache:
         return sizes
 
     def _last_used(self, name: str) -> float:
-        """When this process has read a copy. What others read is in use, which is what counts."""
+        """When this process has read a copy. Copies that other processes read are in use, and stay for that reason."""
         if name not in self._used:
             with suppress(FileNotFoundError):
                 self._used[name] = (self._folder / name).stat().st_mtime

@@ -166,7 +166,7 @@ class KeptRunner:
         try:
             await asyncio.wait({running}, timeout=at_most.total_seconds())
             if not running.done():
-                # Before it is stopped: if there is no file, it goes on.
+                # Before the query is stopped: without a file, it runs on.
                 opening = asyncio.ensure_future(self._open(view, request.resource))
                 await asyncio.wait({running, opening}, return_when=asyncio.FIRST_COMPLETED)
                 if not running.done():

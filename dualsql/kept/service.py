@@ -47,7 +47,7 @@ _MOST_OPEN = 16
 _GONE = "The file of the rows is gone."
 UNREADABLE = "The kept rows could not be read."
 _SPARE = timedelta(hours=1)
-"""How much longer than a query may take a file is left alone that no resource names yet."""
+"""How much longer than the time limit of a query a file stays that no resource names."""
 _LONGEST_WAIT, _PAUSE = 1.0, 0.05
 """Seconds to wait for room among the copies of files, and between two attempts."""
 _OF_RUNS = frozenset({"running", "failure"})

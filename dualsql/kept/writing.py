@@ -71,7 +71,7 @@ class RunFile:
         """Begin the file, once another one may be written."""
         keeper = self._keeper
         async with self._note_failure():
-            # In a thread, it would be left behind by a caller who goes.
+            # Not in a thread, where a cancelled caller would leave it behind.
             self._folder = keeper.storage.new_folder()
             await keeper.begin(self.name, self._resource)
             await self._share.enter_async_context(keeper.shares.writing)
