@@ -155,7 +155,7 @@ export function askForGroups(columns, group) {
     make("div", { className: "tools" }, make("button", { className: "main" }, "Group")));
 }
 
-/** Fields one below the other: when the last one says something, there is one more. */
+/** Fields one below the other: when the last one is filled in, another is added. */
 function growing(makeField, initial, most) {
   const fields = [];
   const place = make("div", { className: "fields", onchange: () => grow() });

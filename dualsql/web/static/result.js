@@ -76,7 +76,7 @@ function arrange(changes) {
   return show(true);
 }
 
-// What the person is told.
+// Messages to the person.
 
 function say(text, ...actions) {
   message.replaceChildren(...(text ? [text, " ", ...actions] : []));
@@ -275,7 +275,7 @@ function showSelection(selection) {
   status.dataset.printed = [document.title, document.getElementById("total").textContent, ...state.filters.map(inWords)].join("; ");
 }
 
-/** The server knows the figures of a whole column. */
+/** The server computes the figures of a whole column. */
 function wholeColumn(selectedColumns, { y0, y1 }) {
   const column = selectedColumns.find(isNumber);
   if (!column || state.group || !may.query || y0 > 0 || y1 < rows.count - 1) return null;

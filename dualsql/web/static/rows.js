@@ -147,7 +147,7 @@ export class Rows {
     return false;
   }
 
-  /** Ask for the pages of rows y0 to y1 and for the one behind them. What nobody looks at any more is called off. */
+  /** Ask for the pages of rows y0 to y1 and for the one behind them. Requests for rows that are no longer on the screen are cancelled. */
   want(y0, y1) {
     const first = Math.floor(y0 / this.limit);
     const last = Math.floor(Math.max(y0, y1 - 1) / this.limit);
