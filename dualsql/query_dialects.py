@@ -22,7 +22,7 @@ def _unchanged(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     return expression
 
 
-def summed(values: ColumnElement[Any]) -> ColumnElement[Any]:
+def sum_doubles(values: ColumnElement[Any]) -> ColumnElement[Any]:
     """The sum of doubles."""
     return func.sum(values, type_=types.Double())
 
@@ -90,7 +90,7 @@ class QueryDialect:
     double: Transform
     sum_of_integers: tuple[Transform, Transform]
     sum_of_decimals: Transform = _unchanged
-    sum_of_doubles: Transform = summed
+    sum_of_doubles: Transform = sum_doubles
     aggregates: dict[str, DatabaseAggregate | None] = field(default_factory=dict)
     ranks_rows: bool = False
     has_infinite_dates: bool = False

@@ -35,7 +35,7 @@ def folder() -> Path:
 
 
 @contextmanager
-def announced(base_url: str, mark: str) -> Iterator[Path | None]:
+def announce(base_url: str, mark: str) -> Iterator[Path | None]:
     """A file about the server at `base_url`, for the length of the block; None where no private file can be made."""
     path = folder() / f"{mark}-{os.getpid()}.json"
     try:

@@ -30,7 +30,7 @@ def labels_in(prose: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The label as `comparable_label` has it, and the value of each line that has both, and of rows of two cells."""
     for line in prose:
         if len(line) <= LONGEST_LINE and (match := _TWO_CELLS.match(line) or _LABELLED.match(line)):
-            yield comparable_label(match["label"]), undecorated(match["value"].strip())
+            yield comparable_label(match["label"]), strip_decoration(match["value"].strip())
 
 
 def comparable_label(label: str) -> str:
@@ -44,7 +44,7 @@ def compact(label: str) -> str:
     return re.sub(r"[\s_'-]", "", label).lower()
 
 
-def undecorated(value: str) -> str:
+def strip_decoration(value: str) -> str:
     """A value without the marks and emoji at its ends."""
     start, end = 0, len(value)
     while start < end and _is_decoration(value[start]):
@@ -290,13 +290,15 @@ def _first_failure(prose: Sequence[str]) -> str | None:
         return None
     match = _FAILED.match(lines[0])
     if match is None and _FAILED_HEADING.match(lines[0]):
-        return _failure({undecorated(line[:LONGEST_LINE]) for line in lines[1:] if not _ITEM.match(line)})
-    message = undecorated(match["message"]) if match else ""
+        return _failure(
+            {strip_decoration(line[:LONGEST_LINE]) for line in lines[1:] if not _ITEM.match(line)}
+        )
+    message = strip_decoration(match["message"]) if match else ""
     return None if not message or _FIGURE.match(message) else _failure({message})
 
 
 def _guesses(prose: Sequence[str], fences: Sequence[Fence]) -> dict[str, str | None]:
-    messages = [undecorated(match["message"]) for line in prose if (match := _FAILED.match(line))]
+    messages = [strip_decoration(match["message"]) for line in prose if (match := _FAILED.match(line))]
     failures = {message for message in messages if not _FIGURE.match(message)}
     ids = {value for line in prose for value in _GENERATED_ID.findall(line)}
     ids |= {quoted or bare for line in prose for _, quoted, bare in _ID_AFTER_NAME.findall(line)}

@@ -51,7 +51,7 @@ from dualsql_client.query import (
     Sort,
     StreamOptions,
     each_page,
-    narrowed,
+    narrowing_body,
     page_at,
     page_body,
     rows_request,
@@ -555,7 +555,9 @@ class ParsedDualResponse(QueryMethods):
         """A page of the rows, or with columns or filters, of the answer to a query."""
         if columns is None and filters is None:
             return await self._page(request, typed=typed, budget=budget)
-        return await self._post("query", narrowed(request, columns, filters), typed=typed, budget=budget)
+        return await self._post(
+            "query", narrowing_body(request, columns, filters), typed=typed, budget=budget
+        )
 
     async def _page(self, request: PageBody, *, typed: bool, budget: Budget | None = None) -> FetchResult:
         transport = self._configured()

@@ -22,7 +22,7 @@ async def each_of(items: Iterable[T]) -> AsyncGenerator[T, None]:
         yield item
 
 
-def stepped(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+def step_through(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
     """The items, in the calling thread and without an event loop. The generator may await only `each_of`."""
     try:
         while (item := _result(_next(items))) is not _END:

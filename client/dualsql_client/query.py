@@ -258,7 +258,9 @@ def page_body(start: PageBody, limit: int | None, sort: Sort | None) -> PageBody
     return request
 
 
-def narrowed(request: PageBody, columns: Sequence[str] | None, filters: Filters | None) -> dict[str, Any]:
+def narrowing_body(
+    request: PageBody, columns: Sequence[str] | None, filters: Filters | None
+) -> dict[str, Any]:
     """The body of POST /{id}/query for a page of these columns and rows."""
     question = Question()
     if columns is not None:
@@ -407,7 +409,7 @@ class QueryMethods:
             query = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
             answer = await transport.send("GET", self.resource_uri, query=query, below="/profile")
         else:
-            body = {**narrowed(PageBody(), columns, filters), "kind": kind}
+            body = {**narrowing_body(PageBody(), columns, filters), "kind": kind}
             answer = await transport.send("POST", self.resource_uri, body, below="/profile")
         if not isinstance(answer, dict) or "columns" not in answer:
             raise FetchError("The server's answer is not a profile.")

@@ -143,7 +143,7 @@ Item = TypeVar("Item")
 _LONGEST_CURSOR = 8_192
 
 
-def paged(
+def page_of(
     items: Sequence[Item], position: Callable[[Item], str], *, cursor: str | None, limit: int
 ) -> tuple[Sequence[Item], str | None]:
     """At most `limit` items after the cursor, and the cursor for what comes after them (None at the end).

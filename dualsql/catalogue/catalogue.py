@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind
 from dualsql.catalogue.describe import ColumnDefinition, TableFacts, brief, comment_of, facts_of, is_view
-from dualsql.catalogue.search import Index, Match, checked_terms, indexed, search
+from dualsql.catalogue.search import Index, Match, checked_terms, index_of, search
 from dualsql.errors import BadParameterError, UnknownTableError
 from dualsql.freeze import Registry
 from dualsql.resource import Principal
@@ -126,7 +126,7 @@ class Catalogue:
     @cached_property
     def index(self) -> Index:
         """The search index of all entries, for every caller; `search` gets the entries that its caller sees."""
-        return indexed(self._things())
+        return index_of(self._things())
 
     def _things(self) -> Iterator[tuple[Address, str | None, Iterable[ColumnDefinition]]]:
         for source in self.sources:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 from pydantic import Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
-from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind, paged
+from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind, page_of
 from dualsql.catalogue.catalogue import (
     MOST_TABLES,
     Catalogue,
@@ -102,7 +102,7 @@ class CatalogueProvider:
         self, principal: Principal | None, cursor: str | None
     ) -> tuple[Sequence[Resource], str | None]:
         entries = self._catalogue.view_for(principal).entries
-        page, following = paged(entries, lambda entry: entry.uri, cursor=cursor, limit=_PAGE)
+        page, following = page_of(entries, lambda entry: entry.uri, cursor=cursor, limit=_PAGE)
         return [_resource(entry) for entry in page], following
 
     async def complete(
@@ -243,7 +243,7 @@ def add_catalogue_tools(
         """Tables and views that can be queried, with their comments."""
         view = catalogue.view_for(principal)
         tables = tables_of(view, source=source_name, schema=schema_name)
-        page, following = paged(tables, lambda entry: entry.uri, cursor=cursor, limit=limit)
+        page, following = page_of(tables, lambda entry: entry.uri, cursor=cursor, limit=limit)
         listed = [without_links(listed_table(view, entry)) for entry in page]
         table_list = TableList(tables=listed, total=len(tables))
         return table_list if following is None else TableList(**table_list, next_cursor=following)

@@ -68,7 +68,7 @@ class Chart:
     title: str | None = None
 
     @property
-    def measured(self) -> str:
+    def measure_in_words(self) -> str:
         """The quantity that y, or the color of a heat map, shows, in words."""
         column = self.color if self.mark == "heatmap" else self.y
         if self.aggregate is None:
@@ -88,7 +88,7 @@ class Chart:
         elif self.color is not None:
             over += f" and {self.color}"
         # Not capitalize(), which makes small letters of the others.
-        return f"{self.measured[:1].upper()}{self.measured[1:]} by {over}"
+        return f"{self.measure_in_words[:1].upper()}{self.measure_in_words[1:]} by {over}"
 
     @property
     def words(self) -> str:
@@ -131,13 +131,13 @@ def read_chart(values: Any) -> Chart:
         if sort is not None:
             _refuse("A heatmap takes no sort: both of its axes are in the order of their values.")
         y_column, y_bucket, _ = _axis(y, "y", ("bucket",))
-        measured, aggregate = _measure(color, "color")
-        return replace(chart, y=y_column, y_bucket=y_bucket, color=measured, aggregate=aggregate)
+        measure_in_words, aggregate = _measure(color, "color")
+        return replace(chart, y=y_column, y_bucket=y_bucket, color=measure_in_words, aggregate=aggregate)
     chart = replace(chart, color=None if color is None else _name(color, "color"))
     if mark == "point" and isinstance(y, str):
         return replace(chart, y=_name(y, "y"))
-    measured, aggregate = _measure(y, "y")
-    return replace(chart, y=measured, aggregate=aggregate)
+    measure_in_words, aggregate = _measure(y, "y")
+    return replace(chart, y=measure_in_words, aggregate=aggregate)
 
 
 def chart_of(metadata: Mapping[str, Any]) -> Chart | None:

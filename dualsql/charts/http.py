@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from dualsql.charts.axes import VegaLite
 from dualsql.charts.chart import MARKS, Scale, Sort, charted_aggregates, read_chart
-from dualsql.charts.render import MEDIA_TYPE, PictureFormat, Theme, themed
+from dualsql.charts.render import MEDIA_TYPE, PictureFormat, Theme, with_theme
 from dualsql.charts.service import ChartRequest, ChartService
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
@@ -120,7 +120,7 @@ async def _answer_chart(
             chart = await service.draw_unchecked(resource, principal=principal)
         else:
             chart = await service.draw_of_unchecked(resource, chart_request, principal=principal)
-        return themed(chart, theme)
+        return with_theme(chart, theme)
 
     async def painting(kind: PictureFormat) -> Picture:
         return await service.paint(await drawing(), kind)

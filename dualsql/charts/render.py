@@ -108,7 +108,7 @@ _DARK_CONFIG: VegaLite = {
 """The colors of dark pages: see web/static/style.css."""
 
 
-def themed(chart: VegaLite, theme: Theme) -> VegaLite:
+def with_theme(chart: VegaLite, theme: Theme) -> VegaLite:
     """The chart in the colors of a theme."""
     if theme == "light":
         return chart
@@ -138,8 +138,8 @@ def _marks(
 ) -> tuple[VegaLite, list[Row], list[str]]:
     """The encoding, the marks that it can draw, and a note for each reason for which others are left out."""
     kinds = {column["name"]: _kind_in(chart, column) for column in columns}
-    titles = {X: chart.x, Y: str(chart.y) if chart.mark == "heatmap" else chart.measured}
-    titles[COLOR] = chart.measured if chart.mark == "heatmap" else str(chart.color)
+    titles = {X: chart.x, Y: str(chart.y) if chart.mark == "heatmap" else chart.measure_in_words}
+    titles[COLOR] = chart.measure_in_words if chart.mark == "heatmap" else str(chart.color)
     rows, notes = _drawable(chart, rows, kinds, titles)
     labels = {name: _Labels() for name, kind in kinds.items() if kind in _DISCRETE}
     values = [_values(chart, row, kinds, labels) for row in rows]
@@ -180,7 +180,9 @@ def _drawable(
     """The rows that have a place on each continuous scale, and what is said of the others."""
     drawable: list[Row] = []
     left_out: defaultdict[tuple[str, str], int] = defaultdict(int)
-    counts_rows = TIMES in kinds or (chart.aggregate == "count" and chart.measured == "number of rows")
+    counts_rows = TIMES in kinds or (
+        chart.aggregate == "count" and chart.measure_in_words == "number of rows"
+    )
     count = TIMES if TIMES in kinds else COLOR if chart.mark == "heatmap" else Y
     for row in rows:
         name = next(

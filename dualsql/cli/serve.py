@@ -80,7 +80,7 @@ from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
 from dualsql.telemetry import metrics_route
 from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession
-from dualsql_client.local_servers import announced
+from dualsql_client.local_servers import announce
 
 
 async def run(options: ServeOptions) -> None:
@@ -621,7 +621,7 @@ async def _serve_rest(
         startup.with_(mcp)
         keeps_results = (local or options.store_url) is not None
         _show(_announcement(options, files, setup, _origin_of(admin), keeps_results=keeps_results), options)
-        with announced(setup.server.base_url, mark):
+        with announce(setup.server.base_url, mark):
             await asyncio.Event().wait()
 
 

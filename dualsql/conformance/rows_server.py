@@ -105,19 +105,19 @@ class RowsServer:
             try:
                 response: Response = await endpoint(request)
             except RefusalError as error:
-                response = self.refused(error)
+                response = self.answer_error(error)
             response.headers["Cache-Control"] = "no-store"
             return response
 
         return answer
 
-    def refused(self, error: RefusalError) -> Response:
+    def answer_error(self, error: RefusalError) -> Response:
         """The answer for an error."""
         headers = {"Allow": "GET, POST, DELETE"} if error.status == 405 else {}
         body = {"error": error.code.lower(), "message": error.message}
         return JSONResponse(body, error.status, headers)
 
-    def opened(self, request: Request) -> RowsResource:
+    def open(self, request: Request) -> RowsResource:
         """The resource of a path."""
         resource = self.resources.get(request.path_params["id"])
         if resource is None or resource.is_deleted or self.behaviour == "gone":
@@ -134,7 +134,7 @@ class RowsServer:
             self.behaviour == "get_only" and request.method != "GET"
         ):
             raise RefusalError(405, "METHOD_NOT_ALLOWED", f"There is no {request.method} here.")
-        resource = self.opened(request)
+        resource = self.open(request)
         if request.method == "DELETE":
             resource.is_deleted = True
             return Response(status_code=204)

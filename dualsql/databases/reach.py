@@ -69,7 +69,7 @@ def _require_usable(source: Source, connection: Connection) -> None:
         )
 
 
-def refused(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, str] | None:
+def refusal_of(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, str] | None:
     """Why a database refuses connections, with a message and a hint for its operator; None if it may be otherwise."""
     refusal = guard.refusal_of(error)
     if refusal is None and error is not None and _is_of_tls(error):
@@ -80,7 +80,7 @@ def refused(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, st
 
 
 def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
-    reason = refused(source.guard, error)
+    reason = refusal_of(source.guard, error)
     if reason is not None:
         refusal, message, hint = reason
         kind = DatabaseUnreachableError if refusal is Refusal.HOST else ConfigurationError

@@ -126,7 +126,7 @@ class _ColumnWriter:
     def heading(self) -> str:
         """The cell with the name of the column."""
         self._require_short(self._name)
-        return _text_cell(f"{self._at}1", escaped(self._name), _Style.HEADING)
+        return _text_cell(f"{self._at}1", escape(self._name), _Style.HEADING)
 
     def cells(self, values: Sequence[Any], first: int) -> list[str]:
         """The cells of some rows; the first row has this number in its sheet."""
@@ -148,7 +148,7 @@ class _ColumnWriter:
             for value in present:
                 self._require_short(value)
         if _TO_ESCAPE.search("".join(present)):
-            values = [value and escaped(value) for value in values]
+            values = [value and escape(value) for value in values]
         return [
             "" if text is None else _text_cell(f"{self._at}{row}", text)
             for row, text in enumerate(values, first)
@@ -162,7 +162,7 @@ class _ColumnWriter:
             return f'<c r="{at}"{typed[0]}><v>{typed[1]}</v></c>'
         text = json.text(value)
         self._require_short(text)
-        return _text_cell(at, escaped(text))
+        return _text_cell(at, escape(text))
 
     def _require_short(self, text: str) -> None:
         if len(text) <= MOST_CHARACTERS // 2:
@@ -195,7 +195,7 @@ _TO_ESCAPE = re.compile(f"[&<>{_UNWRITABLE}]|_x")
 _ESCAPED = re.compile(f"[{_UNWRITABLE}]|_(?=x[0-9A-Fa-f]{{4}}[_{_UNWRITABLE}])")
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """A text as the content of an element `t`. Characters that XML cannot hold are written as _xHHHH_."""
     if _TO_ESCAPE.search(text) is None:
         return text

@@ -166,7 +166,7 @@ _CONDITIONS = {"where", "condition", "filter"}
 _IN_SQL = "Use filters, or write the condition in sql: SELECT * FROM data WHERE ..."
 
 
-def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+def close_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a tool's arguments, in plain types and with other properties forbidden.
 
     The SDKs drop unknown arguments, or answer with a validator's text and address.

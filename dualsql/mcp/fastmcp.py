@@ -21,7 +21,7 @@ from dualsql.mcp.calls import (
     SDKProfile,
     Tool,
     client_name,
-    closed,
+    close_schema,
     invalid_arguments,
     refuse_nothing,
     unknown_argument,
@@ -61,7 +61,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
         output_schema=tool.adapter.output_schema,
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
-    fastmcp_tool.parameters, fastmcp_tool.refuse = closed(fastmcp_tool.parameters), tool.malformed  # type: ignore[attr-defined]
+    fastmcp_tool.parameters, fastmcp_tool.refuse = close_schema(fastmcp_tool.parameters), tool.malformed  # type: ignore[attr-defined]
     server.add_tool(fastmcp_tool)
     list_tool(server, tool.name)
 

@@ -26,7 +26,7 @@ from dualsql.mcp.calls import (
     SDKProfile,
     Tool,
     client_name,
-    closed,
+    close_schema,
     invalid_arguments,
     refuse_nothing,
     unknown_argument,
@@ -104,7 +104,7 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
         description=tool.description,
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
-    official_tool.parameters, official_tool.refuse = closed(official_tool.parameters), tool.malformed  # type: ignore[attr-defined]
+    official_tool.parameters, official_tool.refuse = close_schema(official_tool.parameters), tool.malformed  # type: ignore[attr-defined]
     registered = server._tool_manager  # noqa: SLF001 - mcp 2.3 takes a Tool object in its constructor only
     if registered.get_tool(tool.name) is None:
         registered._tools[tool.name] = official_tool  # noqa: SLF001

@@ -113,7 +113,7 @@ def or_error(schema: dict[str, Any]) -> dict[str, Any]:
     return {**plain_schema, "properties": {**schema.get("properties", {}), "error": _ERROR}, **either}
 
 
-def inlined(schema: dict[str, Any]) -> dict[str, Any]:
+def inline_refs(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with every `$ref` replaced by its definition, a recursive one by an open schema.
 
     Some hosts do not resolve references, and the official SDK does not accept them in a given schema.
@@ -237,7 +237,7 @@ class PlainResultAdapter:
     def __init__(self, return_type: Any, *, text_budget: int, operation: str | None = None) -> None:
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(return_type)
-            schema = without_titles(inlined(self._adapter.json_schema(mode="serialization")))
+            schema = without_titles(inline_refs(self._adapter.json_schema(mode="serialization")))
         except PydanticUserError as error:
             raise ConfigurationError(
                 "What the tool's function returns has no JSON schema.",

@@ -188,7 +188,7 @@ def ranked_values(measures: Iterable[AggregateColumn], conditions: Conditions) -
     return values
 
 
-def aggregated(
+def write_aggregate(
     measure: AggregateColumn, conditions: Conditions, ranks: Mapping[str, RankedValues]
 ) -> Element:
     """The aggregate of a group.

@@ -171,7 +171,7 @@ def _not(translator: Translator, node: Any, scope: Scope) -> Element:
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
-    return negation if isinstance(around, _OF_CONDITIONS) else operations.enclosed(negation)
+    return negation if isinstance(around, _OF_CONDITIONS) else operations.enclose(negation)
 
 
 _OF_CONDITIONS = (
@@ -239,7 +239,7 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
         translator.repeat(value, scope.work)
         from_low = operations.comparison(operators.ge, value, low, translator.capabilities)
         return and_(from_low, operations.comparison(operators.le, value, high, translator.capabilities))
-    condition: Element = value.between(operations.enclosed(low), operations.enclosed(high))
+    condition: Element = value.between(operations.enclose(low), operations.enclose(high))
     condition.type = types.Boolean()  # SQLAlchemy gives it none
     return condition
 
@@ -386,7 +386,9 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
     result = cast(value, target)
     # A database that computes in doubles does not round to the scale of the type.
     return (
-        functions.computed(result, translator.dialect) if translator.dialect.computes_in_doubles else result
+        functions.with_computed_type(result, translator.dialect)
+        if translator.dialect.computes_in_doubles
+        else result
     )
 
 

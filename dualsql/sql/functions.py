@@ -36,7 +36,7 @@ def result_of_arithmetic(left: SQLType, right: SQLType, kind: SQLType) -> SQLTyp
     return types.Interval() if is_span and isinstance(kind, types.NullType) else kind
 
 
-def computed(element: ColumnElement[Any], dialect: TextDialect) -> ColumnElement[Any]:
+def with_computed_type(element: ColumnElement[Any], dialect: TextDialect) -> ColumnElement[Any]:
     """The element, with a type that keeps all of its digits."""
     kind = element.type
     if not isinstance(kind, FRACTIONS) or not kind.asdecimal:

@@ -18,7 +18,7 @@ from dualsql.catalogue import Visible
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.formats.text import single_line
 from dualsql.mcp.calls import MalformedCallError, publish_without
-from dualsql.mcp.decorators import make_tool, titled, tool
+from dualsql.mcp.decorators import make_tool, tool, tool_title
 from dualsql.mcp.options import ToolOptions
 from dualsql.mcp.results import Answer
 from dualsql.plan.subqueries import at_most
@@ -155,7 +155,7 @@ def _answer(query: ResolvedQuery, limit: int | None = None, title: str | None = 
         return Answer(select, name=name or title_of(select), source=query.source, is_text=True)
     return Answer(
         select,
-        name=name or titled(query.saved.name),
+        name=name or tool_title(query.saved.name),
         description=query.saved.description or None,
         metadata={"query_name": query.saved.name},
         source=query.source,

@@ -45,10 +45,10 @@ def read_order(translator: Translator, node: Any, scope: Scope) -> Iterator[Colu
     """The keys of an ORDER BY inside an expression."""
     for key in node.expressions:
         args = only(key, "this", "desc", "nulls_first")
-        yield directed(translator, translator.expression(args["this"], scope), key)
+        yield with_direction(translator, translator.expression(args["this"], scope), key)
 
 
-def directed(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
+def with_direction(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
     """The element with the direction that `key`, an exp.Ordered, gives it."""
     require_sortable(translator, element)
     if spells_instants(translator.capabilities, element):
@@ -334,7 +334,7 @@ def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: 
         value = _key(translator, args["this"], outputs, scope)
         if isinstance(value.type, types.TupleType) and not translator.dialect.sorts_row_values:
             refuse_row()
-        yield directed(translator, value, key)
+        yield with_direction(translator, value, key)
 
 
 def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:

@@ -97,7 +97,7 @@ def _is_harmless(node: Any, *, is_nested: bool) -> bool:
             return type(node) in _HARMLESS
 
 
-def fenced(relation: FromClause) -> FromClause:
+def fence(relation: FromClause) -> FromClause:
     """The relation behind `OFFSET 0`, so that the database applies its rules before it computes anything else."""
     fence: FromClause = select(*relation.c).offset(0).subquery()
     return fence
@@ -319,7 +319,7 @@ class Translator:
 
     def fenced(self, relation: FromClause) -> FromClause:
         """The relation, behind a fence if the text could reveal its hidden rows."""
-        return fenced(relation) if self._is_fenced(relation) else relation
+        return fence(relation) if self._is_fenced(relation) else relation
 
     def parameter(self, name: str) -> Any:
         """The value given for `:name`."""

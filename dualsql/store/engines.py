@@ -126,12 +126,12 @@ def _not_migrated(message: str, url: URL | None) -> StorageError:
 def for_operator(error: StorageError) -> DualResponseError:
     """The error in words for the operator of the store, who sees its cause; callers see StorageError."""
     from dualsql.databases.postgresql import PostgreSQLGuard
-    from dualsql.databases.reach import refused
+    from dualsql.databases.reach import refusal_of
 
     if error.hint == MIGRATE_HINT:
         return ConfigurationError(error.message, hint=error.hint, developer_hint=error.developer_hint)
     cause = error.__cause__
-    reason = refused(PostgreSQLGuard(), cause.orig if isinstance(cause, DBAPIError) else cause)
+    reason = refusal_of(PostgreSQLGuard(), cause.orig if isinstance(cause, DBAPIError) else cause)
     if reason is None:
         return error
     refusal, message, hint = reason

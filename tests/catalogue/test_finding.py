@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table
 
 from dualsql import BadParameterError, ConfigurationError, UnknownTableError
-from dualsql.catalogue import paged
+from dualsql.catalogue import page_of
 from dualsql.catalogue.catalogue import find_tables, search_all, tables_of
 from dualsql.catalogue.search import LONGEST_TERM, MOST_TERMS
 from dualsql.freeze import Registry
@@ -134,7 +134,7 @@ def test_pieces_joined_are_the_list(limit: int) -> None:
     cursor = None
     whole = [f"catalog://main/schema/é{number:02}" for number in range(7)]
     for _ in range(20):
-        page, cursor = paged(whole, str, cursor=cursor, limit=limit)
+        page, cursor = page_of(whole, str, cursor=cursor, limit=limit)
         items += page
         if cursor is None:
             break
@@ -142,8 +142,8 @@ def test_pieces_joined_are_the_list(limit: int) -> None:
 
 
 def test_what_comes_and_goes_between_two_pages_moves_nothing_else() -> None:
-    _, cursor = paged(["a", "b", "c", "d"], str, cursor=None, limit=2)
-    page, _ = paged(["aa", "c", "d"], str, cursor=cursor, limit=2)
+    _, cursor = page_of(["a", "b", "c", "d"], str, cursor=None, limit=2)
+    page, _ = page_of(["aa", "c", "d"], str, cursor=cursor, limit=2)
     assert page == ["c", "d"]
 
 
@@ -152,11 +152,11 @@ def test_what_comes_and_goes_between_two_pages_moves_nothing_else() -> None:
 )
 def test_a_forged_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(BadParameterError):
-        paged(["a"], str, cursor=cursor, limit=1)
+        page_of(["a"], str, cursor=cursor, limit=1)
 
 
 def test_a_well_forged_cursor_shows_only_what_is_seen() -> None:
     entries = catalogue(RULES).view_for(BOB).entries
     forged = urlsafe_b64encode(b"catalog://main/schema/staff/table/wage").rstrip(b"=").decode()
-    page, _ = paged(entries, lambda entry: entry.uri, cursor=forged, limit=100)
+    page, _ = page_of(entries, lambda entry: entry.uri, cursor=forged, limit=100)
     assert not any("staff" in entry.uri for entry in page)

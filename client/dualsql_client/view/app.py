@@ -26,7 +26,7 @@ from dualsql_client.view.pages import (
     filter_of,
     read_filter,
 )
-from dualsql_client.view.tables import TableScreen, covered, summary_lines
+from dualsql_client.view.tables import TableScreen, covered_rows, summary_lines
 from dualsql_client.wire import Column, SortKey
 
 Question = Literal["page", "find", "filter", "save"]
@@ -276,7 +276,7 @@ class Viewer(App[None]):
         self._show_message("Reading the columns…")
         profile = await self._pages.profile()
         self._show_status()
-        self.push_screen(TableScreen(f"Columns of {covered(profile)}", *summary_lines(profile)))
+        self.push_screen(TableScreen(f"Columns of {covered_rows(profile)}", *summary_lines(profile)))
 
     async def _count_values(self, column: Column) -> None:
         name = column["name"]
@@ -308,7 +308,7 @@ class Viewer(App[None]):
         def show_progress(progress: Progress) -> None:
             self._show_message(f"Saving {progress_text(progress)} (Esc to cancel)")
 
-        result = await self._pages.refined()
+        result = await self._pages.refine()
         file = await result.save(path, sort=self._pages.sort, progress=show_progress)
         self._show_message(f"Saved {file}.")
 

@@ -151,7 +151,7 @@ class TablePages:
         """
         return await self._begin(self.sort, condition)
 
-    async def refined(self) -> ParsedDualResponse:
+    async def refine(self) -> ParsedDualResponse:
         """The result, or with a filter a new result of the filtered rows."""
         if self.filter is None:
             return self.parsed

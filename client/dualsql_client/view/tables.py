@@ -59,7 +59,7 @@ class TableScreen(ModalScreen[int | None]):
             self.dismiss(message.cursor_row)
 
 
-def covered(profile: Profile) -> str:
+def covered_rows(profile: Profile) -> str:
     """The rows that a profile is of."""
     rows = profile["covers"]["rows"] or 0
     return f"{'all' if profile['covers']['of'] == 'all' else 'the first'} {rows:,} rows"

@@ -200,7 +200,7 @@ def spark_error(message: str) -> SparkError:
     )
 
 
-def stopped() -> SparkError:
+def stop_error() -> SparkError:
     """The error of a statement that was stopped, by dualsql, by its time limit or by the operator of Spark."""
     return SparkError("The statement was stopped", FailureKind.TIMEOUT)
 
@@ -322,7 +322,7 @@ class SparkConnection:
             answer = self.call("GetOperationStatus", request)
             state = states.get(answer.operationState, "")
             if state in _STOPPED:
-                raise stopped()
+                raise stop_error()
             if state == _FINISHED:
                 return
             if state in _FAILED:
@@ -351,7 +351,7 @@ class SparkConnection:
     def require_going(self) -> None:
         """Raise the error of a stopped statement after `stop`."""
         if self._is_stopped.is_set():
-            raise stopped()
+            raise stop_error()
 
     def _end_later(self, operation: Any, planned: float) -> None:
         """Cancel a statement when it is planned, and close it with the session, which is lost to this connection."""

@@ -29,7 +29,7 @@ from dualsql.kept.translation.terms import (
     number_of_truth,
     real,
     refused_if,
-    rounded,
+    round_to,
     text,
 )
 
@@ -139,7 +139,7 @@ def _nearly(term: Term, target: SQLType) -> Term:
         return term
     if scale > 9 or precision > 38:
         raise UntranslatableError("a NUMERIC of that size")
-    return decimal(cast(rounded(term, scale), types.Numeric(precision, scale)), scale)
+    return decimal(cast(round_to(term, scale), types.Numeric(precision, scale)), scale)
 
 
 def _unlimited(term: Term, target: SQLType) -> Term:

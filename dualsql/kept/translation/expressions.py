@@ -221,7 +221,7 @@ class Expressions:
         if element.operator is operators.inv:
             return boolean(inverse(self.truth(element.element)))
         if element.operator is operators.neg:
-            return meanings.negated(self._plain(self.term(element.element)), self.dialect)
+            return meanings.negate(self._plain(self.term(element.element)), self.dialect)
         raise UntranslatableError("another unary operator")
 
     def _as_boolean(self, element: Any) -> Term:

@@ -32,7 +32,7 @@ from dualsql.kept.translation.terms import (
     integer,
     real,
     refused_if,
-    rounded,
+    round_to,
     text,
     text_of,
     whole,
@@ -183,7 +183,7 @@ def _round_sqlite(term: Term, digits: Term | None = None) -> Term:
         is_odd = or_(func.abs(value) == 0.49999999999999994, func.abs(value) > 2**51)
         # It has no minus zero.
         return real(refused_if(is_odd, func.round(value) + 0.0))
-    return real(rounded(term, scale))
+    return real(round_to(term, scale))
 
 
 def _round_exact(term: Term, digits: Term | None = None) -> Term:
@@ -196,7 +196,7 @@ def _round_exact(term: Term, digits: Term | None = None) -> Term:
         return decimal(term.sql, scale)
     if scale > 9:
         raise UntranslatableError("too many digits")
-    return decimal(rounded(term, scale), scale)
+    return decimal(round_to(term, scale), scale)
 
 
 def _round_whole(term: Term) -> Term:

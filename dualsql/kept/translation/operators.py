@@ -404,7 +404,7 @@ TRUTH: Mapping[str, Mapping[Kind, Callable[[Term], Element]]] = {
 """By dialect: when a value of a kind is true."""
 
 
-def negated(term: Term, dialect: str) -> Term:
+def negate(term: Term, dialect: str) -> Term:
     """-x."""
     if dialect == MARIADB and term.kind == "real":
         return computed_real(-term.sql + 0.0)

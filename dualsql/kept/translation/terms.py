@@ -228,7 +228,7 @@ def text_of(term: Term) -> Element:
     return term.sql if term.kind == "text" else cast(term.sql, TEXT)
 
 
-def rounded(term: Term, digits: int) -> Element:
+def round_to(term: Term, digits: int) -> Element:
     """A number rounded as a double to digits after the point.
 
     It fails near the middle of two results and for large numbers, where databases differ.
