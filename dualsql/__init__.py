@@ -329,8 +329,8 @@ __version__ = "0.2.0"
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
-    return found
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a call; loaded with the mistake."""
+"""The error for wrong arguments of a call; loaded when there is one."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from dualsql.envelope import (
     Bounds,
     Display,
     DualModeAnswer,
-    Wanted,
+    RequestedForm,
     create_dual_mode_error,
     create_dual_mode_response,
     display,
     present,
-    wanted,
+    requested_form,
 )
 from dualsql.feature import Feature
 from dualsql.formats import json
@@ -66,7 +66,7 @@ class DualModeAnswers:
             await self.app(scope, receive, send)
             return
         started = time.perf_counter()
-        form = None if scope["method"] == "HEAD" else _requested_form(Headers(scope=scope))
+        form = None if scope["method"] == "HEAD" else _form_of_answer(Headers(scope=scope))
         start: Message | None = None  # of an answer that gets the form: its length is known when its body is
         body = bytearray()
 
@@ -112,26 +112,29 @@ def _is_json(start: Message) -> bool:
 
 
 def _operation(scope: Scope) -> str:
-    """The name of the operation by its path and method; empty if the answer tells it."""
+    """The name of the operation by its path and method; empty if it follows from the answer."""
     below = _below(scope) or ""
     return _OPERATIONS.get((below, scope["method"]), below)
 
 
-def _requested_form(headers: Headers) -> Wanted | None:
+def _form_of_answer(headers: Headers) -> RequestedForm | None:
     """The form of the answer. None without a format: X-Execution-Context alone asks for plain JSON."""
-    named = {value.strip().lower() for value in headers.getlist(_FORMAT)}
-    return wanted(headers) if named in ({"json"}, {"markdown"}) else None
+    formats = {value.strip().lower() for value in headers.getlist(_FORMAT)}
+    return requested_form(headers) if formats in ({"json"}, {"markdown"}) else None
 
 
-def _answer(plain: Any, status: int, form: Wanted, operation: str, seconds: float) -> DualModeAnswer | None:
+def _answer(
+    plain: Any, status: int, form: RequestedForm, operation: str, seconds: float
+) -> DualModeAnswer | None:
     """The answer in the form; None for a list, and for an error that is not dualsql's: features may send them."""
     if not isinstance(plain, dict):
         return None
     if status < 400:
         answer = create_dual_mode_response(
             plain,
-            operation=operation or _operation_of(plain),
-            shown=_shown(plain, form),
+            operation=operation
+            or ("page" if "data" in plain else "list" if "resources" in plain else "describe"),
+            shown=_display(plain, form),
             seconds=seconds,
             cached=plain.get("cached") is True,
             bounds=_BOUNDS,
@@ -150,14 +153,10 @@ def _answer(plain: Any, status: int, form: Wanted, operation: str, seconds: floa
     return present(answer, form)
 
 
-def _operation_of(plain: Mapping[str, Any]) -> str:
-    return "page" if "data" in plain else "list" if "resources" in plain else "describe"
-
-
-def _shown(plain: dict[str, Any], form: Wanted) -> Display:
+def _display(plain: dict[str, Any], form: RequestedForm) -> Display:
     """The rows of a page, or the metadata of the resource."""
     if form.is_structured:
         return Display(type="markdown", content="")
     rows = plain.get("data")
-    seen = plain if rows is None else {"rows": rows, "total_count": plain.get("total_count")}
-    return display(seen, "markdown", bounds=_BOUNDS)
+    content = plain if rows is None else {"rows": rows, "total_count": plain.get("total_count")}
+    return display(content, "markdown", bounds=_BOUNDS)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KEPT_SECONDS = 1.0
+VALID_SECONDS = 1.0
 """How long an answer serves further probes."""
 
 _MOST_LEFT = 3
@@ -73,18 +73,18 @@ class ReadinessChecks:
         self._left: set[asyncio.Task[str]] = set()
         self._check: asyncio.Task[Readiness] | None = None
         self._latest: Mapping[str, str] = {}
-        self._kept_until = 0.0
+        self._valid_until = 0.0
 
     async def readiness(self) -> Readiness:
         """The state of each part, at most a second old."""
         loop = asyncio.get_running_loop()
         check = self._check
-        if check is None or (check.done() and (loop.time() >= self._kept_until or check.cancelled())):
-            check = self._check = asyncio.create_task(self._checked())
+        if check is None or (check.done() and (loop.time() >= self._valid_until or check.cancelled())):
+            check = self._check = asyncio.create_task(self._check_parts())
         # A probe that hangs up does not end the check, which others wait for.
         return await asyncio.shield(check)
 
-    async def _checked(self) -> Readiness:
+    async def _check_parts(self) -> Readiness:
         self._probes = self._probes or self._make_probes()
         for part, probe in self._probes.items():
             if sum(task.get_name() == part for task in self._left) < _MOST_LEFT:
@@ -92,7 +92,7 @@ class ReadinessChecks:
         if self._running:
             await asyncio.wait(self._running.values(), timeout=self._seconds)
         states = {part: self._state(part) for part in self._probes}
-        self._kept_until = asyncio.get_running_loop().time() + KEPT_SECONDS
+        self._valid_until = asyncio.get_running_loop().time() + VALID_SECONDS
         self._latest = states
         return Readiness(states)
 
@@ -102,7 +102,7 @@ class ReadinessChecks:
             yield GaugeReading("ready", int(state in (OK, BUSY)), {"dualsql.part": part})
 
     def _state(self, part: str) -> str:
-        """What the probe of this check says. One that has not ended is given up: the next check asks anew."""
+        """The answer of the probe. One that has not ended is given up: the next check starts another."""
         task = self._running.pop(part, None)
         if task is None:
             return TOO_SLOW
@@ -115,12 +115,12 @@ class ReadinessChecks:
 
     def forget(self) -> None:
         """Ask again at the next probe, because the state of the server has changed."""
-        self._kept_until = 0.0
+        self._valid_until = 0.0
 
     def close(self) -> None:
         """Cancel the checks that run, and drop the last answer."""
         tasks = [task for task in (self._check, *self._running.values(), *self._left) if task is not None]
-        self._check, self._running, self._left, self._probes, self._kept_until = None, {}, set(), {}, 0.0
+        self._check, self._running, self._left, self._probes, self._valid_until = None, {}, set(), {}, 0.0
         for task in tasks:
             # Of another event loop, if it was left without a shutdown.
             with suppress(RuntimeError):
@@ -201,7 +201,7 @@ def routes_until_started() -> list[Route]:
 
 
 def _probes(server: ResultServer, timeout: timedelta) -> Mapping[str, Probe]:
-    """What tells the state of each part; with the sources of the last start."""
+    """A probe for each part; with the sources of the last start."""
     probes: dict[str, Probe] = {SERVER: server.run.state}
     if server.run.is_closed:  # its connections are: no probe opens them again
         return probes

@@ -90,11 +90,11 @@ _SAME = tuple(
 """Synonyms of argument names, for suggestions."""
 
 
-def similar_names(name: str, known: Collection[str]) -> list[str]:
+def similar_names(name: str, known_names: Collection[str]) -> list[str]:
     """The names that a caller may have meant by an unknown one, the most likely first.
 
     Args:
         name: cut to a bounded length. The cost of comparing names grows with the product of their lengths.
     """
-    same = next((names for names in _SAME if name.lower() in names), frozenset())
-    return [each for each in known if each in same] or get_close_matches(name, known, n=1)
+    same = next((group for group in _SAME if name.lower() in group), frozenset())
+    return [each for each in known_names if each in same] or get_close_matches(name, known_names, n=1)

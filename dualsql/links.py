@@ -62,9 +62,13 @@ class Grant:
     formats: frozenset[str]
     is_single_use: bool
 
-    def is_good_for(self, resource_id: str, wanted: str, now: datetime) -> bool:
+    def is_good_for(self, resource_id: str, format_name: str, now: datetime) -> bool:
         """Whether the link allows reading this resource in this format at this time."""
-        return self.link.resource_id == resource_id and wanted in self.formats and now < self.link.expires_at
+        return (
+            self.link.resource_id == resource_id
+            and format_name in self.formats
+            and now < self.link.expires_at
+        )
 
 
 def new_link_id() -> str:
@@ -73,7 +77,7 @@ def new_link_id() -> str:
 
 
 def _opened_id(link_id: str) -> str:
-    """The id of the token that a single-use link is exchanged for: whoever revokes the link can name it."""
+    """The id of the token that a single-use link is exchanged for: a caller who revokes the link can name it."""
     return _encode(sha256(f"opened {link_id}".encode()).digest()[:20])
 
 
@@ -216,7 +220,7 @@ class Links:
             ResourceNotFoundError: the link is not valid for this request. The answer does not say why.
             ResourceExpiredError: the link is valid, and the resource has expired.
         """
-        grant, resource = await self._granted(resource_id, token, wanted)
+        grant, resource = await self._grant_and_resource(resource_id, token, wanted)
         # A pending result shows no rows yet, which would use up the link.
         await self._use(grant, resource, takes=takes and resource.status == "ready")
         record = REQUEST.get()
@@ -224,9 +228,11 @@ class Links:
             record.link_id = grant.link.id
         return grant.principal, resource
 
-    async def _granted(self, resource_id: str, token: str, wanted: str) -> tuple[Grant, Resource]:
+    async def _grant_and_resource(
+        self, resource_id: str, token: str, format_name: str
+    ) -> tuple[Grant, Resource]:
         grant = read_token(token, self.seal)
-        if grant is None or not grant.is_good_for(resource_id, wanted, self.access.clock.now()):
+        if grant is None or not grant.is_good_for(resource_id, format_name, self.access.clock.now()):
             await self.access.load(resource_id, self.access.viewer(None))  # takes as long as an unknown id
             raise await self._refusal(resource_id, grant, "not a link")
         return grant, await self.access.open(resource_id, grant.principal, "read")
@@ -244,7 +250,7 @@ class Links:
         Raises:
             ResourceNotFoundError, ResourceExpiredError: see `open`.
         """
-        grant, resource = await self._granted(resource_id, token, "json")
+        grant, resource = await self._grant_and_resource(resource_id, token, "json")
         await self._use(
             grant, resource, takes=True
         )  # also of a pending result, whose rows the token will read

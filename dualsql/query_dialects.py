@@ -22,7 +22,7 @@ def _unchanged(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     return expression
 
 
-def summed(values: ColumnElement[Any]) -> ColumnElement[Any]:
+def sum_doubles(values: ColumnElement[Any]) -> ColumnElement[Any]:
     """The sum of doubles."""
     return func.sum(values, type_=types.Double())
 
@@ -52,7 +52,7 @@ class QueryDialect:
         position: the position of a part in a text, from 1; 0 if it is not in it.
         beginning: the first characters of a text.
         lowered: a text in lower case, the same for each collation of a column.
-        cut_date: the beginning of the bucket of a date or an instant; None if it has no function for that.
+        bucket_start: the beginning of the bucket of a date or an instant; None if it has no function for that.
         double: makes a number a double.
         sum_of_integers: the exact sums of 32-bit and of 64-bit integers.
         sum_of_decimals: what a sum of decimals becomes, where the database computes it in doubles.
@@ -86,11 +86,11 @@ class QueryDialect:
     position: Callable[[Expression, Expression], Expression]
     beginning: Callable[[Expression, int], Expression] = first_characters
     lowered: Transform = in_lower_case
-    cut_date: Callable[[Expression, Bucket], Expression | None]
+    bucket_start: Callable[[Expression, Bucket], Expression | None]
     double: Transform
     sum_of_integers: tuple[Transform, Transform]
     sum_of_decimals: Transform = _unchanged
-    sum_of_doubles: Transform = summed
+    sum_of_doubles: Transform = sum_doubles
     aggregates: dict[str, DatabaseAggregate | None] = field(default_factory=dict)
     ranks_rows: bool = False
     has_infinite_dates: bool = False

@@ -61,9 +61,9 @@ class RateLimits:
     Attributes:
         principal: by action, the rate of one principal, and of one signed link: who reads by a link uses up nothing of
             the principal that made it.
-        address: by action, the rate of one IP address (of IPv6: of one /64), whoever it says it is. Behind a proxy, let
+        address: by action, the rate of one IP address (of IPv6: of one /64), for any principal. Behind a proxy, let
             `dualsql serve --trusted-proxies`, or another uvicorn's `--forwarded-allow-ips`, name that proxy: otherwise
-            all callers have the proxy's address. uvicorn alone believes every program of its own machine.
+            all callers have the proxy's address. By default, uvicorn trusts every program of its own machine.
     """
 
     principal: Mapping[LimitedAction, Rate] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Buckets:
     """The buckets of one kind of caller, at most `most` of them.
 
     A bucket is the time at which it will be full again; one that is full is forgotten. If more callers have spent
-    tokens, those that have spent the fewest are forgotten: a caller at its limit stays there, whoever else arrives.
+    tokens, those that have spent the fewest are forgotten: a caller at its limit stays there.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = MOST_BUCKETS) -> None:
@@ -121,10 +121,10 @@ class Buckets:
             self._full_at[key] -= 60 / rate.per_minute
 
     def _forget(self, now: float) -> None:
-        kept = sorted((at, key) for key, at in self._full_at.items() if at > now)
+        times = sorted((at, key) for key, at in self._full_at.items() if at > now)
         # A tenth at once, so that a flood of callers does not sort the table at each request.
         room = max(1, self._most // 10)
-        self._full_at = {key: at for at, key in kept[max(0, len(kept) + room - self._most) :]}
+        self._full_at = {key: at for at, key in times[max(0, len(times) + room - self._most) :]}
 
 
 class RateLimiter:

@@ -44,14 +44,14 @@ TRACEPARENT = re.compile(
 
 
 def principal_hash(principal: Any) -> str:
-    """What the log calls a principal. It is the same in every process; who knows an id and a tenant can compute it."""
+    """The name of a principal in the log, the same in every process. It can be computed from the id and the tenant."""
     # As JSON: joined texts would be the same for ("a", "bc") and ("ab", "c").
-    named = json.dumps([principal.id, principal.tenant])
-    return sha256(named.encode()).hexdigest()[:12]
+    text = json.dumps([principal.id, principal.tenant])
+    return sha256(text.encode()).hexdigest()[:12]
 
 
 def _fields(record: RequestRecord) -> dict[str, Any]:
-    """What is known of a request, by the names of the log."""
+    """The fields of a request in the log."""
     attributes = {
         "method": record.method,
         "route": record.route,
@@ -83,7 +83,7 @@ class RequestIds(NamedTuple):
 
     @classmethod
     def of(cls, request_id: object, traceparent: object, address: str | None = None) -> RequestIds:
-        """What the caller sent, where it is well-formed; otherwise a new id, and no trace."""
+        """The ids that the caller sent, if they are well-formed; otherwise a new id, and no trace."""
         is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
         parent = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
         return cls(str(request_id) if is_id else new_incident(), parent[1] if parent else "", address)
@@ -168,7 +168,7 @@ def _fields_of(record: logging.LogRecord) -> Mapping[str, Any] | None:
 
 
 _SCOPE_KEY = "dualsql.request"
-_KNOWN_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
+_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
 """Of HTTP; OpenTelemetry's conventions call any other one _OTHER."""
 _ID_HEADER = REQUEST_ID_HEADER.lower().encode()
 
@@ -199,15 +199,15 @@ class RequestLog:
             return
         record = scope[_SCOPE_KEY] = _begun(scope, self.prefix)
         header = (_ID_HEADER, record.id.encode())
-        sent = 0
+        size = 0
 
         async def send_on(message: Message) -> None:
-            nonlocal sent
+            nonlocal size
             if message["type"] == "http.response.start":
                 record.status = message["status"]
                 message["headers"] = [*message.get("headers", ()), header]
             else:
-                sent += len(message.get("body", b""))
+                size += len(message.get("body", b""))
             await send(message)
 
         token = REQUEST.set(record)
@@ -216,14 +216,14 @@ class RequestLog:
         finally:
             REQUEST.reset(token)
             if request_logger.isEnabledFor(logging.INFO):
-                record.bytes = 0 if scope["method"] == "HEAD" else sent
+                record.bytes = 0 if scope["method"] == "HEAD" else size
                 _log(record, scope)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self.is_measured or EVENTS.listener is None:
             await self.app(scope, receive, send)
             return
-        method = scope["method"] if scope["method"] in _KNOWN_METHODS else "_OTHER"
+        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
         attributes = {
             "http.request.method": method,
             "url.scheme": "https" if scope["scheme"] == "https" else "http",
@@ -251,8 +251,8 @@ def _begun(scope: Scope, prefix: str) -> RequestRecord:
         others.append(header)
         if header[0] == b"traceparent":
             trace = TRACEPARENT.fullmatch(header[1].decode("latin-1"))
-    is_given = len(ids) == 1 and REQUEST_ID.fullmatch(ids[0]) is not None
-    number = ids[0] if is_given else token_hex(8)
+    is_valid = len(ids) == 1 and REQUEST_ID.fullmatch(ids[0]) is not None
+    number = ids[0] if is_valid else token_hex(8)
     scope["headers"] = [*others, (_ID_HEADER, number.encode())]
     client = scope.get("client")
     return RequestRecord(
@@ -279,7 +279,7 @@ def _measure(measurement: Measurement, method: str, scope: Scope) -> None:
 
 
 def _route(record: RequestRecord, scope: Scope) -> str | None:
-    """The path with placeholders. A path that no route knows is not told: it may hold an id."""
+    """The path with placeholders. An unknown path is left out: it may hold an id."""
     route = scope.get("route")
     return record.prefix + route.path if isinstance(route, Route) else None
 

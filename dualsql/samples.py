@@ -46,50 +46,50 @@ class SampleMethod(NamedTuple):
         return f"random:{self.seed}" if self.way == "random" else self.way
 
 
-def parse_sample(asked: Any) -> SampleMethod:
+def parse_sample(text: Any) -> SampleMethod:
     """Parse the text.
 
     Raises:
         BadParameterError: the text is not valid.
     """
-    if isinstance(asked, str):
-        seeded = _SEEDED.fullmatch(asked)
+    if isinstance(text, str):
+        seeded = _SEEDED.fullmatch(text)
         if seeded is not None:
             return SampleMethod("random", int(seeded[1]))
         for way in _SAMPLE_WAYS:
-            if asked == way:
+            if text == way:
                 return SampleMethod(way)
     raise BadParameterError(
-        f"sample must not be {shown(asked, 80)}.",
+        f"sample must not be {shown(text, 80)}.",
         hint='Use "head", "tail", "random", "random:42" or "spread".',
         details={"name": "sample"},
     )
 
 
-def sampler(asked: str) -> SampleTaker:
-    """What reads the sample that an option `sample` asks for; raises BadParameterError for an unknown one."""
-    return partial(_take_sample, parse_sample(asked))
+def sampler(text: str) -> SampleTaker:
+    """The function that reads the sample of an option `sample`; raises BadParameterError for an unknown one."""
+    return partial(_take_sample, parse_sample(text))
 
 
-async def _take_sample(asked: SampleMethod, view: View, size: int, count: CountMethod) -> Sample:
+async def _take_sample(method: SampleMethod, view: View, size: int, count: CountMethod) -> Sample:
     """The sample rows and the total number of rows.
 
     Raises:
         NoTotalOrderError: the rows have no total order, so only the first ones can be sampled.
     """
-    sample = await _others(view, size, count, asked)
+    sample = await _others(view, size, count, method)
     # All rows of a small result are shown in its own order.
     if sample.total.kind == "exact" and sample.total.rows == len(sample.rows):
-        return sample if asked.way == "tail" else await view.sample(size, count)
-    return sample._replace(taken=asked.label)
+        return sample if method.way == "tail" else await view.sample(size, count)
+    return sample._replace(taken=method.label)
 
 
-async def _others(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
+async def _others(view: View, size: int, count: CountMethod, method: SampleMethod) -> Sample:
     ordered = view.ordered()
-    if asked.way == "spread":
+    if method.way == "spread":
         return await _spread(view, size)
-    if asked.way == "random":
-        return await view.sampled(sampling.scattered(ordered, size + 1, asked.seed), size, count)
+    if method.way == "random":
+        return await view.sampled(sampling.scattered(ordered, size + 1, method.seed), size, count)
     sample = await view.sampled(sampling.tail(ordered, size + 1), size, count)
     return sample._replace(rows=sample.rows[::-1])
 

@@ -54,17 +54,17 @@ class QueryParameter:
         """
         try:
             # Strict JSON: "2025-01-31" is read as a date, and true is not a number.
-            read = self._adapter.validate_json(json.dumps(value), strict=True)
-            require_storable(read)
+            typed = self._adapter.validate_json(json.dumps(value), strict=True)
+            require_storable(typed)
         except (ValidationError, TypeError, ValueError, RecursionError) as error:
             raise self._wrong(f"match the schema {json.dumps(self.schema)}"[:500]) from error
-        values = read if self._bound.expanding and isinstance(read, list) else [read]
+        values = typed if self._bound.expanding and isinstance(typed, list) else [typed]
         for one in values:
             expected = _expected(one, self._bound.type, dialect)
             if expected is not None:
                 raise self._wrong(f"be {expected}")
         # PostgreSQL refuses offsets of 16 hours and more.
-        return read.astimezone(UTC) if isinstance(read, datetime) and read.tzinfo is not None else read
+        return typed.astimezone(UTC) if isinstance(typed, datetime) and typed.tzinfo is not None else typed
 
     def _wrong(self, expected: str) -> BadParameterError:
         return BadParameterError(
@@ -158,8 +158,8 @@ class SavedQuery:
         for name, parameter in self.takes.items():
             if parameter.is_required and name not in parameters:
                 self._refuse(f"The query {self.name!r} needs the parameter {name!r}.", name)
-        read = {name: self.takes[name].read(value, dialect) for name, value in parameters.items()}
-        return _with_values(self.select, read)
+        typed = {name: self.takes[name].read(value, dialect) for name, value in parameters.items()}
+        return _with_values(self.select, typed)
 
     def _refuse(self, message: str, name: str) -> None:
         names = list(self.takes)
@@ -258,7 +258,7 @@ def _expected(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None
     return None
 
 
-def _wanted_integer(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
+def _expected_integer(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
     bits = 64
     capabilities = None if dialect is None else capabilities_of(dialect)
     is_sized = dialect is not None and (capabilities is None or capabilities.has_sized_integers)
@@ -270,12 +270,12 @@ def _wanted_integer(value: Any, type_: Any, dialect: Dialect | None) -> str | No
     return f"a whole number from {-most} to {most - 1}"
 
 
-def _wanted_number(value: Any, _: Any, __: Dialect | None) -> str | None:
+def _expected_number(value: Any, _: Any, __: Dialect | None) -> str | None:
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     return None if is_number else "a number"
 
 
-def _wanted_instant(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
+def _expected_instant(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
     if not isinstance(value, datetime):
         return 'an instant, such as "2026-01-31T08:30:00"'
     if value.tzinfo is not None:
@@ -283,10 +283,10 @@ def _wanted_instant(value: Any, type_: Any, dialect: Dialect | None) -> str | No
             value.astimezone(UTC)
         except OverflowError:
             return "an instant in the years 1 to 9999 in UTC"
-    return _wanted_zone(value, type_, dialect)
+    return _expected_zone(value, type_, dialect)
 
 
-def _wanted_zone(value: datetime | time, type_: Any, dialect: Dialect | None) -> str | None:
+def _expected_zone(value: datetime | time, type_: Any, dialect: Dialect | None) -> str | None:
     """The expected time zone in words; None if `value` is valid.
 
     Drivers refuse or drop a zone that the column does not store, and add their own zone to an instant without one.
@@ -299,18 +299,18 @@ def _wanted_zone(value: datetime | time, type_: Any, dialect: Dialect | None) ->
     return "written with a zone, such as +00:00" if wants_zone else "written without a zone"
 
 
-def _wanted_day(value: Any, _: Any, __: Dialect | None) -> str | None:
+def _expected_day(value: Any, _: Any, __: Dialect | None) -> str | None:
     is_day = isinstance(value, date) and not isinstance(value, datetime)
     return None if is_day else 'a date, such as "2026-01-31"'
 
 
-def _wanted_time(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
+def _expected_time(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
     if not isinstance(value, time):
         return 'a time of day, such as "08:30:00"'
-    return _wanted_zone(value, type_, dialect)
+    return _expected_zone(value, type_, dialect)
 
 
-def _wanted_uuid(value: Any, type_: Any, _: Dialect | None) -> str | None:
+def _expected_uuid(value: Any, type_: Any, _: Dialect | None) -> str | None:
     try:
         is_uuid = isinstance(value, UUID) if type_.as_uuid else bool(identifier(value))
     except ValueError:
@@ -318,7 +318,7 @@ def _wanted_uuid(value: Any, type_: Any, _: Dialect | None) -> str | None:
     return None if is_uuid else "a UUID"
 
 
-def _wanted_member(value: Any, type_: Any, _: Dialect | None) -> str | None:
+def _expected_member(value: Any, type_: Any, _: Dialect | None) -> str | None:
     is_member = isinstance(value, Enum) or value in type_.enums
     return None if is_member else f"one of: {', '.join(map(str, type_.enums[:20]))}"
 
@@ -330,15 +330,15 @@ def _of_class(kind: type[Any], words: str) -> Callable[[Any, Any, Dialect | None
 # The first match decides.
 _CHECKS: tuple[tuple[type[Any], Callable[[Any, Any, Dialect | None], str | None]], ...] = (
     (types.Boolean, _of_class(bool, "true or false")),
-    (types.Integer, _wanted_integer),
-    (types.Numeric, _wanted_number),
-    (types.Float, _wanted_number),
-    (types.DateTime, _wanted_instant),
-    (types.Date, _wanted_day),
-    (types.Time, _wanted_time),
+    (types.Integer, _expected_integer),
+    (types.Numeric, _expected_number),
+    (types.Float, _expected_number),
+    (types.DateTime, _expected_instant),
+    (types.Date, _expected_day),
+    (types.Time, _expected_time),
     (types.Interval, _of_class(timedelta, 'a duration, such as "P1DT2H"')),
-    (types.Uuid, _wanted_uuid),
+    (types.Uuid, _expected_uuid),
     (types.LargeBinary, _of_class(bytes, "bytes")),
-    (types.Enum, _wanted_member),
+    (types.Enum, _expected_member),
     (types.String, _of_class(str, "a string")),
 )

@@ -33,8 +33,8 @@ def with_options(element: T, options: tuple[Any, ...]) -> T:
 
 def orm_compile_state(statement: Any, **options: bool) -> Any:
     """What the ORM makes of a Select, with these compile options besides the statement's own (`orm/context.py`)."""
-    given = ORMCompileState.default_compile_options.safe_merge(statement._compile_options)
-    draft = copy_with(statement, compile_options=given + options)
+    defaults = ORMCompileState.default_compile_options.safe_merge(statement._compile_options)
+    draft = copy_with(statement, compile_options=defaults + options)
     return ORMSelectCompileState._create_orm_context(draft, toplevel=True, compiler=None)
 
 
@@ -45,12 +45,12 @@ selected_entities: Reader[Sequence[Any]] = attrgetter("_entities")
 
 
 def entity_adapter(entity: Any, state: Any) -> Any:
-    """What turns a MapperEntity's columns into those of its alias; None without one."""
+    """The adapter of a MapperEntity's columns to those of its alias; None without one."""
     return entity._get_entity_clauses(state)
 
 
 polymorphic_discriminator: Reader[Any] = attrgetter("_polymorphic_discriminator")
-"""The column that tells the classes of a MapperEntity apart; None without one."""
+"""The column that distinguishes the classes of a MapperEntity; None without one."""
 polymorphic_mappers: Reader[Sequence[Any]] = attrgetter("_with_polymorphic_mappers")
 """The mappers of a MapperEntity that are loaded together; empty for one class."""
 

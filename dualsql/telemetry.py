@@ -4,7 +4,7 @@
 measured, and OpenTelemetry is not even imported.
 
 What is exported comes from the program and never from a request: names are fixed or chosen by the developer, attributes
-are those of ATTRIBUTES, an error is told by its code, a statement by a hash. Exceptions are never recorded, because
+are those of ATTRIBUTES, an error has its code, a statement a hash. Exceptions are never recorded, because
 their messages may hold data.
 """
 
@@ -216,7 +216,7 @@ METRICS_OF_EVENTS: Mapping[type[Any], Callable[[Any], None]] = {
 """What each event adds to the metrics."""
 
 
-class Kind(NamedTuple):
+class WorkMeasures(NamedTuple):
     """How a kind of work is measured.
 
     Attributes:
@@ -233,15 +233,15 @@ class Kind(NamedTuple):
     may_begin: bool = True
 
 
-_TOOL = Kind("SERVER", TOOL_DURATION)
-KINDS: Mapping[WorkKind, Kind] = {
-    "request": Kind(
+_TOOL = WorkMeasures("SERVER", TOOL_DURATION)
+KINDS: Mapping[WorkKind, WorkMeasures] = {
+    "request": WorkMeasures(
         "SERVER", REQUEST_DURATION, frozenset({"http.route", "http.response.status_code", ERROR})
     ),
     "tool": _TOOL,
-    "step": Kind("INTERNAL"),
-    "statement": Kind("CLIENT", STATEMENT_DURATION, may_begin=False),
-    "store": Kind("INTERNAL", STORE_DURATION, may_begin=False),
+    "step": WorkMeasures("INTERNAL"),
+    "statement": WorkMeasures("CLIENT", STATEMENT_DURATION, may_begin=False),
+    "store": WorkMeasures("INTERNAL", STORE_DURATION, may_begin=False),
 }
 
 _MOST_WAITING = 32
@@ -255,7 +255,7 @@ _SPANS: ContextVar[list[int] | None] = ContextVar("dualsql_spans", default=None)
 
 
 class _API(NamedTuple):
-    """What is used of the packages opentelemetry.trace, .context and .propagate, which are imported only if needed."""
+    """The packages opentelemetry.trace, .context and .propagate, which are imported only if needed."""
 
     trace: Any
     context: Any
@@ -351,12 +351,12 @@ class Exporter:
             name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS
         }
         if carrier:
-            named, around = self._api.propagate.extract(carrier), self._api.trace.get_current_span()
-            of_caller = self._api.trace.get_current_span(named).get_span_context()
+            extracted, around = self._api.propagate.extract(carrier), self._api.trace.get_current_span()
+            of_caller = self._api.trace.get_current_span(extracted).get_span_context()
             # An SDK that knows no trace of the call begins one: the caller's goes on in a span of our own.
             is_other = kind == "tool" and of_caller.trace_id != around.get_span_context().trace_id
             if is_other or not around.get_span_context().is_valid:
-                context = named
+                context = extracted
         timed = how.histogram if how.histogram is not None and how.histogram.name in self.sinks else None
         return MeasuredWork(self.tracer, self._api, Work(how, name, attributes, context, timed))
 
@@ -404,9 +404,9 @@ _TRACE_HEADERS = (b"traceparent",)
 
 
 class Work(NamedTuple):
-    """What an operation measures; see `Exporter.measure`."""
+    """The measures of an operation; see `Exporter.measure`."""
 
-    kind: Kind
+    kind: WorkMeasures
     name: str
     attributes: Attributes
     context: Any
@@ -420,7 +420,7 @@ class MeasuredWork:
 
     Attributes:
         is_sampled: its span is recorded.
-        is_seen: its span or its duration is; otherwise nobody sees what is noted.
+        is_seen: its span or its duration is; otherwise what is noted goes nowhere.
     """
 
     __slots__ = (
@@ -484,7 +484,7 @@ class MeasuredWork:
         if span_count is not None and span_count[0] >= MOST_SPANS and work.context is None:
             return
         context = work.context or self._api.context.get_current()
-        # Most requests come without a trace, and what is executed once a page is slow: an empty context is not asked.
+        # Most requests come without a trace, and what is executed once a page is slow: an empty context is not read.
         parent = trace.get_current_span(context) if context else trace.INVALID_SPAN
         around = parent.get_span_context()
         if not (work.kind.may_begin if not around.is_valid else parent.is_recording() or around.is_remote):
@@ -548,7 +548,7 @@ class MeasuredWork:
 
 
 def code_of(error: BaseException) -> str:
-    """What telemetry calls an error: never its message, and no name that an application gave a class."""
+    """The name of an error in telemetry: never its message, and no name that an application gave a class."""
     if isinstance(error, DualResponseError):
         return error.code
     return "CANCELLED" if isinstance(error, asyncio.CancelledError) else _OTHER

@@ -157,7 +157,7 @@ class TextDialect:
         needs_constant_patterns: a regular expression is a constant: the database compiles others for each row, in our
             process and without a look at its time limit.
         comparisons_can_fail: comparing a number with a text that is not a number is an error.
-        longest_made: characters that a call of repeat(), lpad() and similar functions may make of a value.
+        longest_text: characters that a call of repeat(), lpad() and similar functions may make of a value.
     """
 
     parser: str = ""
@@ -221,4 +221,4 @@ class TextDialect:
     doubles_with_exponent: bool = False
     needs_constant_patterns: bool = False
     comparisons_can_fail: bool = False
-    longest_made: float = math.inf
+    longest_text: float = math.inf

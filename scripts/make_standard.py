@@ -35,14 +35,14 @@ def files() -> dict[Path, str]:
 
 def with_sentences(document: str) -> str:
     """The document with the sentences of the table in place of its own."""
-    known = {each.number: each for each in sentences()}
+    lines = {each.number: each for each in sentences()}
     text = re.sub(
         r"^- \*\*(\d+\.\d+)\*\*.*$",
-        lambda match: sentence_line(known.pop(match[1])),
+        lambda match: sentence_line(lines.pop(match[1])),
         document,
         flags=re.MULTILINE,
     )
-    assert not known, f"the document lacks lines of the sentences {', '.join(known)}"
+    assert not lines, f"the document lacks lines of the sentences {', '.join(lines)}"
     return text
 
 
@@ -56,9 +56,9 @@ def schemas() -> Iterator[tuple[Path, str]]:
     """The JSON Schema of each shape."""
     for name in standard()["shapes"]:
         schema = without_prose(TypeAdapter(getattr(wire, name)).json_schema())
-        known = {each: narrowed(each, part) for each, part in schema.pop("$defs", {}).items()}
+        definitions = {each: narrowed(each, part) for each, part in schema.pop("$defs", {}).items()}
         schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **narrowed(name, schema)}
-        if used := {each: known[each] for each in sorted(named_in(schema, known))}:
+        if used := {each: definitions[each] for each in sorted(references_in(schema, definitions))}:
             schema["$defs"] = used
         # Lists of names, and types of one word, are on one line.
         text = re.sub(r"[\[{]\s+([^\[\]{}]*?)\s+[\]}]", in_a_line, json.dumps(schema, indent=1))
@@ -93,10 +93,10 @@ def narrowed(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": properties, "required": standard()["shapes"][name]}
 
 
-def named_in(schema: Any, known: dict[str, Any]) -> set[str]:
+def references_in(schema: Any, definitions: dict[str, Any]) -> set[str]:
     """The definitions that a schema refers to, directly or by others."""
     names = set(re.findall(r"#/\$defs/(\w+)", json.dumps(schema)))
-    return names.union(*(named_in(known[name], known) for name in names))
+    return names.union(*(references_in(definitions[name], definitions) for name in names))
 
 
 if __name__ == "__main__":

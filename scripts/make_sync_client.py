@@ -57,7 +57,7 @@ def modules() -> dict[str, str]:
             DualResponseClient,
             "Tool results in, dual responses out, for code that waits",
             "from dualsql_client.portal import Portal\n"
-            "from dualsql_client.portal import each_of, stepped\n"
+            "from dualsql_client.portal import each_of, step_through\n"
             "from dualsql_client.client import DualResponseClient, _RETRY\n"
             "from dualsql_client.sync_parsed import SyncParsedDualResponse\n",
         ),
@@ -132,8 +132,8 @@ def functions(kind: type) -> Iterator[FunctionType]:
     methods: dict[str, FunctionType] = {}
     for base in reversed(kind.__mro__[:-1]):
         for name, value in vars(base).items():
-            is_wanted = name in SPECIAL or not name.startswith("_")
-            if is_wanted and isinstance(value, FunctionType) and not is_made(kind, name):
+            is_public = name in SPECIAL or not name.startswith("_")
+            if is_public and isinstance(value, FunctionType) and not is_made(kind, name):
                 methods[name] = value
     yield from methods.values()
 
@@ -176,7 +176,7 @@ def body(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[..., A
     function_text, arguments_text = f"{target}.{node.name}", arguments(node)
     if streams := [each.arg for each in node.args.args if takes_stream(each)]:
         arguments_text = re.sub(rf"\b({'|'.join(streams)})\b", r"each_of(\1)", arguments_text)
-        call = f"stepped({function_text}({arguments_text}))"
+        call = f"step_through({function_text}({arguments_text}))"
     elif inspect.isasyncgenfunction(inspect.unwrap(function)):
         call = f"self._portal.each({function_text}, {arguments_text})"
     elif inspect.iscoroutinefunction(inspect.unwrap(function)):

@@ -108,8 +108,8 @@ export class Origins {
 
   /** The one that a result is fetched from; undefined if its address is not configured. */
   choose(uri: string, url: string | undefined): Transport | undefined {
-    const named = url === undefined ? undefined : this.named(uri, url);
-    if (named) return named;
+    const transport = url === undefined ? undefined : this.named(uri, url);
+    if (transport) return transport;
     return !this.main && url === undefined && this.all.length === 1 ? this.all[0] : this.main;
   }
 

@@ -113,8 +113,8 @@ function wordsOf(fields: Fields): Words {
 }
 
 /** A text or a flag, also one that is named: in JSON with the type of each value, or as a label. */
-function wordOf(given: unknown): unknown {
-  let value = given;
+function wordOf(raw: unknown): unknown {
+  let value = raw;
   for (let depth = 0; depth < 2; depth++) {
     const values = Object.values(fieldsOf(value) ?? {});
     if (values.length === 1) value = values[0];
@@ -144,8 +144,8 @@ function namesOf(fields: Fields): Set<string> {
   return new Set(Object.keys(fields).map(wordsIn));
 }
 
-function hasAny(names: Set<string>, wanted: readonly string[]): boolean {
-  return wanted.some((name) => names.has(name));
+function hasAny(names: Set<string>, options: readonly string[]): boolean {
+  return options.some((name) => names.has(name));
 }
 
 function isFilled(value: unknown): boolean {
@@ -187,13 +187,13 @@ function isTable(rows: unknown, fields: Fields): boolean {
   return Array.isArray(rows) && !OF_MESSAGES.some((name) => row.includes(name));
 }
 
-function toResponse(given: Fields, origins: Origins): Detected | undefined {
-  let fields = given;
+function toResponse(response: Fields, origins: Origins): Detected | undefined {
+  let fields = response;
   let resource = fieldsOf(fields["resource"]);
   if (!resource) return undefined;
   const plain = untyped(resource);
   if (plain !== resource) {
-    fields = { results: untyped(given["results"]), resource: plain, metadata: untyped(given["metadata"]) };
+    fields = { results: untyped(response["results"]), resource: plain, metadata: untyped(response["metadata"]) };
     resource = fieldsOf(plain) ?? {};
   }
   const uri = typeof resource["uri"] === "string" ? resource["uri"] : undefined;
@@ -201,10 +201,10 @@ function toResponse(given: Fields, origins: Origins): Detected | undefined {
   const metadata = fieldsOf(fields["metadata"]) ?? {};
   const read = (from: Pick<Detected, "uri" | "url">, key?: string) =>
     toDetected(from, key, typeof resource["name"] === "string" ? resource["name"] : "", fields["results"], metadata);
-  const [link] = [uri, url].flatMap((written) => (written === undefined ? [] : (linkIn(written, origins) ?? [])));
+  const [link] = [uri, url].flatMap((text) => (text === undefined ? [] : (linkIn(text, origins) ?? [])));
   if (link) return read({ uri: uri !== undefined && resourceId(uri) === link.id ? uri : link.uri, url: url ?? link.url });
   if ("results" in fields || "metadata" in fields) {
-    const address = [url, uri].find((written) => written !== undefined && isWeb(written) && origins.hasResource(written));
+    const address = [url, uri].find((text) => text !== undefined && isWeb(text) && origins.hasResource(text));
     if (address !== undefined) return read({ uri: uriOfURL(address)!, url: address }, address);
   }
   if (!uri?.startsWith("resource://") || resourceId(uri) === undefined) return undefined;
@@ -251,8 +251,8 @@ export function bare(uri: string, name: string, url?: string, key?: string): Det
 }
 
 /** A number of rows; DynamoDB and attributes have texts. */
-function toCount(given: unknown): number | null {
-  const total = untyped(given);
+function toCount(raw: unknown): number | null {
+  const total = untyped(raw);
   const count = typeof total === "string" && /^\d{1,16}$/.test(total) ? Number(total) : total;
   return isCount(count) ? count : null;
 }
@@ -325,9 +325,9 @@ export function kindOfTotal(total: number | null, kind: unknown): TotalCountKind
 }
 
 /** ISO 8601; without an offset it is UTC, as on the server. */
-export function readInstant(written: unknown): Date | null {
-  if (typeof written !== "string" || written.length > 40 || !/^\d{4}-\d\d-\d\d([T ]|$)/.test(written)) return null;
-  const moment = new Date(/(Z|[+-]\d\d:?\d\d)$/.test(written) || !/[T ]/.test(written) ? written : `${written}Z`);
+export function readInstant(text: unknown): Date | null {
+  if (typeof text !== "string" || text.length > 40 || !/^\d{4}-\d\d-\d\d([T ]|$)/.test(text)) return null;
+  const moment = new Date(/(Z|[+-]\d\d:?\d\d)$/.test(text) || !/[T ]/.test(text) ? text : `${text}Z`);
   return Number.isNaN(moment.getTime()) ? null : moment;
 }
 

@@ -116,9 +116,9 @@ class ExactReader {
   private number(): unknown {
     NUMBER.lastIndex = this.at;
     if (!NUMBER.test(this.text)) throw this.unexpected();
-    const written = this.text.slice(this.at, NUMBER.lastIndex);
+    const text = this.text.slice(this.at, NUMBER.lastIndex);
     this.at = NUMBER.lastIndex;
-    return /[.eE]/.test(written) ? real(written) : whole(written);
+    return /[.eE]/.test(text) ? real(text) : whole(text);
   }
 
   private word<T>(name: string, value: T): T {
@@ -173,12 +173,12 @@ function bigint(digits: string): bigint {
 /** IEEE 754: a double is written with at most 17 digits. */
 const KEPT_DIGITS = 17;
 
-function real(written: string): number | string {
-  const number = Number(written);
-  if (number !== 0 && Number.isFinite(number) && written.length <= KEPT_DIGITS) return number;
-  const digits = significant(written.replace(/[eE].*$/, "").replace(/[-.]/g, ""));
+function real(text: string): number | string {
+  const number = Number(text);
+  if (number !== 0 && Number.isFinite(number) && text.length <= KEPT_DIGITS) return number;
+  const digits = significant(text.replace(/[eE].*$/, "").replace(/[-.]/g, ""));
   const isInRange = Number.isFinite(number) && (number !== 0 || digits === "");
-  return isInRange && digits.length <= KEPT_DIGITS ? number : written;
+  return isInRange && digits.length <= KEPT_DIGITS ? number : text;
 }
 
 /** Without leading and trailing zeros. A pattern for the trailing zeros would backtrack at each zero within. */

@@ -74,9 +74,9 @@ export class LinkReader {
     const mentions = mentionsAt(end, places, this.origins);
     const announced = mentions.filter((each) => each.isAnnounced);
     const candidates = [mentions.filter((each) => each.beginsParagraph || each.isInResource), announced.slice(-1)];
-    const chosen = candidates.find((each) => each.length) ?? mentions;
+    const results = candidates.find((each) => each.length) ?? mentions;
     const links = byId(mentions);
-    for (const id of new Set(chosen.map((each) => each.id))) this.links.push(links.get(id)!);
+    for (const id of new Set(results.map((each) => each.id))) this.links.push(links.get(id)!);
     return announced.length > 0;
   }
 }
@@ -120,10 +120,10 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   const sentence = SENTENCE.exec(said);
   const isInResource = IN_RESOURCE.test(said);
   if (!sentence && !isInResource && QUOTED.some((quoted) => quoted.test(said))) return undefined;
-  const written = own ? `${own[0]}${id}` : "";
+  const address = own ? `${own[0]}${id}` : "";
   return {
     id,
-    uri: resourceId(written) === id ? written : undefined,
+    uri: resourceId(address) === id ? address : undefined,
     url: url ? `${url[0]}${id}` : undefined,
     isAnnounced: sentence !== null,
     beginsParagraph: sentence !== null && endsParagraph(said.slice(0, sentence.index)),

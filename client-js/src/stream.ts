@@ -289,9 +289,9 @@ function filenameOf(disposition: string): string {
   return name.replace(/[/\\\u0000-\u001f]/g, "_");
 }
 
-function decoded(written: string): string {
+function decoded(text: string): string {
   try {
-    return decodeURIComponent(written);
+    return decodeURIComponent(text);
   } catch {
     return "";
   }

@@ -460,10 +460,10 @@ function leavesOrigin(url: string, location: string): boolean {
 }
 
 /** Seconds of a Retry-After header (RFC 9110, 10.2.3). */
-function readRetryAfter(written: string | null): number | undefined {
-  if (!written) return undefined;
-  if (/^\d+$/.test(written)) return Number(written.slice(0, 9));
-  const moment = Date.parse(written);
+function readRetryAfter(header: string | null): number | undefined {
+  if (!header) return undefined;
+  if (/^\d+$/.test(header)) return Number(header.slice(0, 9));
+  const moment = Date.parse(header);
   return Number.isNaN(moment) ? undefined : Math.max(0, (moment - Date.now()) / 1_000);
 }
 

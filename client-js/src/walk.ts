@@ -66,8 +66,8 @@ export class Walk {
   /** The name of the class of the visited object. */
   get kind(): string {
     const prototype: unknown = Object.getPrototypeOf(this.here.value);
-    const made = prototype && Object.getOwnPropertyDescriptor(prototype, "constructor")?.value;
-    return typeof made === "function" ? made.name : "";
+    const creator = prototype && Object.getOwnPropertyDescriptor(prototype, "constructor")?.value;
+    return typeof creator === "function" ? creator.name : "";
   }
 
   /** The fields of the next object; undefined at the end. */
@@ -138,7 +138,7 @@ function jsonWithin(text: string): [values: Value[], rest: string] {
   const bracket = new RegExp(BRACKET);
   let line = 0;
   let scanned = 0;
-  let taken = 0;
+  let valueEnd = 0;
   /** The line of such a value. */
   let broken = -1;
   let budget = MOST_REPEATED * text.length;
@@ -174,10 +174,10 @@ function jsonWithin(text: string): [values: Value[], rest: string] {
       continue;
     }
     values.push([value, ARGUMENTS.test(text.slice(Math.max(start - LONGEST_NAME, 0), start)) ? NOTHING : ANYTHING]);
-    rest.push(text.slice(taken, start));
-    taken = end;
+    rest.push(text.slice(valueEnd, start));
+    valueEnd = end;
   }
-  return [values, [...rest, text.slice(taken)].join(" ")];
+  return [values, [...rest, text.slice(valueEnd)].join(" ")];
 }
 
 /** Whether a value has values, or is a text that may hold a result. */
@@ -278,16 +278,16 @@ export function nested(fields: Fields): Fields {
 type Plain = Map<unknown, unknown>;
 
 /** A list of names and values, such as attributes, headers and tags, as one object; undefined for any other list. */
-function attributesOf(items: readonly unknown[], depth = 0, known: Plain = new Map()): Fields | undefined {
-  const found: [string, unknown][] = [];
+function attributesOf(items: readonly unknown[], depth = 0, plainValues: Plain = new Map()): Fields | undefined {
+  const attributes: [string, unknown][] = [];
   for (const item of items) {
     const entries = isObject(item) ? Object.entries(fieldsOf(item) ?? {}) : [];
     const pair = fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]));
     const name = pair["key"] ?? pair["name"];
     if (entries.length !== 2 || typeof name !== "string" || !("value" in pair)) return undefined;
-    found.push([name, untyped(pair["value"], depth, known)]);
+    attributes.push([name, untyped(pair["value"], depth, plainValues)]);
   }
-  return found.length ? fromEntries(found) : undefined;
+  return attributes.length ? fromEntries(attributes) : undefined;
 }
 
 /** Names of types: of DynamoDB (S, N, M, BOOL), protobuf, Firestore and OpenTelemetry (stringValue), MongoDB. */
@@ -295,23 +295,23 @@ const TYPE = /^(?:[A-Z]{1,4}|[a-z]+_?[vV]alue|\$number[A-Z][a-z]+)$/;
 const TEXT_TYPES = ["S", "stringValue", "string_value"];
 
 /** The plain JSON of JSON that names the type of each value; any other value itself. */
-export function untyped(value: unknown, depth = 0, known: Plain = new Map()): unknown {
+export function untyped(value: unknown, depth = 0, plainValues: Plain = new Map()): unknown {
   const entries = Object.entries(fieldsOf(value) ?? {});
   if (entries.length !== 1 || depth > MOST_DEPTH || !TYPE.test(entries[0]![0])) return value;
-  if (!known.has(value)) {
-    known.set(value, value); // what a value within itself is
-    known.set(value, plain(...entries[0]!, depth + 1, known));
+  if (!plainValues.has(value)) {
+    plainValues.set(value, value); // what a value within itself is
+    plainValues.set(value, plain(...entries[0]!, depth + 1, plainValues));
   }
-  return known.get(value);
+  return plainValues.get(value);
 }
 
-function plain(kind: string, typed: unknown, depth: number, known: Plain): unknown {
+function plain(kind: string, typed: unknown, depth: number, plainValues: Plain): unknown {
   const fields = fieldsOf(typed);
   const only = fields && Object.keys(fields).length === 1 ? (fields["fields"] ?? fields["values"]) : undefined;
   const inner = only ?? typed;
-  if (Array.isArray(inner)) return attributesOf(inner, depth, known) ?? inner.map((item) => untyped(item, depth, known));
+  if (Array.isArray(inner)) return attributesOf(inner, depth, plainValues) ?? inner.map((item) => untyped(item, depth, plainValues));
   const map = fieldsOf(inner);
-  if (map) return fromEntries(Object.entries(map).map(([name, item]) => [name, untyped(item, depth, known)]));
+  if (map) return fromEntries(Object.entries(map).map(([name, item]) => [name, untyped(item, depth, plainValues)]));
   if (kind === "NULL") return null;
   return typeof inner === "string" && !TEXT_TYPES.includes(kind) ? (tryJSON(() => parseJSON(inner)) ?? inner) : inner;
 }

@@ -129,14 +129,12 @@ class ResourceMetadata:
 _OTHER_NAMES = {"skip": "offset", "has_prev": "has_previous"}
 
 
-def read_page(
-    answer: object, *, offset: int | None, known_columns: Sequence[Column], typed: bool
-) -> FetchResult:
+def read_page(answer: object, *, offset: int | None, columns: Sequence[Column], typed: bool) -> FetchResult:
     """The requested page.
 
     Args:
         offset: of the request; None for a page by cursor, whose offset is in the answer.
-        known_columns: used when the answer has none.
+        columns: used when the answer has none.
 
     Raises:
         FetchError: the answer is no page or another page, or the next one would not follow it.
@@ -154,7 +152,7 @@ def read_page(
             "the next page would not follow its last row": has_next and fields.get("next_offset", end) != end,
         }
     )
-    columns = _columns(fields) or list(known_columns)
+    columns = _columns(fields) or list(columns)
     # A faulty server could announce pages for ever.
     has_next = has_next and bool(data)
     total = _count(fields, "total_count", None)
@@ -263,8 +261,8 @@ def is_refreshing(answer: object) -> bool:
 
 def rows_so_far(answer: object) -> int | None:
     """The number of rows read so far by a query that still runs; None when the metadata have none."""
-    kept_rows = answer.get("kept") if isinstance(answer, dict) else None
-    rows = kept_rows.get("rows_so_far") if isinstance(kept_rows, dict) else None
+    record = answer.get("kept") if isinstance(answer, dict) else None
+    rows = record.get("rows_so_far") if isinstance(record, dict) else None
     return rows if type(rows) is int else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from dualsql_client.errors import FetchError
-from dualsql_client.framing import Block, check_end, ended_early, too_large
+from dualsql_client.framing import Block, check_end, ended_early, row_too_large
 
 # https://arrow.apache.org/docs/format/Columnar.html, IPC Streaming Format: a message begins with the continuation
 # indicator and the length of its metadata; the length 0 ends the stream.
@@ -115,7 +115,7 @@ class ArrowFramer:
         if length < 0:
             raise _no_arrow()
         if length > self._maximum_bytes:
-            raise too_large(self._maximum_bytes)
+            raise row_too_large(self._maximum_bytes)
         return length
 
 
@@ -126,13 +126,13 @@ def read_message(metadata: bytes) -> Message:
         FetchError: the bytes are no such metadata.
     """
     try:
-        return _read_message(_Table(metadata, _offset(metadata, 0)))
+        return _read_message(_FlatTable(metadata, _offset(metadata, 0)))
     except (struct.error, ValueError, TypeError, RecursionError):
         raise _no_arrow() from None
 
 
 # The numbers of fields follow Message.fbs; a union (header) has two numbers, of its kind and of its table.
-def _read_message(message: _Table) -> Message:
+def _read_message(message: _FlatTable) -> Message:
     kind = message.number(1, "<B")
     batch = message.table(2)
     rows = batch.number(0, "<q") if kind == _BATCH and batch is not None else 0
@@ -146,7 +146,7 @@ def _read_message(message: _Table) -> Message:
     )
 
 
-class _Table:
+class _FlatTable:
     """A table of a flatbuffer, whose vtable has the offset of each field."""
 
     def __init__(self, data: bytes, position: int) -> None:
@@ -164,10 +164,10 @@ class _Table:
         position = self._field(field)
         return _number(self._data, position, form) if position else 0
 
-    def table(self, field: int) -> _Table | None:
+    def table(self, field: int) -> _FlatTable | None:
         """The table that a field refers to; None when it is absent."""
         position = self._field(field)
-        return _Table(self._data, position + _offset(self._data, position)) if position else None
+        return _FlatTable(self._data, position + _offset(self._data, position)) if position else None
 
     def text(self, field: int) -> str:
         """The string that a field refers to; empty when it is absent."""
@@ -188,7 +188,7 @@ class _Table:
         start = position + _offset(self._data, position)
         for number in range(min(_number(self._data, start, "<I"), _MAXIMUM_NOTES)):
             entry = start + 4 + 4 * number
-            pair = _Table(self._data, entry + _offset(self._data, entry))
+            pair = _FlatTable(self._data, entry + _offset(self._data, entry))
             yield pair.text(0), pair.text(1)
 
     def _field(self, field: int) -> int:

@@ -89,7 +89,7 @@ class DualResponseClient:
         return self._http
 
     def _local_transport(self, uri: str) -> Transport | None:
-        """That of the server of this machine whose mark is in the id; None for a client with addresses of its own."""
+        """The transport to this machine's server whose mark is in the id; None for a client with its own addresses."""
         address = None if self._local is None else local_servers.address_of(resource_id(uri) or "")
         if self._local is None or address is None:
             return None

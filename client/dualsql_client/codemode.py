@@ -25,14 +25,14 @@ from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.tool_answers import (
     ToolAnswer,
     ToolDescription,
+    beginning_of_answer,
     field_names,
     is_failed,
-    is_text,
+    is_plain_text,
     list_all,
     parameters_error,
-    quoted,
     read_answer,
-    search,
+    search_tools,
 )
 from dualsql_client.wire import Row
 
@@ -109,9 +109,9 @@ class CodeMode:
         raw = await self._call(tool, dict(arguments or {}), **self._options)
         if return_format == "raw":
             return raw
-        # The answer of a data manager has the id of the data that were asked, whose rows are others.
+        # The answer of a data manager has the id of the data that it was asked for, whose rows are others.
         response = None if tool == DATA_MANAGER else self._client.parse(raw)
-        if expected_fields is None and response is None and is_text(raw):
+        if expected_fields is None and response is None and is_plain_text(raw):
             described = (await self._tools_by_name()).get(tool)
             expected_fields = field_names(described.output_schema if described else None)
         answer = read_answer(
@@ -158,7 +158,7 @@ class CodeMode:
         data = answer.data if answer.rows is None else answer.rows
         if data is None:
             raise ToolFailedError(
-                f"The answer of {tool} contains no readable data.{quoted(answer)}",
+                f"The answer of {tool} contains no readable data.{beginning_of_answer(answer)}",
                 hint="Look at what invoke() returns.",
             )
         return data
@@ -228,7 +228,7 @@ class CodeMode:
 
     async def search_tools(self, query: str, *, limit: int = 20) -> list[ToolDescription]:
         """The tools whose name or description matches the words of `query`, the best match first."""
-        return search((await self._tools_by_name()).values(), query)[:limit]
+        return search_tools((await self._tools_by_name()).values(), query)[:limit]
 
     async def describe_tool(self, tool: str) -> ToolDescription:
         """A tool's description with the schemas of its arguments and of its answer.
@@ -268,7 +268,7 @@ class CodeMode:
 def _rows_of(answer: ToolAnswer) -> list[Row]:
     if answer.rows is None:
         raise ToolFailedError(
-            f"The answer of the server's data_manager contains no readable rows.{quoted(answer)}"
+            f"The answer of the server's data_manager contains no readable rows.{beginning_of_answer(answer)}"
         )
     return answer.rows
 

@@ -26,7 +26,7 @@ MOST_COUNTED = 2**63
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
-def whole(text: str, least: int, most: int) -> int:
+def parse_whole(text: str, least: int, most: int) -> int:
     """The whole number that `text` is in decimal digits.
 
     Raises:
@@ -44,17 +44,17 @@ def whole(text: str, least: int, most: int) -> int:
 def whole_or_none(text: str, most: int) -> int | None:
     """The number from 0 to `most` that `text` is, without a sign; None for anything else."""
     try:
-        return whole(text, 0, most) if text[:1].isdigit() else None
+        return parse_whole(text, 0, most) if text[:1].isdigit() else None
     except ValueError:
         return None
 
 
-def integer(text: str) -> int:
+def parse_integer(text: str) -> int:
     """The whole number that `text` is, of whatever size its characters allow; ValueError for anything else."""
     return int(_short(text))
 
 
-def decimal(text: str) -> Decimal:
+def parse_decimal(text: str) -> Decimal:
     """The exact number that `text` is, NaN and the infinities included; ValueError for anything else."""
     try:
         number = Decimal(_short(text))
@@ -119,7 +119,7 @@ def _is_storable(value: object) -> bool:
     return True
 
 
-def real(text: str) -> float:
+def parse_real(text: str) -> float:
     """The floating-point number that `text` is; ValueError for anything else."""
     return float(_short(text))
 
@@ -134,7 +134,7 @@ def clock(text: str) -> time:
     return time.fromisoformat(_short(text))
 
 
-def instant(text: str) -> datetime:
+def parse_instant(text: str) -> datetime:
     """The date and time that `text` is in ISO 8601; ValueError for anything else."""
     return datetime.fromisoformat(_short(text))
 
@@ -157,7 +157,7 @@ def read_instant(value: object) -> datetime | None:
     """
     if isinstance(value, str):
         try:
-            value = instant(value)
+            value = parse_instant(value)
         except ValueError:
             return None
     return _aware(value) if isinstance(value, datetime) else None
@@ -199,7 +199,7 @@ def parameter_details(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     properties = schema.get("properties")
     expected = list(properties.items()) if isinstance(properties, Mapping) else []
     return {
-        "received": {name: _cut(value) for name, value in list(arguments.items())[:_MOST_PARAMETERS]},
+        "received": {name: _shorten(value) for name, value in list(arguments.items())[:_MOST_PARAMETERS]},
         "expected": {str(name): type_word(part) for name, part in expected[:_MOST_PARAMETERS]},
     }
 
@@ -214,6 +214,6 @@ def type_word(schema: Any) -> str:
     return " or ".join(str(word) for word in words if word != "null") or "any"
 
 
-def _cut(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return value if len(text) <= _LONGEST_PARAMETER else f"{text[:_LONGEST_PARAMETER]}…"

@@ -78,7 +78,7 @@ def table_name(name: str) -> str:
     return f"rows_{table}" if table.startswith("sqlite_") else table or "rows"
 
 
-def column_names(names: Iterable[str]) -> list[str]:
+def distinct_names(names: Iterable[str]) -> list[str]:
     """The names, numbered where one equals an earlier one in a database, which ignores case."""
     unique: dict[str, str] = {}
     for name in names:
@@ -179,7 +179,7 @@ def _flush(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -209,14 +209,14 @@ class _DuckDBTable:
         config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         self._connection = duckdb.connect(str(path), config=config)
         hide_progress_bar(self._connection)
-        self._name = _quoted(name)
+        self._name = _quote(name)
         self._cells = ""
 
     def create(self, schema: pa.Schema) -> None:
-        names = column_names(schema.names)
+        names = distinct_names(schema.names)
         casts = {"json": "::JSON", "uuid": "::UUID"}
         self._cells = ", ".join(
-            f"c{position}{casts.get(_encoding(field), '')} AS {_quoted(name)}"
+            f"c{position}{casts.get(_encoding(field), '')} AS {_quote(name)}"
             for position, (name, field) in enumerate(zip(names, schema, strict=True))
         )
         self._connection.begin()
@@ -248,12 +248,12 @@ class _SQLiteTable:
         # The temporary file needs no journal: it is flushed when it is complete.
         self._connection.execute("PRAGMA journal_mode = OFF")
         self._connection.execute("PRAGMA synchronous = OFF")
-        self._name = _quoted(name)
+        self._name = _quote(name)
 
     def create(self, schema: pa.Schema) -> None:
         columns = ", ".join(
-            f"{_quoted(name)} {_sqlite_type(field.type)}"
-            for name, field in zip(column_names(schema.names), schema, strict=True)
+            f"{_quote(name)} {_sqlite_type(field.type)}"
+            for name, field in zip(distinct_names(schema.names), schema, strict=True)
         )
         self._connection.execute("BEGIN")
         self._connection.execute(f"CREATE TABLE {self._name} ({columns})")

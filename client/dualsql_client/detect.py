@@ -18,7 +18,7 @@ from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import MOST_COUNTED, is_count, read_instant, whole_or_none
 from dualsql_client.identifiers import is_checked, is_web, resource_id, uri_of_url
 from dualsql_client.links import LinkReader, link_in
-from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, nested, untyped
+from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, nested_fields, untyped
 from dualsql_client.origins import Origins
 from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
@@ -117,7 +117,7 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
     if walk.kind == "dict" and walk.scope and not _has_marks(tuple(fields)):
         walk.descend(fields)
         return None
-    fields = nested(fields)
+    fields = nested_fields(fields)
     words = [(own, _word(fields[name])) for name in fields if _has_word(own := _words(name))]
     is_failed = _is_failed(fields, words)
     scope = Evidence.NOTHING if is_failed else _scope(words, walk)
@@ -125,7 +125,7 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
     if detected and detected.sample is not None:
         return detected
     walk.descend(fields, _scopes(fields, scope, is_failed=is_failed, is_response=detected is not None))
-    return detected or (_named_link(fields, origins) if scope is Evidence.ANYTHING else None)
+    return detected or (_link_with_name(fields, origins) if scope is Evidence.ANYTHING else None)
 
 
 def is_more_complete(detected: Detected, earlier: Detected | None) -> bool:
@@ -312,22 +312,22 @@ def _response(fields: Fields, origins: Origins) -> Detected | None:
         resource = plain or {}
     uri, url = _text(resource.get("uri")), _text(resource.get("url"))
     metadata = fields_of(fields.get("metadata")) or {}
-    read = partial(
-        _detected, name=_text(resource.get("name")) or "", results=fields.get("results"), metadata=metadata
+    detected = partial(
+        _detection, name=_text(resource.get("name")) or "", results=fields.get("results"), metadata=metadata
     )
-    links = [link for written in (uri, url) if written and (link := link_in(written, origins))]
+    links = [link for address in (uri, url) if address and (link := link_in(address, origins))]
     if links:
         own = uri if uri and resource_id(uri) == links[0].id else links[0].uri
-        return read(uri=own, url=links[0].url if url is None else url)
-    addresses = [written for written in (url, uri) if written and is_web(written)]
+        return detected(uri=own, url=links[0].url if url is None else url)
+    addresses = [address for address in (url, uri) if address and is_web(address)]
     if not fields.keys().isdisjoint(("results", "metadata")):
         for address in addresses:
             if origins.has_resource(address):
-                return read(uri=uri_of_url(address), url=address, has_uri=False)
+                return detected(uri=uri_of_url(address), url=address, has_uri=False)
     is_complete = (
         uri and uri.startswith("resource://") and resource_id(uri) and _is_specified(fields, metadata)
     )
-    return read(uri=uri, url=url) if is_complete else None
+    return detected(uri=uri, url=url) if is_complete else None
 
 
 def _is_specified(fields: Fields, metadata: Fields) -> bool:
@@ -340,7 +340,7 @@ def _is_specified(fields: Fields, metadata: Fields) -> bool:
     return total is None or _count(total) is not None
 
 
-def _detected(
+def _detection(
     *, uri: Any, url: str | None, name: str, results: object, metadata: Fields, has_uri: bool = True
 ) -> Detected:
     total = _count(_either(metadata, "total_count", "totalCount"))
@@ -359,7 +359,7 @@ def _detected(
     )
 
 
-def _named_link(fields: Fields, origins: Origins) -> Detected | None:
+def _link_with_name(fields: Fields, origins: Origins) -> Detected | None:
     """A link with a name, such as a resource_link."""
     uri, name = _text(fields.get("uri")), _text(fields.get("name"))
     link = link_in(uri, origins) if uri and name else None

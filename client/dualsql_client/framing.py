@@ -53,7 +53,7 @@ class LineFramer:
     """NDJSON: one row a line; the last line is the summary."""
 
     def __init__(self, maximum_bytes: int) -> None:
-        self._pending = _Pending(maximum_bytes)
+        self._pending = _PartialRow(maximum_bytes)
         self._last = b""
 
     def feed(self, data: bytes) -> list[Block]:
@@ -92,7 +92,7 @@ class RecordFramer:
     """CSV: a first record of names, then a row each; a line break inside quotes is part of a value."""
 
     def __init__(self, maximum_bytes: int) -> None:
-        self._pending = _Pending(maximum_bytes)
+        self._pending = _PartialRow(maximum_bytes)
         self._is_quoted = False
         self._has_names = False
         self._records = 0
@@ -184,7 +184,7 @@ class WholeFileFramer:
         return None
 
 
-class _Pending:
+class _PartialRow:
     """Bytes of an incomplete row."""
 
     def __init__(self, maximum_bytes: int) -> None:
@@ -201,7 +201,7 @@ class _Pending:
             self._pieces.append(piece)
             self.size += len(piece)
         if self.size > self._maximum_bytes:
-            raise too_large(self._maximum_bytes)
+            raise row_too_large(self._maximum_bytes)
 
     def take(self) -> bytes:
         pieces, self._pieces, self.size = self._pieces, [], 0
@@ -234,7 +234,7 @@ def ended_early() -> FetchError:
     return FetchError("The stream ended too early.")
 
 
-def too_large(maximum_bytes: int) -> FetchError:
+def row_too_large(maximum_bytes: int) -> FetchError:
     """The error for a row that is larger than the client reads."""
     return FetchError(
         f"A row of the stream is larger than {maximum_bytes:,} bytes.",

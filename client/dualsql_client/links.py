@@ -84,7 +84,7 @@ class LinkReader:
         self.links: list[Link] = []
         self._origins = origins
         self._characters = _MAXIMUM_CHARACTERS
-        self._places = _MAXIMUM_LINKS_IN_ALL
+        self._occurrences_left = _MAXIMUM_LINKS_IN_ALL
 
     def read(self, text: str) -> bool:
         """Read a text. Returns whether it names its links by the sentence of `dualsql`.
@@ -94,24 +94,24 @@ class LinkReader:
         """
         end = text[-max(self._characters, _RESERVE) :]
         self._characters -= len(end)
-        places = deque(ids_in(end), maxlen=max(min(_MAXIMUM_LINKS, self._places), 1))
-        self._places -= len(places)
-        mentions = _mentions(end, places, self._origins)
+        occurrences = deque(ids_in(end), maxlen=max(min(_MAXIMUM_LINKS, self._occurrences_left), 1))
+        self._occurrences_left -= len(occurrences)
+        mentions = _mentions(end, occurrences, self._origins)
         announced = [each for each in mentions if each.is_announced]
-        chosen = (
+        results = (
             [each for each in mentions if each.begins_paragraph or each.is_in_resource]
             or announced[-1:]
             or mentions
         )
         links = _by_id(mentions)
-        self.links += [links[identifier] for identifier in dict.fromkeys(each.id for each in chosen)]
+        self.links += [links[identifier] for identifier in dict.fromkeys(each.id for each in results)]
         return bool(announced)
 
 
 def link_in(address: str, origins: Origins) -> Link | None:
     """The last link of a text that is a URI or a URL."""
-    places = deque(ids_in(address), maxlen=1)
-    return next(iter(_by_id(_mentions(address, places, origins)).values()), None)
+    occurrences = deque(ids_in(address), maxlen=1)
+    return next(iter(_by_id(_mentions(address, occurrences, origins)).values()), None)
 
 
 def _by_id(mentions: list[_Mention]) -> dict[str, Link]:
@@ -129,14 +129,14 @@ def _by_id(mentions: list[_Mention]) -> dict[str, Link]:
     }
 
 
-def _mentions(text: str, places: deque[tuple[int, str]], origins: Origins) -> list[_Mention]:
-    mentions = (_mention(text, start, identifier, origins) for start, identifier in places)
+def _mentions(text: str, occurrences: deque[tuple[int, str]], origins: Origins) -> list[_Mention]:
+    mentions = (_mention(text, start, identifier, origins) for start, identifier in occurrences)
     return [each for each in mentions if each is not None]
 
 
 def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Mention | None:
     """The link at a position; None for a URL at another origin, and for one that may be."""
-    before = _decoded(text[max(start - _BEFORE, 0) : start])
+    before = _decode(text[max(start - _BEFORE, 0) : start])
     if start > _BEFORE:
         before = f"…{before}"  # it is not the start of the text
     uri = _URI.search(before)
@@ -153,10 +153,10 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     is_in_resource = _IN_RESOURCE.search(said) is not None
     if sentence is None and not is_in_resource and _QUOTED.search(said):
         return None
-    written = f"{own.group()}{identifier}" if own else ""
+    address = f"{own.group()}{identifier}" if own else ""
     return _Mention(
         id=identifier,
-        uri=written if resource_id(written) == identifier else None,
+        uri=address if resource_id(address) == identifier else None,
         url=f"{url.group()}{identifier}" if url else None,
         is_announced=sentence is not None,
         begins_paragraph=sentence is not None and _ends_paragraph(said[: sentence.start()]),
@@ -169,7 +169,7 @@ def _ends_paragraph(text: str) -> bool:
     return not words or text.count("\n", len(words)) > 1
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     """Without percent-encoding, character references and backslashes, each up to two deep."""
     for _ in range(2):
         text = unescape(unquote(text))

@@ -35,7 +35,7 @@ def folder() -> Path:
 
 
 @contextmanager
-def announced(base_url: str, mark: str) -> Iterator[Path | None]:
+def announce(base_url: str, mark: str) -> Iterator[Path | None]:
     """A file about the server at `base_url`, for the length of the block; None where no private file can be made."""
     path = folder() / f"{mark}-{os.getpid()}.json"
     try:
@@ -70,7 +70,7 @@ def address_of(identifier: str) -> str | None:
     try:
         if len(mark) < MARK_LENGTH or not mark.isalnum() or not _is_private(folder(), stat.S_ISDIR):
             return None
-        files = sorted(islice(folder().glob(f"{mark}-*.json"), _MOST_FILES), key=_started, reverse=True)
+        files = sorted(islice(folder().glob(f"{mark}-*.json"), _MOST_FILES), key=_start_of, reverse=True)
     except OSError:
         return None
     return next((address for path in files if (address := _read(path, mark)) is not None), None)
@@ -89,7 +89,7 @@ def _read(path: Path, mark: str) -> str | None:
         return None
 
 
-def _started(path: Path) -> float:
+def _start_of(path: Path) -> float:
     return path.lstat().st_mtime
 
 

@@ -27,13 +27,13 @@ _PICTURES = frozenset({"So", "Sk", "Mn", "Cf", "Cn"})
 
 
 def labels_in(prose: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The label, normalized by `plain`, and the value of each line that has both, and of rows of two cells."""
+    """The label as `comparable_label` has it, and the value of each line that has both, and of rows of two cells."""
     for line in prose:
         if len(line) <= LONGEST_LINE and (match := _TWO_CELLS.match(line) or _LABELLED.match(line)):
-            yield plain(match["label"]), undecorated(match["value"].strip())
+            yield comparable_label(match["label"]), strip_decoration(match["value"].strip())
 
 
-def plain(label: str) -> str:
+def comparable_label(label: str) -> str:
     """A label, or a word, in the form for comparisons."""
     text = "".join(c for c in unicodedata.normalize("NFKC", label) if c.isalnum() or c in " _'-/")
     return " ".join(text.lower().split()).strip("_- ")
@@ -44,7 +44,7 @@ def compact(label: str) -> str:
     return re.sub(r"[\s_'-]", "", label).lower()
 
 
-def undecorated(value: str) -> str:
+def strip_decoration(value: str) -> str:
     """A value without the marks and emoji at its ends."""
     start, end = 0, len(value)
     while start < end and _is_decoration(value[start]):
@@ -149,7 +149,7 @@ _LONGEST_VALUE = 500
 
 # With a digit: no word, such as "pending", is an id.
 _ID = re.compile(r"(?=\D*\d)[A-Za-z0-9][A-Za-z0-9_.:-]{4,127}", re.ASCII)
-_NAMED = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 TABLE_NAME = re.compile(r"[^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2}")
 _OPERATION = re.compile(r"[^\W\d][\w .:/-]{0,79}")
 
@@ -176,7 +176,7 @@ _NO_VALUE = _words(
 # With underscores and a long number, as servers of specification S8 generate them.
 _GENERATED_ID = re.compile(r"(?<![\w-])[a-z][a-z0-9]*(?:_[a-z0-9]+)*_\d{10,16}_[a-z0-9]{4,16}(?![\w-])")
 # In a sentence: `data_access_id "x"`, or before an id with a digit.
-_NAMED_ID = re.compile(
+_ID_AFTER_NAME = re.compile(
     r"\bdata[_ ]?access[_ ]?id[\"'`]?[\s:=]{1,4}(?:([\"'`])([A-Za-z0-9][\w.:-]{0,127})\1"
     r"|((?=[\w.:-]*\d)[A-Za-z0-9][\w.:-]{3,126}\w)(?![\w}>]))",
     re.IGNORECASE | re.ASCII,
@@ -245,24 +245,24 @@ def parse_markdown(
     prose, fences = split_fences(text[:MAXIMUM_CHARACTERS])
     labels = list(labels_in(prose))
     values = {
-        "data_access_id": _only(_labelled(labels, _ID_LABELS), _ID),
-        "table": _only(_labelled(labels, _TABLE_LABELS), TABLE_NAME),
-        "operation": _only(_labelled(labels, _OPERATION_LABELS), _OPERATION),
-        "error": _failure(_labelled(labels, _ERROR_LABELS)) or _first_failure(prose),
+        "data_access_id": _only(_values_labelled(labels, _ID_LABELS), _ID),
+        "table": _only(_values_labelled(labels, _TABLE_LABELS), TABLE_NAME),
+        "operation": _only(_values_labelled(labels, _OPERATION_LABELS), _OPERATION),
+        "error": _failure(_values_labelled(labels, _ERROR_LABELS)) or _first_failure(prose),
     }
     if strategy == "aggressive":
         guesses = _guesses([line for line in prose if len(line) <= LONGEST_LINE], fences)
         values = {name: guesses.get(name) if value is None else value for name, value in values.items()}
     return MarkdownAnswer(
         raw_text=text,
-        fields=dict(_expected(labels, expected_fields)),
+        fields=dict(_values_by_name(labels, expected_fields)),
         blocks=list(_json_blocks(fences)),
         tables=read_tables(prose),
         **values,
     )
 
 
-def _labelled(labels: Iterable[tuple[str, str]], names: frozenset[str]) -> set[str]:
+def _values_labelled(labels: Iterable[tuple[str, str]], names: frozenset[str]) -> set[str]:
     return {value for label, value in labels if label in names and value}
 
 
@@ -277,7 +277,7 @@ def _failure(values: set[str]) -> str | None:
     if len(values) != 1:
         return None
     [message] = values
-    return None if plain(message) in _NO_VALUE else message[:_LONGEST_VALUE]
+    return None if comparable_label(message) in _NO_VALUE else message[:_LONGEST_VALUE]
 
 
 def _first_failure(prose: Sequence[str]) -> str | None:
@@ -290,20 +290,22 @@ def _first_failure(prose: Sequence[str]) -> str | None:
         return None
     match = _FAILED.match(lines[0])
     if match is None and _FAILED_HEADING.match(lines[0]):
-        return _failure({undecorated(line[:LONGEST_LINE]) for line in lines[1:] if not _ITEM.match(line)})
-    message = undecorated(match["message"]) if match else ""
+        return _failure(
+            {strip_decoration(line[:LONGEST_LINE]) for line in lines[1:] if not _ITEM.match(line)}
+        )
+    message = strip_decoration(match["message"]) if match else ""
     return None if not message or _FIGURE.match(message) else _failure({message})
 
 
 def _guesses(prose: Sequence[str], fences: Sequence[Fence]) -> dict[str, str | None]:
-    messages = [undecorated(match["message"]) for line in prose if (match := _FAILED.match(line))]
+    messages = [strip_decoration(match["message"]) for line in prose if (match := _FAILED.match(line))]
     failures = {message for message in messages if not _FIGURE.match(message)}
     ids = {value for line in prose for value in _GENERATED_ID.findall(line)}
-    ids |= {quoted or bare for line in prose for _, quoted, bare in _NAMED_ID.findall(line)}
+    ids |= {quoted or bare for line in prose for _, quoted, bare in _ID_AFTER_NAME.findall(line)}
     tables = {name for sql in _examples(prose, fences) for name in _FROM.findall(sql)}
     tables |= {name for line in prose for name in _FROM_IN_PROSE.findall(line)}
     return {
-        "data_access_id": _only(ids, _NAMED),
+        "data_access_id": _only(ids, _IDENTIFIER),
         "table": _only(tables, TABLE_NAME),
         "error": _failure(failures),
     }
@@ -316,7 +318,7 @@ def _examples(prose: Sequence[str], fences: Sequence[Fence]) -> Iterator[str]:
     yield from (text for text in (*fenced, *quoted) if _STATEMENT.match(text))
 
 
-def _expected(labels: Sequence[tuple[str, str]], names: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _values_by_name(labels: Sequence[tuple[str, str]], names: Iterable[str]) -> Iterator[tuple[str, str]]:
     by_label: dict[str, set[str]] = {}
     for label, value in labels:
         if value:

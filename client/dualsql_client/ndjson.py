@@ -160,10 +160,10 @@ def _date_or_text(value: Any) -> Any:
         return value
 
 
-def _or_infinity(read: Decode) -> Decode:
+def _with_infinity(decode_number: Decode) -> Decode:
     def decode(value: Any) -> Any:
         try:
-            return read(value)
+            return decode_number(value)
         except ValueError:
             if value in INFINITIES:
                 return value
@@ -176,9 +176,9 @@ _DECODERS: Mapping[Encoding, Decode] = {
     "integer-string": stored_integer,
     "float": float,
     "decimal": stored_decimal,
-    "date": _or_infinity(date.fromisoformat),
+    "date": _with_infinity(date.fromisoformat),
     "time": time.fromisoformat,
-    "datetime": _or_infinity(datetime.fromisoformat),
+    "datetime": _with_infinity(datetime.fromisoformat),
     "interval": _interval,
     "uuid": UUID,
     "base64": partial(b64decode, validate=True),

@@ -75,9 +75,9 @@ def fields_of(value: object, *, hidden: bool = False) -> Fields | None:
         return cast(Fields, value)
     if issubclass(kind, (*_TEXTS, *_LISTS, *_LEAVES)):
         return None
-    slots = {name: item for name in _slots(kind) if (item := _stored(value, name)) is not None}
+    slots = {name: item for name in _slots(kind) if (item := _attribute_of(value, name)) is not None}
     # pydantic stores undeclared values (extra="allow") apart from the fields.
-    stored = (slots, _stored(value, "__dict__"), _stored(value, "__pydantic_extra__"))
+    stored = (slots, _attribute_of(value, "__dict__"), _attribute_of(value, "__pydantic_extra__"))
     private = "__" if hidden else "_"
     return {
         name: item for part in stored if part for name, item in part.items() if not name.startswith(private)
@@ -90,7 +90,7 @@ def _slots(kind: type) -> Iterator[str]:
         yield from (slots,) if isinstance(slots, str) else slots
 
 
-def _stored(value: object, name: str) -> Any:
+def _attribute_of(value: object, name: str) -> Any:
     try:
         return object.__getattribute__(value, name)
     except AttributeError:
@@ -122,21 +122,21 @@ class Walk:
         self._maximum = MAXIMUM_HIDDEN_NODES if hidden else MAXIMUM_NODES
         self._queue: deque[tuple[object, int, int, Evidence]] = deque()
         # The values are stored with their ids: another value may get the id of a freed one.
-        self._seen: dict[int, tuple[object, Evidence]] = {}
+        self._visited: dict[int, tuple[object, Evidence]] = {}
         self._characters = MAXIMUM_JSON_CHARACTERS
         self._depth, self._nesting = -1, 0
         self._push_all((root,), self.scope)
 
     def __bool__(self) -> bool:
-        return bool(self._queue) and len(self._seen) < self._maximum
+        return bool(self._queue) and len(self._visited) < self._maximum
 
     def step(self) -> Fields | None:
         """Visit the next value. Returns its fields; None when it is no mapping or was visited before."""
         value, self._depth, self._nesting, self.scope = self._queue.popleft()
-        seen = self._seen.get(id(value))
-        if seen is not None and seen[1] >= self.scope:
+        visit = self._visited.get(id(value))
+        if visit is not None and visit[1] >= self.scope:
             return None
-        self._seen[id(value)] = value, self.scope
+        self._visited[id(value)] = value, self.scope
         kind = type(value)
         self.kind = kind.__name__
         if kind is dict:
@@ -175,7 +175,7 @@ class Walk:
         if self._nesting < MAXIMUM_JSON_NESTING and len(text) <= self._characters:
             self._characters -= len(text)
             whole = _whole(text)
-            values, rest = (whole, "") if whole else _json_within(_joined(text))
+            values, rest = (whole, "") if whole else _json_within(_join_lines(text))
         scope = self.scope
         if rest and scope is Evidence.ANYTHING:
             scope = self._read_text(rest)
@@ -192,7 +192,7 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
     """
     values: list[tuple[Any, Evidence]] = []
     rest: list[str] = []
-    at = line = scanned = taken = 0
+    at = line = scanned = value_end = 0
     broken = -1  # the line of such a value
     budget = _MOST_REPEATED * len(text)
     while budget > 0 and len(values) < MAXIMUM_TEXTS and (bracket := _BRACKET.search(text, at)):
@@ -221,13 +221,13 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
             continue
         is_argument = _IN_ARGUMENTS.search(text, max(start - _LONGEST_NAME, 0), start)
         values.append((value, Evidence.NOTHING if is_argument else Evidence.ANYTHING))
-        rest.append(text[taken:start])
-        taken = at
-    return values, " ".join((*rest, text[taken:]))
+        rest.append(text[value_end:start])
+        value_end = at
+    return values, " ".join((*rest, text[value_end:]))
 
 
 def _position(error: Exception, end: int) -> int:
-    """Where the decoder stopped to read; `end` for deep nesting and a string without its end."""
+    """The position at which the decoder stopped; `end` for deep nesting and a string without its end."""
     is_within = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string")
     return error.pos if is_within else end  # type: ignore[attr-defined]
 
@@ -294,7 +294,7 @@ def _of_base64(text: str) -> str | None:
         return None
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     """A text without what begins and breaks its lines in server-sent events, quotations and mails."""
     return _SOFT_BREAK.sub("", _BEGINS_LINE.sub("", text))
 
@@ -304,7 +304,7 @@ _TYPE = re.compile(r"[A-Z]{1,4}|[a-z]+_?[vV]alue|\$number[A-Z][a-z]+")
 _TEXT_TYPES = frozenset({"S", "stringValue", "string_value"})
 
 
-def nested(fields: Fields) -> Fields:
+def nested_fields(fields: Fields) -> Fields:
     """Fields with dotted names, as a span has its attributes, as fields within fields; any others unchanged."""
     names = [name for name in fields if isinstance(name, str) and "." in name]
     if not names or any(len(name) > _LONGEST_NAME for name in names):
@@ -313,17 +313,19 @@ def nested(fields: Fields) -> Fields:
     for name, value in fields.items():
         first, _, rest = name.partition(".") if isinstance(name, str) else (name, "", "")
         levels.setdefault(first, {})[rest] = value
-    return {first: inner[""] if inner.keys() == {""} else nested(inner) for first, inner in levels.items()}
+    return {
+        first: inner[""] if inner.keys() == {""} else nested_fields(inner) for first, inner in levels.items()
+    }
 
 
 _Plain = dict[int, Any]
 """Plain values by the ids of typed ones: YAML's aliases make one value stand in many places."""
 
 
-def _attributes(items: list[object], depth: int = 0, known: _Plain | None = None) -> Fields | None:
+def _attributes(items: list[object], depth: int = 0, plain_values: _Plain | None = None) -> Fields | None:
     """A list of names and values, such as attributes, headers and tags, as a mapping; None for any other list."""
-    known = {} if known is None else known
-    found: dict[str, Any] = {}
+    plain_values = {} if plain_values is None else plain_values
+    attributes: dict[str, Any] = {}
     for item in items:
         if type(item) is not dict or len(item) != 2:
             return None
@@ -331,31 +333,33 @@ def _attributes(items: list[object], depth: int = 0, known: _Plain | None = None
         name = pair.get("key", pair.get("name"))
         if not isinstance(name, str) or "value" not in pair:
             return None
-        found[name] = untyped(pair["value"], depth, known)
-    return found or None
+        attributes[name] = untyped(pair["value"], depth, plain_values)
+    return attributes or None
 
 
-def untyped(value: Any, depth: int = 0, known: _Plain | None = None) -> Any:
+def untyped(value: Any, depth: int = 0, plain_values: _Plain | None = None) -> Any:
     """The plain JSON of JSON that names the type of each value; any other value itself."""
     if not isinstance(value, Mapping) or len(value) != 1 or depth > MAXIMUM_DEPTH:
         return value
     ((kind, inner),) = value.items()
     if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
         return value
-    known = {} if known is None else known
-    if id(value) not in known:
-        known[id(value)] = value  # what a value within itself is
-        known[id(value)] = _plain(kind, inner, depth + 1, known)
-    return known[id(value)]
+    plain_values = {} if plain_values is None else plain_values
+    if id(value) not in plain_values:
+        plain_values[id(value)] = value  # what a value within itself is
+        plain_values[id(value)] = _plain(kind, inner, depth + 1, plain_values)
+    return plain_values[id(value)]
 
 
-def _plain(kind: str, inner: Any, depth: int, known: _Plain) -> Any:
+def _plain(kind: str, inner: Any, depth: int, plain_values: _Plain) -> Any:
     if isinstance(inner, Mapping) and len(inner) == 1:
         inner = inner.get("fields", inner.get("values", inner))
     if isinstance(inner, Mapping):
-        return {name: untyped(item, depth, known) for name, item in inner.items()}
+        return {name: untyped(item, depth, plain_values) for name, item in inner.items()}
     if isinstance(inner, list):
-        return _attributes(inner, depth, known) or [untyped(item, depth, known) for item in inner]
+        return _attributes(inner, depth, plain_values) or [
+            untyped(item, depth, plain_values) for item in inner
+        ]
     if kind == "NULL":
         return None
     try:

@@ -51,9 +51,9 @@ from dualsql_client.query import (
     Sort,
     StreamOptions,
     each_page,
-    narrowed,
+    narrowing_body,
     page_at,
-    page_request,
+    page_body,
     rows_request,
 )
 from dualsql_client.rewriting import is_rewritten
@@ -150,7 +150,7 @@ class ParsedDualResponse(QueryMethods):
             ParseError: with `typed`, a value does not fit its column's encoding.
         """
         start = PageBody(offset=offset) if cursor is None else page_at(cursor, offset)
-        return await self._fetch(page_request(start, limit, sort), columns, filters, typed=typed)
+        return await self._fetch(page_body(start, limit, sort), columns, filters, typed=typed)
 
     async def pages(
         self,
@@ -170,7 +170,7 @@ class ParsedDualResponse(QueryMethods):
         """
 
         async def page(start: PageBody, budget: Budget) -> FetchResult:
-            request = page_request(start, limit, sort)
+            request = page_body(start, limit, sort)
             return await self._fetch(request, columns, filters, typed=typed, budget=budget)
 
         async with self.kept_alive(), aclosing(each_page(page, self._configured().budget())) as pages:
@@ -239,7 +239,9 @@ class ParsedDualResponse(QueryMethods):
             MissingExtraError: dualsql-client[arrow] is not installed.
         """
         import_extra("pyarrow", "arrow")
-        return await read_table(self._required(self._metered(self._stream(ARROW, options), options)))
+        return await read_table(
+            self._require_stream(self._meter_blocks(self._stream(ARROW, options), options))
+        )
 
     @checked_keywords(StreamOptions)
     async def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
@@ -316,7 +318,7 @@ class ParsedDualResponse(QueryMethods):
                 "guard_formulas is for CSV: no other file has cells that a spreadsheet would run."
             )
         if (database := database_of(target, file_format)) is not None:
-            rows = self._required(self._metered(self._stream(ARROW, options), options))
+            rows = self._require_stream(self._meter_blocks(self._stream(ARROW, options), options))
             await write_database(rows, target, database, self.name or await self._fetch_name())
             return target
         stream = self._stream(format_of(target, file_format), options)
@@ -324,7 +326,7 @@ class ParsedDualResponse(QueryMethods):
             stream.request["guard_formulas"] = True
         keeps = partial != "discard" and stream.format.is_resumable and not is_rewritten(target)
         partial_file = Partial(target, stream, is_continued=partial == "continue") if keeps else None
-        await write(self._required(self._metered(stream, options)), target, partial_file)
+        await write(self._require_stream(self._meter_blocks(stream, options)), target, partial_file)
         return target
 
     async def _fetch_name(self) -> str:
@@ -462,7 +464,7 @@ class ParsedDualResponse(QueryMethods):
             if transport.has_streams:
                 text_columns = options.get("text_columns", ())
                 stream = self._stream(NDJSON, options, is_iterated=is_iterated)
-                async with aclosing(self._metered(stream, options, batch_size)) as blocks:
+                async with aclosing(self._meter_blocks(stream, options, batch_size)) as blocks:
                     async for block in blocks:
                         has_rows, rows = True, rows_of(block)
                         if typed:
@@ -491,7 +493,7 @@ class ParsedDualResponse(QueryMethods):
             is_iterated=is_iterated,
         )
 
-    async def _required(self, blocks: AsyncGenerator[Block, None]) -> AsyncGenerator[Block, None]:
+    async def _require_stream(self, blocks: AsyncGenerator[Block, None]) -> AsyncGenerator[Block, None]:
         """The blocks of a stream that pages cannot replace: without streams on the server, the error says so."""
         try:
             async with aclosing(blocks):
@@ -501,7 +503,7 @@ class ParsedDualResponse(QueryMethods):
             await self._configured().require_more_than_pages(self.resource_uri, error)
             raise
 
-    async def _metered(
+    async def _meter_blocks(
         self, stream: RowStream, options: StreamOptions, batch_size: int | None = None
     ) -> AsyncGenerator[Block, None]:
         with self._meter(options, batch_size) as meter:
@@ -530,7 +532,7 @@ class ParsedDualResponse(QueryMethods):
             async with self.kept_alive():
                 while offset is not None and offset != most:
                     size = batch_size if most is None else min(batch_size, most - offset)
-                    request = page_request(PageBody(offset=offset), size, options.get("sort"))
+                    request = page_body(PageBody(offset=offset), size, options.get("sort"))
                     page = await self._page(request, typed=typed, budget=budget)
                     offset = page.next_offset
                     total = exact_total(page)
@@ -553,12 +555,14 @@ class ParsedDualResponse(QueryMethods):
         """A page of the rows, or with columns or filters, of the answer to a query."""
         if columns is None and filters is None:
             return await self._page(request, typed=typed, budget=budget)
-        return await self._post("query", narrowed(request, columns, filters), typed=typed, budget=budget)
+        return await self._post(
+            "query", narrowing_body(request, columns, filters), typed=typed, budget=budget
+        )
 
     async def _page(self, request: PageBody, *, typed: bool, budget: Budget | None = None) -> FetchResult:
         transport = self._configured()
         answer = await transport.page(self.resource_uri, request, budget=budget)
-        page = read_page(answer, offset=request.get("offset"), known_columns=self.columns, typed=typed)
+        page = read_page(answer, offset=request.get("offset"), columns=self.columns, typed=typed)
         require_confirmed(page, request)
         self._note_expiry(answer)
         return page

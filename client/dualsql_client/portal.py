@@ -22,7 +22,7 @@ async def each_of(items: Iterable[T]) -> AsyncGenerator[T, None]:
         yield item
 
 
-def stepped(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+def step_through(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
     """The items, in the calling thread and without an event loop. The generator may await only `each_of`."""
     try:
         while (item := _result(_next(items))) is not _END:
@@ -70,7 +70,7 @@ class Portal:
     def __init__(self, at_end: AtEnd | None = None) -> None:
         self._at_end = at_end
         self._lock = Lock()
-        self._worker: _Worker | None = None
+        self._worker: _LoopThread | None = None
         self.is_closed = False
 
     def __del__(self) -> None:
@@ -119,16 +119,16 @@ class Portal:
             worker.stop()
             worker.wait()
 
-    def _running_worker(self) -> _Worker:
+    def _running_worker(self) -> _LoopThread:
         with self._lock:
             if self.is_closed:
                 raise RuntimeError("The client is closed.")
             if self._worker is None:
-                self._worker = _Worker(self._at_end)
+                self._worker = _LoopThread(self._at_end)
             return self._worker
 
 
-class _Worker:
+class _LoopThread:
     """A running event loop. It has no reference to its portal, so that the portal can be collected and end it.
 
     Attributes:
@@ -189,7 +189,7 @@ class _Worker:
 
 
 # A daemon thread stops when the interpreter ends. A thread that waits for it then waits for ever.
-_WORKERS: WeakSet[_Worker] = WeakSet()
+_WORKERS: WeakSet[_LoopThread] = WeakSet()
 
 
 @atexit.register

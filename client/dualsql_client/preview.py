@@ -51,12 +51,12 @@ def printable(text: str, characters: int) -> str:
 
 def _end_within(text: str, end: int) -> int:
     """The end of the last whole sign before `end`: flags, joined emoji and letters with accents are not cut."""
-    for place in range(end, max(0, end - _LONGEST_SIGN), -1):
-        before = text[:place]
-        is_joined = _JOINED.match(text, place) or before.endswith("\N{ZERO WIDTH JOINER}")
-        halves = text[place] in _FLAG_LETTERS and len(before) - len(before.rstrip(_FLAG_LETTERS))
+    for index in range(end, max(0, end - _LONGEST_SIGN), -1):
+        before = text[:index]
+        is_joined = _JOINED.match(text, index) or before.endswith("\N{ZERO WIDTH JOINER}")
+        halves = text[index] in _FLAG_LETTERS and len(before) - len(before.rstrip(_FLAG_LETTERS))
         if not is_joined and not halves % 2:
-            return place
+            return index
     return end if end > _LONGEST_SIGN else 0
 
 
@@ -184,7 +184,7 @@ def preview(response: Previewable, *, is_configured: bool) -> Preview:
         columns=columns,
         headings=[printable(name, 60) for name in columns],
         numeric=[types.get(name) == "number" for name in columns],
-        rows=[[cell(row.get(name)) for name in columns] for row in sample[:ROWS]],
+        rows=[[cell_text(row.get(name)) for name in columns] for row in sample[:ROWS]],
         count=f"{len(sample):,} of {total_in_words(response.total_count, response.total_count_kind)}",
         left_out=_left_out(len(sample) - ROWS, len(names) - COLUMNS),
         uri=printable(response.resource_uri, 512),
@@ -249,7 +249,7 @@ _NARROWEST = 11
 """Width of a column of a terminal, with its border."""
 
 
-def cell(value: Any, characters: int = CELL_CHARACTERS) -> str | None:
+def cell_text(value: Any, characters: int = CELL_CHARACTERS) -> str | None:
     """A value as a text of one line; None for NULL."""
     if value is None:
         return None
@@ -270,10 +270,10 @@ def expiry_in_words(lifetime: timedelta | None) -> str:
     """Such as `expires in 14 min`; empty when the end is unknown, or there is none."""
     if lifetime is None:
         return ""
-    return "expired" if lifetime <= timedelta(0) else f"expires in {span(lifetime)}"
+    return "expired" if lifetime <= timedelta(0) else f"expires in {duration_in_words(lifetime)}"
 
 
-def span(length: timedelta) -> str:
+def duration_in_words(length: timedelta) -> str:
     """Such as `45 s`, `14 min`, `3 h 20 min`, `5 d`."""
     seconds = int(length.total_seconds())
     if seconds < 120:

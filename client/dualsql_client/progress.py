@@ -94,8 +94,8 @@ class Meter:
                 await result
 
     def _progress(self, rows: int, total: int | None, size: int) -> Progress:
-        known = None if total is None or rows > total else total
-        return Progress(rows=rows, total=known, bytes=size, seconds=time.monotonic() - self._started)
+        expected = None if total is None or rows > total else total
+        return Progress(rows=rows, total=expected, bytes=size, seconds=time.monotonic() - self._started)
 
 
 class Bar:

@@ -248,7 +248,7 @@ def page_at(cursor: str, offset: int) -> PageBody:
     return PageBody(cursor=cursor)
 
 
-def page_request(start: PageBody, limit: int | None, sort: Sort | None) -> PageBody:
+def page_body(start: PageBody, limit: int | None, sort: Sort | None) -> PageBody:
     """The body of POST /{id}."""
     request = start.copy()
     if limit is not None:
@@ -258,7 +258,9 @@ def page_request(start: PageBody, limit: int | None, sort: Sort | None) -> PageB
     return request
 
 
-def narrowed(request: PageBody, columns: Sequence[str] | None, filters: Filters | None) -> dict[str, Any]:
+def narrowing_body(
+    request: PageBody, columns: Sequence[str] | None, filters: Filters | None
+) -> dict[str, Any]:
     """The body of POST /{id}/query for a page of these columns and rows."""
     question = Question()
     if columns is not None:
@@ -407,7 +409,7 @@ class QueryMethods:
             query = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
             answer = await transport.send("GET", self.resource_uri, query=query, below="/profile")
         else:
-            body = {**narrowed(PageBody(), columns, filters), "kind": kind}
+            body = {**narrowing_body(PageBody(), columns, filters), "kind": kind}
             answer = await transport.send("POST", self.resource_uri, body, below="/profile")
         if not isinstance(answer, dict) or "columns" not in answer:
             raise FetchError("The server's answer is not a profile.")
@@ -456,7 +458,7 @@ class QueryMethods:
     ) -> FetchResult:
         transport = self._configured()
         answer = await transport.send("POST", self.resource_uri, body, below=f"/{route}", budget=budget)
-        page = read_page(answer, offset=body.get("offset"), known_columns=(), typed=typed)
+        page = read_page(answer, offset=body.get("offset"), columns=(), typed=typed)
         require_confirmed(page, body)
         return page
 

@@ -42,7 +42,7 @@ def rewriting(path: Path, file: IO[bytes]) -> Iterator[Callable[[bytes], Any]]:
             yield rows.write
             rows.end()
         elif suffix == ".tsv":
-            yield lambda data: inner.write(tabbed(data))
+            yield lambda data: inner.write(with_tabs(data))
         else:
             yield inner.write
 
@@ -81,7 +81,7 @@ class _Array:
 _FIELD = re.compile(rb'("(?:[^"]|"")*")|,|([^",\r\n]*\t[^",\r\n]*)')
 
 
-def tabbed(records: bytes) -> bytes:
+def with_tabs(records: bytes) -> bytes:
     """Whole records of CSV, with tabs between the fields; a field with a tab is in quotes then."""
 
     def replaced(match: re.Match[bytes]) -> bytes:

@@ -10,7 +10,7 @@ from typing import Literal, Self, overload
 from dualsql_client.budget import Retry
 from dualsql_client.client import _RETRY, DualResponseClient
 from dualsql_client.origins import Origin
-from dualsql_client.portal import Portal, each_of, stepped
+from dualsql_client.portal import Portal, each_of, step_through
 from dualsql_client.sync_parsed import SyncParsedDualResponse
 from dualsql_client.transport import Auth, HTTPClient
 from dualsql_client.wire import Row
@@ -111,7 +111,7 @@ class SyncDualResponseClient:
 
         A resource that arrived as a bare link is yielded again when its sample arrives.
         """
-        for parsed in stepped(self._client.find_in(each_of(events))):
+        for parsed in step_through(self._client.find_in(each_of(events))):
             yield SyncParsedDualResponse(self._portal, parsed)
 
     def open(self, resource: str) -> SyncParsedDualResponse:

@@ -39,7 +39,7 @@ async def list_all(list_tools: Any) -> list[ToolDescription]:
     for _ in range(_MAXIMUM_PAGES):
         page = await list_tools(**options)
         fields: Mapping[Any, Any] = {"tools": page} if isinstance(page, list) else fields_of(page) or {}
-        tools += [_described(tool) for tool in fields.get("tools", ())]
+        tools += [_describe(tool) for tool in fields.get("tools", ())]
         cursor = fields.get("next_cursor", fields.get("nextCursor"))
         # A faulty server could repeat its cursors for ever.
         if not isinstance(cursor, str) or cursor in cursors:
@@ -49,7 +49,7 @@ async def list_all(list_tools: Any) -> list[ToolDescription]:
     return tools
 
 
-def _described(tool: Any) -> ToolDescription:
+def _describe(tool: Any) -> ToolDescription:
     fields = fields_of(tool) or {}
     return ToolDescription(
         name=str(fields.get("name", "")),
@@ -59,7 +59,7 @@ def _described(tool: Any) -> ToolDescription:
     )
 
 
-def search(tools: Iterable[ToolDescription], query: str) -> list[ToolDescription]:
+def search_tools(tools: Iterable[ToolDescription], query: str) -> list[ToolDescription]:
     """The tools with every word of the query, or a similar one, in name or description; the best match first."""
     words = re.findall(r"\w+", query.lower())[:_MAXIMUM_WORDS]
     scored = [(_score(tool, words), tool) for tool in tools]
@@ -138,12 +138,12 @@ class ToolAnswer:
     def has_more(self) -> bool:
         """Whether the answer is marked as having more rows."""
         fields = _mapping(self.data)
-        return _named(fields, "hasMore") is True or _named(fields, "truncated") is True
+        return _field_of(fields, "hasMore") is True or _field_of(fields, "truncated") is True
 
     @property
     def next_cursor(self) -> str | None:
         """The cursor of the next rows, of an answer that has one."""
-        return _text(_named(_mapping(self.data), "nextCursor"))
+        return _text(_field_of(_mapping(self.data), "nextCursor"))
 
     async def query(self, sql: str) -> list[Row]:
         """The rows of a statement over the staged data, or over the rows of the dual response.
@@ -163,7 +163,7 @@ def rows_in(data: Any) -> list[Row] | None:
         return _mappings(data)
     rows = next((data[name] for name in ("rows", "results", "result") if name in data), None)
     are_lists = isinstance(rows, list) and bool(rows) and all(isinstance(row, list) for row in rows)
-    return _zipped(rows, data["columns"]) if "columns" in data and are_lists else _mappings(rows)
+    return _rows_of_lists(rows, data["columns"]) if "columns" in data and are_lists else _mappings(rows)
 
 
 def _mappings(rows: Any) -> list[Row] | None:
@@ -171,7 +171,7 @@ def _mappings(rows: Any) -> list[Row] | None:
     return [dict(row) for row in rows] if is_table else None
 
 
-def _zipped(rows: Any, columns: Any) -> list[Row] | None:
+def _rows_of_lists(rows: Any, columns: Any) -> list[Row] | None:
     entries = columns if isinstance(columns, list) else []
     names = [column.get("name") if isinstance(column, Mapping) else column for column in entries]
     # A dict would lose one of two columns with the same name.
@@ -191,7 +191,7 @@ def read_answer(
     query: Query | None,
 ) -> ToolAnswer:
     """The result of a call of `tool` as an answer."""
-    text = text_of(raw)
+    text = joined_text(raw)
     failed = is_failed(raw)
     common: dict[str, Any] = {"tool": tool, "raw": raw, "text": text, "_query": query}
     structure = _structure(raw, text)
@@ -207,9 +207,9 @@ def read_answer(
     return ToolAnswer(**common, **_of_markdown(markdown, expected_fields, failed=failed))
 
 
-def is_text(raw: Any) -> bool:
+def is_plain_text(raw: Any) -> bool:
     """Whether the result of a call is a text that is no JSON, and has no structure."""
-    text = text_of(raw)
+    text = joined_text(raw)
     return text is not None and _structure(raw, text) is None
 
 
@@ -230,8 +230,8 @@ def field_names(output_schema: Mapping[str, Any] | None) -> Sequence[str]:
 def _properties(schema: Mapping[Any, Any], root: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """The properties of a schema, or of the definition that it refers to."""
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    found = _mapping(_mapping(root.get("$defs")).get(name)) if "$ref" in schema else schema
-    return _mapping(found.get("properties"))
+    definition = _mapping(_mapping(root.get("$defs")).get(name)) if "$ref" in schema else schema
+    return _mapping(definition.get("properties"))
 
 
 def _structure(raw: Any, text: str | None) -> tuple[Source, Any] | None:
@@ -281,7 +281,7 @@ def _of_dual_response(
     """The values of a dual response, and of its dual-mode envelope if it has one."""
     if structure is None or not isinstance(structure[1], Mapping):  # an SDK retains only the text
         labelled = parse_markdown(text, expected_fields=expected).fields
-        return {"source": "dual response", **_expected(labelled, expected)}
+        return {"source": "dual response", **_expected_fields(labelled, expected)}
     values = _of_structure(structure, expected, tool, failed=False)
     source, envelope = structure
     inner = _mapping(envelope.get("data") if source == "dual mode" else envelope)
@@ -291,7 +291,7 @@ def _of_dual_response(
         "source": "dual response",
         "metadata": values["metadata"] or metadata,
         "error": None,
-        **_expected({**metadata, **inner}, expected),
+        **_expected_fields({**metadata, **inner}, expected),
     }
 
 
@@ -308,12 +308,12 @@ def _of_structure(
     return {
         "source": source,
         "data": None if error else data,
-        "data_access_id": _text(_named(values, "dataAccessId")),
-        "table": _text(_named(values, "table")),
-        "operation": _text(_named(values, "operation")) or _text(metadata.get("operation")),
+        "data_access_id": _text(_field_of(values, "dataAccessId")),
+        "table": _text(_field_of(values, "table")),
+        "operation": _text(_field_of(values, "operation")) or _text(metadata.get("operation")),
         "metadata": metadata,
         "error": error,
-        **_expected(values, expected),
+        **_expected_fields(values, expected),
     }
 
 
@@ -321,8 +321,8 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _expected(values: Fields, names: Sequence[str]) -> dict[str, Any]:
-    fields = {name: value for name in names if (value := _named(values, name)) is not None}
+def _expected_fields(values: Fields, names: Sequence[str]) -> dict[str, Any]:
+    fields = {name: value for name in names if (value := _field_of(values, name)) is not None}
     return {"fields": fields, "missing": tuple(name for name in names if name not in fields)}
 
 
@@ -343,11 +343,11 @@ def _of_markdown(answer: MarkdownAnswer, expected: Sequence[str], *, failed: boo
         "table": answer.table,
         "operation": answer.operation,
         "error": error,
-        **_expected(values, expected),
+        **_expected_fields(values, expected),
     }
 
 
-def _named(fields: Fields, name: str) -> Any:
+def _field_of(fields: Fields, name: str) -> Any:
     """The value under `name`, in snake case or camel case; None without one, or with two."""
     plain = name.replace("_", "").lower()
     values = [
@@ -381,7 +381,7 @@ def is_failed(raw: Any) -> bool:
     return fields.get("is_error", fields.get("isError")) is True
 
 
-def text_of(raw: Any) -> str | None:
+def joined_text(raw: Any) -> str | None:
     """The text blocks of a tool result, joined; None when it has none."""
     if isinstance(raw, str):
         return raw
@@ -440,7 +440,7 @@ def _fits(value: Any, schema: Any) -> bool:
     return isinstance(value, kinds)
 
 
-def quoted(answer: ToolAnswer) -> str:
+def beginning_of_answer(answer: ToolAnswer) -> str:
     """The beginning of the answer's text, for the error of an answer without data."""
     text = " ".join((answer.text or "")[:_MAXIMUM_TEXT].split())
     return f" It says: {printable(text, _QUOTED)}" if text else ""

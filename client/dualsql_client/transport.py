@@ -507,7 +507,7 @@ def _check_coding(response: HTTPResponse) -> None:
 
 
 def _check_stream(response: HTTPResponse, media_type: str) -> None:
-    """Refuse an answer of another type, and a stream whose end cannot be told from a break."""
+    """Refuse an answer of another type, and a stream whose end cannot be distinguished from a break."""
     status, headers = response.status_code, response.headers
     if _media_type(response) != media_type:
         raise FetchError(f"The server's answer is not {media_type}.", status=status, hint=_CHECK_ADDRESS)

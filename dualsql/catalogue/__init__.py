@@ -7,10 +7,10 @@
     search      fuzzy search for several terms at once
     mcp         the resources and tools of an MCP server
 
-Only `mcp` knows MCP. Nothing here queries a database.
+Only `mcp` imports MCP. Nothing here queries a database.
 """
 
-from dualsql.catalogue.addresses import Address, Addressing, Kind, paged
+from dualsql.catalogue.addresses import Address, Addressing, Kind, page_of
 from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, PlacedTable, Visible
 from dualsql.catalogue.describe import TableFacts
 from dualsql.catalogue.search import Index
@@ -28,5 +28,5 @@ __all__ = [
     "TableFacts",
     "Visible",
     "VisibleNames",
-    "paged",
+    "page_of",
 ]

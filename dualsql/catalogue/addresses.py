@@ -94,7 +94,8 @@ class Addressing:
         """The URI of an address."""
         names = {address.kind: address.name, "source": address.source, "schema": address.schema}
         template = self.template(address.kind, is_contents=address.is_contents)
-        return re.sub(r"\{(\w+)\}", lambda match: _quoted(names[match[1]]), template)
+        # Slashes are quoted, too: they would divide the name.
+        return re.sub(r"\{(\w+)\}", lambda match: quote(names[match[1]], safe=""), template)
 
     def read(self, uri: str) -> Address | None:
         """The address of a URI, whether anything exists there or not; None if the URI is not of this scheme."""
@@ -107,10 +108,10 @@ class Addressing:
             return None
         is_contents = parts[-1:] == [_CONTENTS]
         for kind, shape in _SHAPES.items():
-            names = _matched(shape, parts)
+            names = _match(shape, parts)
             # A table may be called contents, too: the whole address is tried first.
             if names is None and is_contents and kind in HAVE_CONTENTS:
-                names = _matched(shape, parts[:-1])
+                names = _match(shape, parts[:-1])
                 if names is not None:
                     return _address(kind, source, names, is_contents=True)
             if names is not None:
@@ -128,7 +129,7 @@ def _address(kind: Kind, source: str, names: Mapping[str, str], *, is_contents: 
     )
 
 
-def _matched(shape: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:
+def _match(shape: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:
     if len(shape) != len(parts):
         return None
     pairs = list(zip(shape, parts, strict=True))
@@ -137,17 +138,12 @@ def _matched(shape: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | 
     return {word[1:-1]: part for word, part in pairs if word.startswith("{")}
 
 
-def _quoted(name: str) -> str:
-    # Also slashes, which would otherwise divide the name.
-    return quote(name, safe="")
-
-
 Item = TypeVar("Item")
 
 _LONGEST_CURSOR = 8_192
 
 
-def paged(
+def page_of(
     items: Sequence[Item], position: Callable[[Item], str], *, cursor: str | None, limit: int
 ) -> tuple[Sequence[Item], str | None]:
     """At most `limit` items after the cursor, and the cursor for what comes after them (None at the end).

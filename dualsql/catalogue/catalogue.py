@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind
 from dualsql.catalogue.describe import ColumnDefinition, TableFacts, brief, comment_of, facts_of, is_view
-from dualsql.catalogue.search import Index, Match, checked_terms, indexed, search
+from dualsql.catalogue.search import Index, Match, checked_terms, index_of, search
 from dualsql.errors import BadParameterError, UnknownTableError
 from dualsql.freeze import Registry
 from dualsql.resource import Principal
@@ -95,7 +95,7 @@ class Catalogue:
         }
         self._facts: dict[tuple[str, str], TableFacts] = {}
 
-    def seen_by(self, principal: Principal | None) -> CatalogueView:
+    def view_for(self, principal: Principal | None) -> CatalogueView:
         """The catalogue as `principal` sees it now."""
         visible = {source: self._visible_names(principal, source) for source in self.sources}
         allowed_tables = [table for table in self._tables if self._shows(principal, table)]
@@ -126,7 +126,7 @@ class Catalogue:
     @cached_property
     def index(self) -> Index:
         """The search index of all entries, for every caller; `search` gets the entries that its caller sees."""
-        return indexed(self._things())
+        return index_of(self._things())
 
     def _things(self) -> Iterator[tuple[Address, str | None, Iterable[ColumnDefinition]]]:
         for source in self.sources:
@@ -222,7 +222,7 @@ _LONGEST_NAME = 300
 _MOST_COLUMNS = 10
 
 
-class Found(TypedDict):
+class SearchMatch(TypedDict):
     """An entry that a term found, with its score out of 100 and the columns that matched."""
 
     term: str
@@ -332,7 +332,7 @@ def nearest(view: CatalogueView, address: Address) -> list[str]:
     return [alike[name] for name in close]
 
 
-def search_all(view: CatalogueView, terms: Sequence[str], *, limit: int) -> list[Found]:
+def search_all(view: CatalogueView, terms: Sequence[str], *, limit: int) -> list[SearchMatch]:
     """The matches of each term in the names and comments of visible entries: at most `limit` each, the best first.
 
     Raises:
@@ -349,9 +349,9 @@ def search_all(view: CatalogueView, terms: Sequence[str], *, limit: int) -> list
     ]
 
 
-def _match_of(term: str, entry: Entry, match: Match) -> Found:
+def _match_of(term: str, entry: Entry, match: Match) -> SearchMatch:
     at = entry.address
-    return Found(
+    return SearchMatch(
         term=term,
         kind=at.kind,
         source=at.source,

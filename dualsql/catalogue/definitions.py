@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind
-from dualsql.catalogue.catalogue import UNNAMED, CatalogueView, Entry, Found
+from dualsql.catalogue.catalogue import UNNAMED, CatalogueView, Entry, SearchMatch
 from dualsql.catalogue.describe import (
     MOST_COLUMNS,
     ColumnDefinition,
@@ -47,7 +47,7 @@ _WORDS: Mapping[Kind, tuple[str, str]] = {
 
 
 class ContentMetadata(TypedDict):
-    """What a thing of this kind is and is for, and where the things around it are."""
+    """A description of an entry of this kind, and the URIs of its neighbours."""
 
     kind: Kind
     description: str
@@ -56,8 +56,8 @@ class ContentMetadata(TypedDict):
     contents: NotRequired[str]
 
 
-class Reading(TypedDict):
-    """The content at an address."""
+class ObjectDescription(TypedDict):
+    """The definition and metadata of a table, a saved query or another object."""
 
     definition: Mapping[str, Any]
     metadata: ContentMetadata
@@ -84,8 +84,8 @@ class ListedTable(TypedDict):
     comment: NotRequired[str]
 
 
-class FoundForModel(TypedDict):
-    """What a term found, and the columns that match."""
+class MatchForModel(TypedDict):
+    """An entry that a term matches, and its matching columns."""
 
     term: str
     kind: Kind
@@ -142,13 +142,13 @@ class Content(TypedDict):
     metadata: Mapping[str, Any]
 
 
-def read(view: CatalogueView, address: Address) -> Reading | list[Content] | None:
+def read(view: CatalogueView, address: Address) -> ObjectDescription | list[Content] | None:
     """The definition and metadata at an address, or the list of its members; None if nothing is visible there."""
     if not view.has(address.thing):
         return None
     if address.is_contents:
         return _contents(view, address.thing)
-    return Reading(definition=_definition(view, address), metadata=_metadata(view, address))
+    return ObjectDescription(definition=_definition(view, address), metadata=_metadata(view, address))
 
 
 def table_definition(view: CatalogueView, address: Address) -> TableDefinition:
@@ -157,7 +157,7 @@ def table_definition(view: CatalogueView, address: Address) -> TableDefinition:
     facts = view.catalogue.facts(address.source, table)
     masked = names.masked.get(table.key, frozenset())
     columns = [
-        _masked(column) if key in masked else column
+        _mask(column) if key in masked else column
         for key, column in list(facts.columns.items())[:MOST_COLUMNS]
     ]
     return TableDefinition(
@@ -194,9 +194,9 @@ def has_named_schema(view: CatalogueView, address: Address) -> bool:
     return getattr(view.tables[address].table, "schema", None) is not None
 
 
-def found_for_model(view: CatalogueView, match: Found) -> FoundForModel:
+def match_for_model(view: CatalogueView, match: SearchMatch) -> MatchForModel:
     """A match of a search."""
-    item = FoundForModel(term=match["term"], kind=match["kind"], name=match["name"])
+    item = MatchForModel(term=match["term"], kind=match["kind"], name=match["name"])
     if match["schema"] is not None and match["schema"] not in UNNAMED:
         item["schema"] = match["schema"]
     if len(view.catalogue.sources) > 1:
@@ -209,7 +209,7 @@ def found_for_model(view: CatalogueView, match: Found) -> FoundForModel:
 
 
 def table_for_model(view: CatalogueView, address: Address) -> TableForModel:
-    """What `table_definition` has to say to a model."""
+    """The answer of `table_definition` to a model."""
     whole = table_definition(view, address)
     has_schema, has_sources = has_named_schema(view, address), len(view.catalogue.sources) > 1
     description: dict[str, Any] = {
@@ -318,7 +318,7 @@ def _contents(view: CatalogueView, address: Address) -> list[Content]:
     return contents
 
 
-def _masked(column: ColumnDefinition) -> ColumnDefinition:
+def _mask(column: ColumnDefinition) -> ColumnDefinition:
     return {**column, "masked": True}
 
 

@@ -26,15 +26,15 @@ class Tables(Feature):
     """
 
     def __init__(self, saved_queries: Iterable[SavedQuery] = ()) -> None:
-        self._given = tuple(saved_queries)
+        self._saved_queries = tuple(saved_queries)
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         self._parts = parts
-        self.saved_queries = checked_saved_queries(self._given, parts.sources)
+        self.saved_queries = checked_saved_queries(self._saved_queries, parts.sources)
 
     def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
-        """The catalogue of tables and saved queries: `catalogue().seen_by(principal)`.
+        """The catalogue of tables and saved queries: `catalogue().view_for(principal)`.
 
         Args:
             visible: hides further tables, besides those that the hooks deny.
@@ -61,12 +61,12 @@ def checked_saved_queries(
     Raises:
         ConfigurationError: a query cannot be stored, names an unknown source, or repeats a name.
     """
-    named = saved_queries(queries)
-    for query in named.values():
+    by_name = saved_queries(queries)
+    for query in by_name.values():
         try:
             chosen_source(sources, query.source).freeze(query.select)
         except (NotFreezableError, LimitExceededError) as error:
             raise ConfigurationError(
                 f"The saved query {query.name!r} cannot be stored: {error.message}"[:500], hint=error.hint
             ) from error
-    return named
+    return by_name

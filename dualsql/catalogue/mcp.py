@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 from pydantic import Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
-from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind, paged
+from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind, page_of
 from dualsql.catalogue.catalogue import (
     MOST_TABLES,
     Catalogue,
@@ -25,11 +25,11 @@ from dualsql.catalogue.catalogue import (
 from dualsql.catalogue.definitions import (
     ColumnForModel,
     ForeignKeyForModel,
-    FoundForModel,
     ListedTable,
+    MatchForModel,
     TableForModel,
-    found_for_model,
     listed_table,
+    match_for_model,
     read,
     table_for_model,
 )
@@ -90,7 +90,7 @@ class CatalogueProvider:
 
     async def read(self, uri: str, principal: Principal | None) -> ReadResourceResult:
         address = self._catalogue.addressing.read(uri)
-        view = self._catalogue.seen_by(principal)
+        view = self._catalogue.view_for(principal)
         content = None if address is None else read(view, address)
         if content is None:
             raise unknown_uri(uri, [] if address is None else nearest(view, address))
@@ -101,14 +101,14 @@ class CatalogueProvider:
     async def list(
         self, principal: Principal | None, cursor: str | None
     ) -> tuple[Sequence[Resource], str | None]:
-        entries = self._catalogue.seen_by(principal).entries
-        page, following = paged(entries, lambda entry: entry.uri, cursor=cursor, limit=_PAGE)
+        entries = self._catalogue.view_for(principal).entries
+        page, following = page_of(entries, lambda entry: entry.uri, cursor=cursor, limit=_PAGE)
         return [_resource(entry) for entry in page], following
 
     async def complete(
         self, name: str, value: str, arguments: Mapping[str, str], principal: Principal | None
     ) -> Sequence[str]:
-        candidates = _candidates(self._catalogue.seen_by(principal), name, arguments)
+        candidates = _candidates(self._catalogue.view_for(principal), name, arguments)
         beginning = [candidate for candidate in candidates if candidate.lower().startswith(value.lower())]
         containing = [candidate for candidate in candidates if value.lower() in candidate.lower()]
         return list(dict.fromkeys([*sorted(beginning), *sorted(containing)]))
@@ -200,7 +200,7 @@ class DescribedTables(TableForModel, total=False):
 class SearchResults(TypedDict):
     """The best matches first, and the operator's notes."""
 
-    matches: Annotated[list[FoundForModel], _OBJECTS]
+    matches: Annotated[list[MatchForModel], _OBJECTS]
     notes: NotRequired[list[str]]
     unmatched: list[str]
 
@@ -212,7 +212,7 @@ def _describe(view: CatalogueView, addresses: Mapping[str, Address]) -> Describe
 
 
 def _search(view: CatalogueView, terms: Sequence[str], notes: Sequence[str], limit: int) -> SearchResults:
-    matches = [found_for_model(view, match) for match in search_all(view, terms, limit=limit)]
+    matches = [match_for_model(view, match) for match in search_all(view, terms, limit=limit)]
     notes_of_terms = {term: notes_about(term, notes)[:limit] for term in terms}
     matched_terms = {match["term"] for match in matches} | {
         term for term, about in notes_of_terms.items() if about
@@ -241,9 +241,9 @@ def add_catalogue_tools(
         limit: Limit = 50,
     ) -> TableList:
         """Tables and views that can be queried, with their comments."""
-        view = catalogue.seen_by(principal)
+        view = catalogue.view_for(principal)
         tables = tables_of(view, source=source_name, schema=schema_name)
-        page, following = paged(tables, lambda entry: entry.uri, cursor=cursor, limit=limit)
+        page, following = page_of(tables, lambda entry: entry.uri, cursor=cursor, limit=limit)
         listed = [without_links(listed_table(view, entry)) for entry in page]
         table_list = TableList(tables=listed, total=len(tables))
         return table_list if following is None else TableList(**table_list, next_cursor=following)
@@ -258,7 +258,7 @@ def add_catalogue_tools(
 
         Call it before writing SQL for them.
         """
-        view = catalogue.seen_by(principal)
+        view = catalogue.view_for(principal)
         addresses: dict[str, Address] = {}
         for name in checked_tables(table):
             matches = find_tables(view, name, source=source_name, schema=schema_name)
@@ -268,7 +268,7 @@ def add_catalogue_tools(
 
     def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
         """Find tables, views, columns and saved queries by words; names need not be spelt right."""
-        return _search(catalogue.seen_by(principal), checked_terms(terms), all_notes, limit)
+        return _search(catalogue.view_for(principal), checked_terms(terms), all_notes, limit)
 
     for function in (list_tables, describe_table, search_catalog):
         if len(catalogue.sources) == 1:

@@ -78,7 +78,7 @@ def checked_terms(terms: object) -> Sequence[str]:
         raise BadParameterError(
             f"A search takes 1 to {MOST_TERMS} terms.", hint="Search again for the others."
         )
-    if any(not 0 < len(term) <= LONGEST_TERM or not folded(term) for term in stripped):
+    if any(not 0 < len(term) <= LONGEST_TERM or not fold(term) for term in stripped):
         raise BadParameterError(
             f"A term must have 1 to {LONGEST_TERM} characters, at least one a letter or digit.",
             hint="Such as 'enrollment'.",
@@ -86,24 +86,24 @@ def checked_terms(terms: object) -> Sequence[str]:
     return stripped
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """The words of a name or sentence in lower case, so that "OrderItem" and "order_items" match."""
     return " ".join(_WORDS.findall(_CAMEL.sub(" ", text))).lower()
 
 
-def search(term: str, index: Index, is_seen: Callable[[Address], bool], limit: int) -> list[Match]:
+def search(term: str, index: Index, is_visible: Callable[[Address], bool], limit: int) -> list[Match]:
     """The visible entries whose texts are similar to `term`, the best first."""
     require_rapidfuzz()
     import rapidfuzz
 
     hits = rapidfuzz.process.extract(
-        folded(term), index.keys(), scorer=rapidfuzz.fuzz.WRatio, score_cutoff=_ENOUGH, limit=None
+        fold(term), index.keys(), scorer=rapidfuzz.fuzz.WRatio, score_cutoff=_ENOUGH, limit=None
     )
     postings = (
         (score * posting.weight, posting)
         for text, score, _ in hits
         for posting in index[text]
-        if is_seen(posting.address)
+        if is_visible(posting.address)
     )
     return _join(sorted(islice(postings, _MOST_POSTINGS), key=_rank))[:limit]
 
@@ -118,24 +118,24 @@ def notes_about(term: str, notes: Iterable[str]) -> list[str]:
     require_rapidfuzz()
     from rapidfuzz import fuzz, process
 
-    words = folded(term).split()
+    words = fold(term).split()
 
     def has(note: str, word: str) -> bool:
-        match = process.extractOne(word, folded(note).split(), scorer=fuzz.ratio, score_cutoff=_SPELT)
+        match = process.extractOne(word, fold(note).split(), scorer=fuzz.ratio, score_cutoff=_SPELT)
         return match is not None
 
     return [note for note in notes if all(has(note, word) for word in words)]
 
 
-def indexed(things: Iterable[tuple[Address, str | None, Iterable[ColumnDefinition]]]) -> Index:
+def index_of(things: Iterable[tuple[Address, str | None, Iterable[ColumnDefinition]]]) -> Index:
     """The index of entries with their descriptions and columns."""
     index: dict[str, list[Posting]] = {}
     for address, comment, columns in things:
-        index.setdefault(folded(address.called), []).append(Posting(address, 1.0))
+        index.setdefault(fold(address.called), []).append(Posting(address, 1.0))
         _add_words(index, address, comment, None)
         for column in columns:
             name = column["name"]
-            index.setdefault(folded(name), []).append(Posting(address, _OF_A_COLUMN, name))
+            index.setdefault(fold(name), []).append(Posting(address, _OF_A_COLUMN, name))
             _add_words(index, address, column["comment"], name)
     return index
 
@@ -144,7 +144,7 @@ def _add_words(
     index: dict[str, list[Posting]], address: Address, comment: str | None, column: str | None
 ) -> None:
     """Add each word separately, because one word in a long sentence has a low score."""
-    for word in set(folded(comment or "").split()):
+    for word in set(fold(comment or "").split()):
         if len(word) >= _SMALLEST_WORD:
             index.setdefault(word, []).append(Posting(address, _OF_A_COMMENT, column))
 

@@ -33,7 +33,7 @@ _STEPS: Mapping[Bucket, Sequence[tuple[str, timedelta | int]]] = {
     "quarter": [*_QUARTERS, *_YEARS],
     "year": _YEARS,
 }
-"""By the smallest unit that is told: the format of labels in d3, and the months or the time from one to the next."""
+"""By the smallest unit of the labels: the format of labels in d3, and the months or the time from one to the next."""
 
 _FOUR_DIGITS = date(2000, 1, 1)
 _LABEL_CHARACTER = 8
@@ -70,7 +70,7 @@ def whole_axis(values: Sequence[int | float]) -> VegaLite:
 
 
 def time_axis(dates: Sequence[datetime], bucket: Bucket | None) -> VegaLite:
-    """Labels that tell the year with the month, at whole units of time, as many as there is room for."""
+    """Labels that have the year with the month, at whole units of time, as many as there is room for."""
     if not dates or (bucket is None and span(dates) < 3 * _DAY / 24):
         return {"format": "%Y-%m-%d %H:%M:%S", "labelOverlap": True}
     low, high = min(dates), max(dates)

@@ -47,24 +47,25 @@ async def bin_marks(chart: Chart, view: View) -> Marks:
     if profiled.is_masked:
         return Marks([], (f"Not drawn: the values of {chart.x} are hidden",))
     timeout = view.settings.query_timeout
-    (row,) = await view.answer(profiles.summary(data), timeout=timeout)
+    (row,) = await view.answer(profiles.summary_statement(data), timeout=timeout)
     rows, statistics = profiles.read_summary(data, row)
-    known = statistics[values.name]
-    notes = _left_out(known["nulls"], f"whose {chart.x} is NULL")
-    is_finite = all(map(_is_finite, (known["minimum"], known["maximum"])))
+    extremes = statistics[values.name]
+    notes = _left_out(extremes["nulls"], f"whose {chart.x} is NULL")
+    is_finite = all(map(_is_finite, (extremes["minimum"], extremes["maximum"])))
     counted = profiles.counted_values(
         data, profiled, is_positive=chart.scale == "log", is_finite=not is_finite
     )
-    (row,) = await view.answer(profiles.spread(data, counted, _PERCENTS), timeout=timeout)
+    (row,) = await view.answer(profiles.spread_statement(data, counted, _PERCENTS), timeout=timeout)
     spread = Spread(int(row[0] or 0), row[1], row[2], row[3:])
-    left_out = rows - known["nulls"] - spread.count
+    left_out = rows - extremes["nulls"] - spread.count
     reason = "no finite number above 0" if chart.scale == "log" else "no finite number"
     notes += _left_out(left_out, f"whose {chart.x} is {reason}")
     if not spread.count:
         return Marks([], notes)
     bounds = edges_of(spread, is_log=chart.scale == "log")
     if bounds is None:
-        return Marks([], (*notes, f"Not drawn: {chart.x} has values that are no {_kind(spread.lowest)}"))
+        kind = "dates" if isinstance(spread.lowest, date) else "numbers"
+        return Marks([], (*notes, f"Not drawn: {chart.x} has values that are no {kind}"))
     is_below, is_above = spread.lowest < bounds[0], bounds[-1] <= spread.highest
     ends = [*bounds[:1] * is_below, *bounds, *bounds[-1:] * is_above]
     counts = profiles.read_bins(
@@ -96,10 +97,6 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, float | Decimal) or math.isfinite(value)
 
 
-def _kind(value: Any) -> str:
-    return "dates" if isinstance(value, date) else "numbers"
-
-
 def _writer(view: View) -> Callable[[Any], Any]:
     """A function that writes a value as the rows of the result have it."""
     converters = json.converters(view.shape.columns, view.dialect)
@@ -125,14 +122,14 @@ def edges_of(spread: Spread, *, is_log: bool = False) -> Sequence[Any] | None:
         exact = (
             _log_edges(*numbers[:2], is_whole=is_whole)
             if is_log
-            else _divided(_number_edges(1 if is_whole else None), spread.count)(numbers)
+            else _divide(_number_edges(1 if is_whole else None), spread.count)(numbers)
         )
         kind = int if is_whole else type(spread.lowest)
         edges = sorted({_as(kind, edge) for edge in exact})
         return edges if len(edges) > 1 else None
     if not isinstance(spread.lowest, datetime):
         midnights = [datetime.combine(day, time()) for day in (*ends, *spread.percentiles)]
-        edges = _divided(_time_edges(_DAY), spread.count)(midnights)
+        edges = _divide(_time_edges(_DAY), spread.count)(midnights)
         return [edge.date() for edge in edges]
     zone = spread.lowest.tzinfo
     # asyncpg returns the infinities of a column with time zones as instants without one.
@@ -142,14 +139,14 @@ def edges_of(spread: Spread, *, is_log: bool = False) -> Sequence[Any] | None:
         (value.astimezone(zone) if zone else value).replace(tzinfo=None)
         for value in (*ends, *spread.percentiles)
     ]
-    return [edge.replace(tzinfo=zone) for edge in _divided(_time_edges(timedelta()), spread.count)(instants)]
+    return [edge.replace(tzinfo=zone) for edge in _divide(_time_edges(timedelta()), spread.count)(instants)]
 
 
 Divide = Callable[[Any, Any, Any], list[Any]]
 """Edges from at most the lowest value to above the highest one, at the step that is next to the width."""
 
 
-def _divided(edges: Divide, count: int) -> Callable[[Sequence[Any]], list[Any]]:
+def _divide(edges: Divide, count: int) -> Callable[[Sequence[Any]], list[Any]]:
     """The edges for the values of a `Spread`."""
 
     def divide(values: Sequence[Any]) -> list[Any]:
@@ -241,14 +238,14 @@ _STEPS: Sequence[timedelta | int] = (
 
 def _time_edges(least: timedelta) -> Divide:
     def edges(lowest: datetime, highest: datetime, width: timedelta) -> list[datetime]:
-        wanted = max(width, least) / float(_NEAR) or _DAY
-        step = next((step for step in _STEPS if _length(step) >= wanted), _STEPS[-1])
+        seconds = max(width, least) / float(_NEAR) or _DAY
+        step = next((step for step in _STEPS if _length(step) >= seconds), _STEPS[-1])
         # Twice: a month may be longer than 30 days.
-        start, end = _moved(lowest, -2 * _length(step)), _moved(highest, 2 * _length(step))
-        places = list(ticks(start, end, step))
-        before = [place for place in places if place <= lowest][-1:] or [lowest]
-        behind = [place for place in places if place > highest][:1] or [datetime.max]  # noqa: DTZ901 - an axis has no zones
-        return [*before, *(place for place in places if lowest < place <= highest), *behind]
+        start, end = _move(lowest, -2 * _length(step)), _move(highest, 2 * _length(step))
+        steps = list(ticks(start, end, step))
+        before = [tick for tick in steps if tick <= lowest][-1:] or [lowest]
+        behind = [tick for tick in steps if tick > highest][:1] or [datetime.max]  # noqa: DTZ901 - an axis has no zones
+        return [*before, *(tick for tick in steps if lowest < tick <= highest), *behind]
 
     return edges
 
@@ -257,7 +254,7 @@ def _length(step: timedelta | int) -> timedelta:
     return step * _MONTH if isinstance(step, int) else step
 
 
-def _moved(moment: datetime, by: timedelta) -> datetime:
+def _move(moment: datetime, by: timedelta) -> datetime:
     """The moment so much later; at most the ends of the calendar."""
     try:
         return moment + by

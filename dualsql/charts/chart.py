@@ -14,7 +14,7 @@ from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
 from dualsql.query import StructuredQuery
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS
-from dualsql.query.model import AggregateColumn, Group, QuerySort, names_of, own_name
+from dualsql.query.model import AggregateColumn, Group, QuerySort, exact_name, names_of
 from dualsql_client.wire import Bucket
 
 Mark = Literal["bar", "line", "point", "histogram", "heatmap"]
@@ -68,8 +68,8 @@ class Chart:
     title: str | None = None
 
     @property
-    def measured(self) -> str:
-        """What y, or the color of a heat map, shows, in words."""
+    def measure_in_words(self) -> str:
+        """The quantity that y, or the color of a heat map, shows, in words."""
         column = self.color if self.mark == "heatmap" else self.y
         if self.aggregate is None:
             return str(column)
@@ -88,11 +88,11 @@ class Chart:
         elif self.color is not None:
             over += f" and {self.color}"
         # Not capitalize(), which makes small letters of the others.
-        return f"{self.measured[:1].upper()}{self.measured[1:]} by {over}"
+        return f"{self.measure_in_words[:1].upper()}{self.measure_in_words[1:]} by {over}"
 
     @property
     def words(self) -> str:
-        """The kind of chart, and what it shows, for whoever does not see it."""
+        """The kind of chart, and what it shows, as alternative text of the picture."""
         name = (
             "heat map"
             if self.mark == "heatmap"
@@ -131,13 +131,13 @@ def read_chart(values: Any) -> Chart:
         if sort is not None:
             _refuse("A heatmap takes no sort: both of its axes are in the order of their values.")
         y_column, y_bucket, _ = _axis(y, "y", ("bucket",))
-        measured, aggregate = _measure(color, "color")
-        return replace(chart, y=y_column, y_bucket=y_bucket, color=measured, aggregate=aggregate)
+        measure_in_words, aggregate = _measure(color, "color")
+        return replace(chart, y=y_column, y_bucket=y_bucket, color=measure_in_words, aggregate=aggregate)
     chart = replace(chart, color=None if color is None else _name(color, "color"))
     if mark == "point" and isinstance(y, str):
         return replace(chart, y=_name(y, "y"))
-    measured, aggregate = _measure(y, "y")
-    return replace(chart, y=measured, aggregate=aggregate)
+    measure_in_words, aggregate = _measure(y, "y")
+    return replace(chart, y=measure_in_words, aggregate=aggregate)
 
 
 def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
@@ -150,7 +150,7 @@ def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
 
 def with_own_names(chart: Chart, columns: Sequence[str]) -> Chart:
     """The chart with the names of the result's columns where it writes them in another case."""
-    x, y, color = (name and own_name(name, columns) for name in (chart.x, chart.y, chart.color))
+    x, y, color = (name and exact_name(name, columns) for name in (chart.x, chart.y, chart.color))
     return replace(chart, x=str(x), y=y, color=color)
 
 

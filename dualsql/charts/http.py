@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from dualsql.charts.axes import VegaLite
 from dualsql.charts.chart import MARKS, Scale, Sort, charted_aggregates, read_chart
-from dualsql.charts.render import MEDIA_TYPE, PictureFormat, Theme, themed
+from dualsql.charts.render import MEDIA_TYPE, PictureFormat, Theme, with_theme
 from dualsql.charts.service import ChartRequest, ChartService
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
@@ -107,30 +107,30 @@ async def _answer_chart(
 
     Raises:
         BadParameterError: the resource is not a chart, and the request names none.
-        NotAcceptableError: the caller wants a picture, and the extra `charts` is not installed.
+        NotAcceptableError: the request is for a picture, and the extra `charts` is not installed.
     """
     values = split_query(request.scope["query_string"])
-    wanted, theme = parse_chart(values), _theme(values)
+    chart_request, theme = parse_chart(values), _theme(values)
     principal = await server.access.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
     kind = _PICTURES.get(media_type)
 
     async def drawing() -> VegaLite:
-        if wanted is None:
+        if chart_request is None:
             chart = await service.draw_unchecked(resource, principal=principal)
         else:
-            chart = await service.draw_of_unchecked(resource, wanted, principal=principal)
-        return themed(chart, theme)
+            chart = await service.draw_of_unchecked(resource, chart_request, principal=principal)
+        return with_theme(chart, theme)
 
     async def painting(kind: PictureFormat) -> Picture:
         return await service.paint(await drawing(), kind)
 
     try:
         if request.method == "HEAD":  # HEAD runs no query
-            if wanted is None:
+            if chart_request is None:
                 await service.check(resource, kind, principal=principal)
             else:
-                await service.check_of(resource, wanted, kind, principal=principal)
+                await service.check_of(resource, chart_request, kind, principal=principal)
             return _chart(b"", media_type)
         if kind is None:
             chart: VegaLite = await while_connected(request.receive, drawing())
@@ -151,25 +151,25 @@ def parse_chart(values: Mapping[str, str]) -> ChartRequest | None:
     Raises:
         BadParameterError: it is no chart, or `filters` is no JSON of conditions.
     """
-    wanted = {name: value for name, value in values.items() if name not in ("format", "theme")}
-    if not wanted:
+    parameters = {name: value for name, value in values.items() if name not in ("format", "theme")}
+    if not parameters:
         return None
     specification: dict[str, Any] = {
-        name: wanted[name] for name in ("mark", "sort", "title") if name in wanted
+        name: parameters[name] for name in ("mark", "sort", "title") if name in parameters
     }
-    mark = wanted.get("mark")
-    specification["x"] = _axis(wanted, "x", bucket="bucket", scale="scale")
+    mark = parameters.get("mark")
+    specification["x"] = _axis(parameters, "x", bucket="bucket", scale="scale")
     of, measure = ("color", "y") if mark == "heatmap" else ("y", "color")
-    if "aggregate" in wanted:
-        field = {"field": wanted[of]} if of in wanted else {}
-        specification[of] = {"aggregate": wanted["aggregate"], **field}
-    elif of in wanted:
-        specification[of] = wanted[of]
-    if measure in wanted:
+    if "aggregate" in parameters:
+        field = {"field": parameters[of]} if of in parameters else {}
+        specification[of] = {"aggregate": parameters["aggregate"], **field}
+    elif of in parameters:
+        specification[of] = parameters[of]
+    if measure in parameters:
         specification[measure] = (
-            _axis(wanted, measure, bucket="y_bucket") if measure == "y" else wanted[measure]
+            _axis(parameters, measure, bucket="y_bucket") if measure == "y" else parameters[measure]
         )
-    filters = read_structured_query({"filters": wanted["filters"]} if "filters" in wanted else {})
+    filters = read_structured_query({"filters": parameters["filters"]} if "filters" in parameters else {})
     return ChartRequest(read_chart(specification), filters)
 
 
@@ -182,10 +182,10 @@ def _theme(values: Mapping[str, str]) -> Theme:
     return cast("Theme", theme)
 
 
-def _axis(wanted: Mapping[str, str], name: str, **options: str) -> Any:
+def _axis(parameters: Mapping[str, str], name: str, **options: str) -> Any:
     """A column alone, or with options."""
-    chosen = {option: wanted[key] for option, key in options.items() if key in wanted}
-    return {"field": wanted.get(name), **chosen} if chosen else wanted.get(name)
+    axis_options = {option: parameters[key] for option, key in options.items() if key in parameters}
+    return {"field": parameters.get(name), **axis_options} if axis_options else parameters.get(name)
 
 
 def _media_type_of(request: Request) -> str:

@@ -52,7 +52,7 @@ class Marks:
 
 async def marks_of(chart: Chart, view: View) -> Marks:
     """The marks of a bar, line or point chart, computed from all rows of the result."""
-    # One mark more tells whether these are all.
+    # With one mark more, there are more than these.
     select = plan.page(view.ordered(), offset=0, limit=MOST_MARKS + 1)
     records = await view.answer(select, timeout=view.settings.query_timeout)
     rows = _records(view, view.columns, records[:MOST_MARKS])
@@ -64,7 +64,7 @@ async def marks_of(chart: Chart, view: View) -> Marks:
         return Marks(rows)
     ((total,),) = await view.answer(plan.count(view.shape), timeout=view.settings.query_timeout)
     if chart.mark == "point":
-        return await _sampled(view, total)
+        return await _sample_points(view, total)
     return Marks(rows, (f"Not all: only the first {MOST_MARKS:,} of {total:,} marks",))
 
 
@@ -87,7 +87,7 @@ def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) 
     return plain
 
 
-async def _sampled(view: View, total: int) -> Marks:
+async def _sample_points(view: View, total: int) -> Marks:
     timeout = view.settings.query_timeout
     sample = scattered(view.ordered(), MOST_MARKS, _SEED)
     rows = _records(view, view.columns, await view.answer(sample, timeout=timeout))
@@ -104,7 +104,7 @@ def _has_bars(columns: Sequence[Column]) -> bool:
 async def _largest(chart: Chart, view: View) -> Marks:
     """The largest categories and colors, or the smallest if these are to come first."""
     names = [column.name for column in view.columns if column.name in _MOST]
-    largest = await view.answer(_cut(chart, view, names), timeout=view.settings.query_timeout)
+    largest = await view.answer(_largest_bars(chart, view, names), timeout=view.settings.query_timeout)
     width = len(names)
     records = _records(view, view.columns[:width], [row[:width] for row in largest])
     totals = [max((int(row[at - width]) for row in largest), default=0) for at in range(width)]
@@ -150,7 +150,7 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def _cut(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
+def _largest_bars(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
     """The statement of the bars: x and color, their value, the place of each by size, and the last place of all.
 
     What is beyond the most that is shown has no name, and the place after them.

@@ -63,9 +63,9 @@ def add_chart_tool(dual: ResultServer, server: Any, **options: Unpack[ToolOption
         caller: Principal | None,
     ) -> DualResponse:
         specification = {"mark": mark, "x": x, "y": y, "color": color, "sort": sort, "title": title}
-        given = {name: value for name, value in specification.items() if value is not None}
+        options_of_chart = {name: value for name, value in specification.items() if value is not None}
         return await charts.service.create(
-            resource, given, principal=caller, image="png" if has_pictures else None
+            resource, options_of_chart, principal=caller, image="png" if has_pictures else None
         )
 
     # Without the sentence about answers, which query_result has.

@@ -60,7 +60,7 @@ _UPRIGHT_CHARACTER = 12
 """Width of a character of a category's name with what is left free around it: a Chinese character is a wide one."""
 
 _BAND = 18
-"""Pixels of a bar that lies, and of a row of a heat map."""
+"""Pixels of a horizontal bar, and of a row of a heat map."""
 
 
 def drawn(
@@ -108,7 +108,7 @@ _DARK_CONFIG: VegaLite = {
 """The colors of dark pages: see web/static/style.css."""
 
 
-def themed(chart: VegaLite, theme: Theme) -> VegaLite:
+def with_theme(chart: VegaLite, theme: Theme) -> VegaLite:
     """The chart in the colors of a theme."""
     if theme == "light":
         return chart
@@ -138,8 +138,8 @@ def _marks(
 ) -> tuple[VegaLite, list[Row], list[str]]:
     """The encoding, the marks that it can draw, and a note for each reason for which others are left out."""
     kinds = {column["name"]: _kind_in(chart, column) for column in columns}
-    titles = {X: chart.x, Y: str(chart.y) if chart.mark == "heatmap" else chart.measured}
-    titles[COLOR] = chart.measured if chart.mark == "heatmap" else str(chart.color)
+    titles = {X: chart.x, Y: str(chart.y) if chart.mark == "heatmap" else chart.measure_in_words}
+    titles[COLOR] = chart.measure_in_words if chart.mark == "heatmap" else str(chart.color)
     rows, notes = _drawable(chart, rows, kinds, titles)
     labels = {name: _Labels() for name, kind in kinds.items() if kind in _DISCRETE}
     values = [_values(chart, row, kinds, labels) for row in rows]
@@ -180,14 +180,16 @@ def _drawable(
     """The rows that have a place on each continuous scale, and what is said of the others."""
     drawable: list[Row] = []
     left_out: defaultdict[tuple[str, str], int] = defaultdict(int)
-    counts_rows = TIMES in kinds or (chart.aggregate == "count" and chart.measured == "number of rows")
+    counts_rows = TIMES in kinds or (
+        chart.aggregate == "count" and chart.measure_in_words == "number of rows"
+    )
     count = TIMES if TIMES in kinds else COLOR if chart.mark == "heatmap" else Y
     for row in rows:
         name = next(
             (
                 name
                 for name, kind in kinds.items()
-                if kind not in _DISCRETE and _place(row[name], kind) is None
+                if kind not in _DISCRETE and _coordinate(row[name], kind) is None
             ),
             None,
         )
@@ -217,9 +219,9 @@ def _values(chart: Chart, row: Row, kinds: Mapping[str, str], labels: Mapping[st
         if kind in _DISCRETE:
             values[name] = labels[name].of(label_of(row[name], bucket) if bucket else row[name])
         else:
-            place = _place(row[name], kind)
+            coordinate = _coordinate(row[name], kind)
             # The beginning of a bucket is a date, wherever it is read.
-            values[name] = place[:INSTANT] if bucket and isinstance(place, str) else place
+            values[name] = coordinate[:INSTANT] if bucket and isinstance(coordinate, str) else coordinate
     return values
 
 
@@ -268,7 +270,7 @@ def _column(values: Sequence[Row], name: str) -> list[int | float]:
 
 
 def _heights(values: Sequence[Row]) -> list[int | float]:
-    """Of bars that are stacked, those of the stacks; elsewhere no more than that."""
+    """The heights of stacks and of single marks, and 0."""
     heights: defaultdict[Any, float] = defaultdict(float)
     for value in values:
         heights[value[X]] += value[Y]
@@ -278,16 +280,16 @@ def _heights(values: Sequence[Row]) -> list[int | float]:
 def _bins(chart: Chart, column: Column, rows: Sequence[Row]) -> tuple[VegaLite, list[Row]]:
     kind = _kind(column)
     # All edges have one zone, and an axis has none.
-    places = [
+    coordinates = [
         [
-            place[:INSTANT] if isinstance(place := _place(row[end], kind), str) else place
+            coordinate[:INSTANT] if isinstance(coordinate := _coordinate(row[end], kind), str) else coordinate
             for end in ("low", "high")
         ]
         for row in rows
     ]
     values = [
         {"low": low, "high": high, "count": row["count"]}
-        for (low, high), row in zip(places, rows, strict=True)
+        for (low, high), row in zip(coordinates, rows, strict=True)
     ]
     scale: VegaLite = {"scale": {"type": "log"} if chart.scale == "log" else {"zero": False}}
     axis: VegaLite = {"axis": time_axis(dates_of(values, "low"), None)} if kind == "temporal" else {}
@@ -350,7 +352,7 @@ def _category(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _place(value: Any, kind: str) -> Any:
+def _coordinate(value: Any, kind: str) -> Any:
     """The place of a value on a continuous scale; None if it has none."""
     if value is None:
         return None
@@ -364,7 +366,10 @@ def palette(number: int) -> list[str]:
     if number <= 2 * len(_TEN):
         return [*_TEN, *_LIGHT[: number - len(_TEN)]]
     tones = ((0.42, 0.75), (0.60, 0.55), (0.76, 0.65))
-    hues = (colorsys.hls_to_rgb(place / number, *tones[place % len(tones)]) for place in range(number))
+    hues = (
+        colorsys.hls_to_rgb(coordinate / number, *tones[coordinate % len(tones)])
+        for coordinate in range(number)
+    )
     return [
         f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}" for red, green, blue in hues
     ]

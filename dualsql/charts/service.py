@@ -113,9 +113,9 @@ class ChartService:
             ConfigurationError: `image` is set, and the extra `charts` is not installed.
         """
         await self._start()
-        wanted = read_chart(specification)
+        requested_chart = read_chart(specification)
         parent = await self._access.open(_id_of(result), principal, "read")
-        chart = _checked(wanted, parent)
+        chart = _check(requested_chart, parent)
         question = chart_query(chart)
         select = await self._query.statement(parent, question, principal)
         options = CreateOptions(
@@ -166,7 +166,7 @@ class ChartService:
             BadParameterError, UnknownColumnError: the chart is not possible for this result.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
         """
-        chart = _checked(request.chart, resource)
+        chart = _check(request.chart, resource)
         self._access.admit("ask", principal)
         view, live = await self._query.views_unchecked(resource, request.question_of(chart), principal)
         if chart.mark == "histogram" and view is not live:
@@ -177,8 +177,8 @@ class ChartService:
 
     async def _can_bin(self, chart: Chart, rows: View, live: View) -> bool:
         """Whether kept rows can be put into the bins of a histogram with the meaning that they have in the database."""
-        kept = self._views.kept
-        return kept is None or await kept.can_use(rows, live, ((chart.x, use) for use in _BINNED))
+        reader = self._views.kept
+        return reader is None or await reader.can_use(rows, live, ((chart.x, use) for use in _BINNED))
 
     async def _drawn(
         self, resource: Resource, chart: Chart, view: View, live: View, principal: Principal | None
@@ -198,7 +198,7 @@ class ChartService:
         principal: Principal | None = None,
     ) -> None:
         """Raise what `draw_of_unchecked` raises before its first query; with a kind, `paint`."""
-        chart = _checked(request.chart, resource)
+        chart = _check(request.chart, resource)
         await self._query.views_unchecked(resource, request.question_of(chart), principal)
         if kind is not None:
             render.require_pictures()
@@ -240,7 +240,7 @@ def _id_of(result: Resource | DualResponse | str) -> str:
     return id_in(result)
 
 
-def _checked(chart: Chart, parent: Resource) -> Chart:
+def _check(chart: Chart, parent: Resource) -> Chart:
     """The chart with the names of the result's columns.
 
     Raises:

@@ -70,8 +70,8 @@ def _revision_name(revision: str | None) -> str:
     return "no revision" if revision is None else f"revision {revision}"
 
 
-def _print_version(is_wanted: bool) -> None:  # noqa: FBT001 - typer calls it
-    if is_wanted:
+def _print_version(is_requested: bool) -> None:  # noqa: FBT001 - typer calls it
+    if is_requested:
         typer.echo(f"dualsql {version('dualsql')}")
         raise typer.Exit
 
@@ -94,8 +94,8 @@ def main_options(
 ) -> None:
     """Query results for two readers: a sample for the model, every row for the application."""
     commands = getattr(context.command, "commands", {}).values()
-    known = {each.envvar for command in commands for each in command.params if each.envvar}
-    if unknown := unknown_variables(known):
+    variables = {each.envvar for command in commands for each in command.params if each.envvar}
+    if unknown := unknown_variables(variables):
         typer.echo(f"dualsql: Ignored, because no option reads them: {', '.join(unknown)}.", err=True)
 
 
@@ -224,14 +224,14 @@ def conformance_command(
     """Check a server or a client against the standard (docs/standard); exit code 1 if a MUST fails."""
     with errors_in_one_line():
         try:
-            from dualsql.conformance.command import ConformanceError, check
+            from dualsql.conformance.command import ConformanceError, check_conformance
             from dualsql.serve.listening import stop_on_signals
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
 
         async def run() -> tuple[str, bool]:
             stop_on_signals()
-            return await check(
+            return await check_conformance(
                 url,
                 client,
                 tool=tool,

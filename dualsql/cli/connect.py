@@ -24,7 +24,7 @@ _OF_PIP = re.compile(r'pip install "dualsql\[(?P<extra>[a-z0-9,]+)\]"')
 
 
 class _Host(NamedTuple):
-    """Where a host keeps its servers.
+    """The file in which a host keeps its servers.
 
     Attributes:
         key: of the object that has the servers by name.
@@ -206,7 +206,7 @@ class Change:
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that does not exist yet, not through a link, and readable for nobody until it has its mode."""
+    """Write a file that does not exist yet, not through a link, and unreadable until it has its mode."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
     path.chmod(mode)
@@ -221,7 +221,7 @@ def _without_secrets(url: str) -> str:
 
 
 def snippet(host: HostName, name: str, entry: Entry) -> str:
-    """What the file has with the entry, as JSON, with dots in place of secrets."""
+    """The content of the file with the entry, as JSON, with dots in place of secrets."""
     shown = dict(entry)
     if "url" in shown:
         shown["url"] = _without_secrets(shown["url"])

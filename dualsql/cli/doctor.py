@@ -25,7 +25,7 @@ from dualsql.cli.serve import (
     UNOPENED_URL,
     authenticate_of,
     is_of_this_machine,
-    kept_of,
+    kept_feature,
     rates_of,
     require_consistent,
     require_exposable,
@@ -55,7 +55,7 @@ from dualsql.store import SQLResourceStore
 
 State = Literal["ok", "warning", "fault"]
 
-_MOST_NAMED = 10
+_MOST_NAMES = 10
 _LONGEST_ANSWER = 4 * 1024 * 1024
 _SECONDS = 10.0
 _DATABASE = "default"
@@ -63,22 +63,22 @@ _DATABASE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found.
+    """The outcome of one check.
 
     Attributes:
         check: its name.
         state: a fault stops the server or its callers; a warning does not.
-        told: one sentence.
+        message: one sentence.
         hint: what to do; empty if nothing is to be done.
     """
 
     check: str
     state: State
-    told: str
+    message: str
     hint: str = ""
 
     def __str__(self) -> str:
-        first = f"{self.state:8} {self.check:15} {self.told}"
+        first = f"{self.state:8} {self.check:15} {self.message}"
         return f"{first}\n{'':25}{self.hint}" if self.hint else first
 
 
@@ -196,7 +196,7 @@ async def _open(options: ServeOptions) -> AsyncIterator[Source]:
 def _settings_or_default(options: ServeOptions) -> Settings:
     try:
         return settings_of(options)
-    except ConfigurationError:  # the first check has told it
+    except ConfigurationError:  # the first check has reported it
         return Settings()
 
 
@@ -205,8 +205,8 @@ def _readable(tables: ReflectedTables) -> Finding:
     sentence = f"{total} table{'s' * (total != 1)} can be read."
     if not tables.left_out:
         return Finding("tables", "ok", sentence)
-    names = ", ".join(tables.left_out[:_MOST_NAMED])
-    more = f" and {len(tables.left_out) - _MOST_NAMED} more" if len(tables.left_out) > _MOST_NAMED else ""
+    names = ", ".join(tables.left_out[:_MOST_NAMES])
+    more = f" and {len(tables.left_out) - _MOST_NAMES} more" if len(tables.left_out) > _MOST_NAMES else ""
     return Finding(
         "tables",
         "warning",
@@ -229,12 +229,12 @@ async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
             source, None, lambda connection: rights.writable_tables(connection, required), timeout=timeout
         )
         if names:
-            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
             return [
                 Finding(
                     "rights",
                     "warning",
-                    f"The user may change: {', '.join(names[:_MOST_NAMED])}{more}. Only sessions are read-only.",
+                    f"The user may change: {', '.join(names[:_MOST_NAMES])}{more}. Only sessions are read-only.",
                     "Use a user that has only SELECT and is not a superuser"
                     + (", or --read-only-role." if rights.has_roles else "."),
                 )
@@ -272,7 +272,7 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
 
 
 async def _pooler(source: Source) -> list[Finding]:
-    """What a pooler between needs, if one is seen."""
+    """The findings about a pooler between, if there is one."""
     rights, timeout = source.backend.rights, source.limits.connection_timeout
     if rights is None or not await in_session(source, None, rights.is_pooled, timeout=timeout):
         return []
@@ -332,7 +332,7 @@ async def _storage(options: ServeOptions) -> list[Finding]:
         return []
     findings: list[Finding] = []
     with _noting("kept results", findings):
-        settings = kept_of(options).settings
+        settings = kept_feature(options).settings
         require_packages()
         storage = storage_at(options.keep, settings)
         await storage.check()

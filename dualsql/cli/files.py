@@ -22,7 +22,7 @@ from dualsql.errors import ConfigurationError
 _LISTED = 20
 _LISTED_COLUMNS = 8
 _REPORT_SECONDS = 10
-"""How often a program that is no terminal is told how far the files are read."""
+"""How often the progress of reading files is printed where the output is no terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ServedFiles:
             rmtree(self.loader.database.parent, ignore_errors=True)
 
     def summary(self) -> Iterator[str]:
-        """What was read, and what was not."""
+        """The files that were read, and those that were not."""
         if self.loader is None:
             return
         yield "The files were read once. Start the server again to read them anew."
@@ -101,7 +101,7 @@ class ServedFiles:
             yield f"Not read: {len(unread) - _LISTED} more files."
 
 
-def listed(names: Sequence[str], what: str = "") -> str:
+def names_in_words(names: Sequence[str], what: str = "") -> str:
     """The names in a line: the first 20, and how many more there are."""
     more = f" and {len(names) - _LISTED} more{what and f' {what}'}" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
@@ -148,7 +148,7 @@ def _bar(console: Any) -> Iterator[Callable[[float], object]]:
 
 
 @contextmanager
-def database_of(
+def with_database(
     options: ServeOptions, show: Callable[[str], object]
 ) -> Iterator[tuple[ServeOptions, ServedFiles]]:
     """The options with the URL of a database: for files, that of a new file in a folder of its own.
@@ -168,19 +168,19 @@ def database_of(
         raise ConfigurationError("Files and --database cannot be combined.", hint="Give one of them.")
     files = find_files(options.files)
     if files.left_out:
-        show(f"Not served, because they are links in a folder: {listed(files.left_out)}.")
+        show(f"Not served, because they are links in a folder: {names_in_words(files.left_out)}.")
     is_selected = options.schema is not None or options.tables is not None
-    # Files were chosen by name. A database may have tables that nobody means to show, so it needs --all.
+    # Files were chosen by name. A database may have tables that are not meant to be served, so it needs --all.
     everything = options.everything or not is_selected
-    chosen = replace(options, files=list(files.paths), everything=everything)
+    options_of_files = replace(options, files=list(files.paths), everything=everything)
     own = _database_file(files.paths)
     if own is not None:
-        yield replace(chosen, database=own), ServedFiles()
+        yield replace(options_of_files, database=own), ServedFiles()
         return
-    with _folder_of(chosen, files.paths) as (folder, cache):
+    with _folder_of(options_of_files, files.paths) as (folder, cache):
         url = files_url(folder)
         loader = FileLoader(files.paths, Path(url.database or ""), encoding=options.encoding)
-        yield replace(chosen, database=url.render_as_string()), ServedFiles(loader, cache)
+        yield replace(options_of_files, database=url.render_as_string()), ServedFiles(loader, cache)
 
 
 def _database_file(paths: Sequence[Path]) -> str | None:

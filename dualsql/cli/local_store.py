@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 _UNUSED = 30 * 24 * 3600
-"""Seconds after which the file of a server that nobody starts any more is deleted."""
+"""Seconds after which the file of a server that was not started again is deleted."""
 
 _SECRET_BYTES = 48
 
@@ -87,17 +87,17 @@ def open_local_store(options: ServeOptions) -> LocalStore | None:
 
 
 def _identity(options: ServeOptions) -> str:
-    """What two processes have in common that may read one another's results."""
+    """A text that is equal for two processes that may read one another's results."""
     if options.files:
         served = [str(path.absolute()) for path in options.files]
     else:
         url = make_url(options.database)
         # The path of a file may be relative.
         served = [url.set(password=None).render_as_string(), "" if url.host else str(Path.cwd())]
-    chosen = (options.schema, options.tables, options.everything, options.read_only_role)
+    selection = (options.schema, options.tables, options.everything, options.read_only_role)
     callers = (options.authenticate, options.token is not None)
     schema = {name: table.columns.keys() for name, table in metadata.tables.items()}
-    return repr((served, chosen, callers, schema))
+    return repr((served, selection, callers, schema))
 
 
 def _mark(identity: bytes) -> str:
@@ -132,9 +132,9 @@ def _private_text(path: Path) -> str:
 
 
 def _create_tables(path: Path) -> None:
-    """Create the tables of this release, unless they are there. The name of the file tells its schema.
+    """Create the tables of this release, unless they are there. The name of the file has its schema.
 
-    Not by the migrations: importing Alembic takes a third of the time in which a host wants an answer.
+    Not by the migrations: importing Alembic takes a third of the time in which a host expects an answer.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -78,7 +78,7 @@ def takes_options(options: type[Options]) -> Callable[[Callable[[Options], None]
 
 
 def hint_with_flag(error: DualResponseError) -> str:
-    """What to do, for a person at a command line: the flag in place of the setting that the error asks for."""
+    """The hint of an error at a command line: with the flag in place of the setting."""
     setting = error.details.get("setting")
     if setting is None:
         return error.developer_hint or error.hint
@@ -91,9 +91,9 @@ _NO_FLAGS = frozenset({"DUALSQL_SECRET"})
 _OF_TESTS = re.compile("DUALSQL_(TEST|FUZZ|TWINS|BENCH)_")
 
 
-def unknown_variables(known: Collection[str], variables: Collection[str] = os.environ.keys()) -> list[str]:
+def unknown_variables(options: Collection[str], variables: Collection[str] = os.environ.keys()) -> list[str]:
     """The variables that look like dualsql's and are read by nothing, each with the most similar one."""
-    names = sorted(_NO_FLAGS.union(known))
+    names = sorted(_NO_FLAGS.union(options))
     unknown = [
         name
         for name in variables

@@ -28,7 +28,7 @@ def run_in_loop(serving: Coroutine[Any, Any, None]) -> None:
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """End the process with exit code 1 and a line of the error; "Stopped." if it was told to stop."""
+    """End the process with exit code 1 and a line of the error; "Stopped." after a signal."""
     try:
         yield
     except DualResponseError as error:

@@ -35,7 +35,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from dualsql.capabilities import capabilities_of
-from dualsql.cli.files import ServedFiles, database_of, listed
+from dualsql.cli.files import ServedFiles, names_in_words, with_database
 from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_store
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.workers import Workers
@@ -69,7 +69,7 @@ from dualsql.serve.listening import (
     leave_on_signal,
     listen,
     on_sighup,
-    origin_of,
+    origin_of_listener,
     proxies_in,
     running,
     stop_on_signals,
@@ -80,7 +80,7 @@ from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
 from dualsql.telemetry import metrics_route
 from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession
-from dualsql_client.local_servers import announced
+from dualsql_client.local_servers import announce
 
 
 async def run(options: ServeOptions) -> None:
@@ -92,7 +92,7 @@ async def run(options: ServeOptions) -> None:
     """
     stop_on_signals()
     require_consistent(options)
-    with database_of(options, lambda line: _show([line], options)) as (complete, files):
+    with with_database(options, lambda line: _show([line], options)) as (complete, files):
         await _run(complete, files)
 
 
@@ -108,7 +108,7 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
     port = options.port if options.port is not None else 0 if options.stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
         require_exposable(options, listener)
-        base_url = f"{(options.base_url or origin_of(listener)).rstrip('/')}/resources"
+        base_url = f"{(options.base_url or origin_of_listener(listener)).rstrip('/')}/resources"
         with _admin_listener(options) as admin:
             serve = partial(_over_http, options, files, base_url, listener, admin_origin=_origin_of(admin))
             show = partial(_show, options=options)
@@ -119,7 +119,7 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
             elif options.workers > 1:
                 _configure_log(options)
                 workers = Workers(options.workers, serve, show=show, has_metrics=options.metrics)
-                async with _administered(workers.health(), admin):
+                async with _serve_admin(workers.health(), admin):
                     await workers.run()
             else:
                 await serve(admin=admin, show=show)
@@ -166,12 +166,12 @@ def _require_shareable(options: ServeOptions) -> None:
         return
     if not hasattr(signal, "SIGUSR1"):
         raise ConfigurationError("--workers is not supported on Windows.", hint="Start one process.")
-    for flag, is_given, reason in (
+    for flag, is_set, reason in (
         ("--stdio", options.stdio, "a host talks to one process"),
         ("files", bool(options.files), "each worker would read them anew"),
         ("--open", options.opens_browser, "each worker would open a page"),
     ):
-        if is_given:
+        if is_set:
             raise ConfigurationError(
                 f"--workers cannot be combined with {flag}: {reason}.", hint="Leave out one of them."
             )
@@ -187,11 +187,11 @@ def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | No
 
 
 def _origin_of(admin: socket | None) -> str | None:
-    return None if admin is None else origin_of(admin)
+    return None if admin is None else origin_of_listener(admin)
 
 
 @asynccontextmanager
-async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[None]:
+async def _serve_admin(health: ASGIApp, admin: socket | None) -> AsyncIterator[None]:
     """Answer health checks during the block, where there is a port for them."""
     if admin is None:
         yield
@@ -271,9 +271,9 @@ async def _server_of(
     mark: str | None = None,
 ) -> Built:
     # SIGHUP ends a process that has no handler for it, and the tables may take a while to be read.
-    asked_again = asyncio.Event()
+    is_signalled = asyncio.Event()
     if options.secret_file is not None:
-        on_sighup(asked_again.set)
+        on_sighup(is_signalled.set)
     with without_log():
         await files.load(lambda line: _show([line], options), _console(options))
     with without_log(), _reading(options):
@@ -292,7 +292,7 @@ async def _server_of(
     if options.secret_file is not None:
         reload = partial(_reload, options, setup.server)
         on_sighup(reload)
-        if asked_again.is_set():
+        if is_signalled.is_set():
             reload()
     return setup
 
@@ -317,7 +317,7 @@ def selection_of(options: ServeOptions) -> Selection:
 
 
 def _split(text: str | None) -> tuple[str, ...]:
-    """What is separated by commas."""
+    """The parts between commas."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
@@ -327,7 +327,7 @@ def features_of(options: ServeOptions) -> list[Feature]:
     Raises:
         ConfigurationError: a rate is none.
     """
-    return default_features(kept_of(options), pages_of(options), *rates_of(options))
+    return default_features(kept_feature(options), pages_of(options), *rates_of(options))
 
 
 def rates_of(options: ServeOptions) -> list[Rates]:
@@ -346,7 +346,7 @@ def pages_of(options: ServeOptions) -> Pages:
     return Pages(pages_in_text=options.pages_in_text, pages_show_sql=True, pages_show_values=True)
 
 
-def kept_of(options: ServeOptions) -> Kept:
+def kept_feature(options: ServeOptions) -> Kept:
     """The kept results of the server."""
     return Kept(options.keep, keep_cache=options.keep_cache, keep_cache_bytes=options.keep_cache_bytes)
 
@@ -502,7 +502,7 @@ async def _over_http(
         StandIn(Starlette(routes=routes_until_started())),
     )
     proxies = proxies_in(options.trusted_proxies or "")
-    async with _administered(health, admin), AsyncExitStack() as stack:
+    async with _serve_admin(health, admin), AsyncExitStack() as stack:
         served = running(front, listener, trusted_proxies=proxies)
         serving = await stack.enter_async_context(served) if answers_at_once else None
         setup = await _patiently(build)
@@ -554,7 +554,7 @@ async def _patiently(build: Build) -> Built:
     Raises:
         ConfigurationError: it cannot be served safely.
     """
-    is_told = False
+    is_reported = False
     while True:
         try:
             return await build()
@@ -562,9 +562,9 @@ async def _patiently(build: Build) -> Built:
             # Waiting makes no tables.
             if error.hint == MIGRATE_HINT:
                 raise
-            if not is_told:
+            if not is_reported:
                 typer.echo(f"dualsql: {error}\n{_WAITING}", err=True)
-            is_told = True
+            is_reported = True
         await asyncio.sleep(START_INTERVAL)
 
 
@@ -615,13 +615,13 @@ async def _serve_rest(
     app = _app(options, setup, mcp)
     async with (
         app.router.lifespan_context(app),
-        _administered(_health(options, setup.server), admin),
+        _serve_admin(_health(options, setup.server), admin),
         running(app, listener, trusted_proxies=proxies),
     ):
         startup.with_(mcp)
         keeps_results = (local or options.store_url) is not None
         _show(_announcement(options, files, setup, _origin_of(admin), keeps_results=keeps_results), options)
-        with announced(setup.server.base_url, mark):
+        with announce(setup.server.base_url, mark):
             await asyncio.Event().wait()
 
 
@@ -629,7 +629,7 @@ async def _serve_no_rest(
     options: ServeOptions, files: ServedFiles, build: Build, admin: socket | None, startup: Started
 ) -> None:
     setup = await build()
-    async with setup.server, _administered(_health(options, setup.server), admin):
+    async with setup.server, _serve_admin(_health(options, setup.server), admin):
         startup.with_(_build_mcp(options, setup.server))
         _show(_announcement(options, files, setup, _origin_of(admin)), options)
         await asyncio.Event().wait()
@@ -710,7 +710,7 @@ def _announcement(
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_database_name(options, files.names())}{only}."
     yield from files.summary()
     if reflected.left_out:
-        names = listed(reflected.left_out)
+        names = names_in_words(reflected.left_out)
         yield f"Not served, because the database user cannot read them, or their type has no form: {names}."
     yield from (f"Note: {notice}" for notice in setup.server.notices)
     yield ""
@@ -751,7 +751,7 @@ def _home_page(setup: Built) -> str:
 def _database_name(options: ServeOptions, names: Sequence[str]) -> str:
     """The database for messages: the parts of its URL without secrets; or the files."""
     if names:
-        return listed(names, "files")
+        return names_in_words(names, "files")
     url: URL = parsed_url(options.database)
     capabilities = capabilities_of(url.get_dialect()())
     name = url.get_backend_name() if capabilities is None else capabilities.name

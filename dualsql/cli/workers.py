@@ -26,7 +26,7 @@ from starlette.routing import Route
 from dualsql.cli.process import errors_in_one_line, run_in_loop
 from dualsql.health import NO_STORE, live
 from dualsql.run import NOT_STARTED, SERVER, START_INTERVAL
-from dualsql.serve.listening import listen, on_sighup, origin_of, stop_on_signals
+from dualsql.serve.listening import listen, on_sighup, origin_of_listener, stop_on_signals
 from dualsql.telemetry import merged_metrics
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _LONGEST_PAUSE = 30.0
 """Seconds before a worker is started again that died again and again."""
 
 _ANSWER_SECONDS = 3.0
-"""How long a worker may take to tell its health or metrics; its own checks end after `health_timeout`, 2 seconds."""
+"""How long a worker may take to send its health or metrics; its own checks end after `health_timeout`, 2 seconds."""
 
 
 class Worker:
@@ -64,7 +64,7 @@ class Worker:
         self._has_started_or_ended = asyncio.Event()
         self._receiver, sender = _SPAWN.Pipe(duplex=False)
         with listen("127.0.0.1", 0) as admin, sender:
-            self.origin = origin_of(admin)
+            self.origin = origin_of_listener(admin)
             self._process = _SPAWN.Process(target=_work, args=(sender, partial(serve, admin=admin)))
             self._process.start()
         asyncio.get_running_loop().add_reader(self._receiver.fileno(), self._receive)
@@ -86,7 +86,7 @@ class Worker:
 
     @property
     def exit_code(self) -> int | None:
-        """Of a process that has ended: minus the number of the signal, if one ended it."""
+        """The exit code of an ended process: minus the number of the signal, if one ended it."""
         return self._process.exitcode
 
     def send(self, number: signal.Signals) -> None:
@@ -97,7 +97,7 @@ class Worker:
 
 def _work(sender: Connection, serve: Serve) -> None:
     gc.freeze()  # the objects of imports are no garbage
-    # Ctrl-C reaches all processes of a terminal; the parent tells its workers.
+    # Ctrl-C reaches all processes of a terminal; the parent passes it to its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     async def work() -> None:
@@ -110,7 +110,7 @@ def _work(sender: Connection, serve: Serve) -> None:
 
 
 def _stop_without_parent() -> None:
-    """Cancel the current task when the parent ends: nobody would replace it, and another start needs its port."""
+    """Cancel the current task when the parent ends: no parent would replace it, and the next start needs its port."""
     task, parent, loop = asyncio.current_task(), parent_process(), asyncio.get_running_loop()
 
     def stop() -> None:

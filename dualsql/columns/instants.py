@@ -52,20 +52,24 @@ def is_instant(element: Any) -> bool:
     return isinstance(stored_type(element.type, _SQLITE), types.DateTime)
 
 
-def instant(element: Element) -> Element:
+def normalized_instant(element: Element) -> Element:
     """The element in the normalized spelling; a text that is not an instant stays unchanged."""
     element = element.element if isinstance(element, Label) else element
     if _is_in_one_spelling(element):
         return element
     if isinstance(element, ScalarSelect) and isinstance(element.element, Select):
         return _outputs_instants(element.element).scalar_subquery()
-    made: Element = getattr(func, FUNCTION)(element, type_=element.type)
-    return made
+    call: Element = getattr(func, FUNCTION)(element, type_=element.type)
+    return call
 
 
 def instants(elements: Sequence[Any]) -> list[Any]:
     """The elements; if one of them is an instant, all in the normalized spelling."""
-    return [instant(element) for element in elements] if any(map(is_instant, elements)) else list(elements)
+    return (
+        [normalized_instant(element) for element in elements]
+        if any(map(is_instant, elements))
+        else list(elements)
+    )
 
 
 def selecting_instants(statement: Any) -> Any:
@@ -78,7 +82,7 @@ def selecting_instants(statement: Any) -> Any:
 
 def labelled(output: Element) -> Element:
     """An output; an instant is in the normalized spelling, under its name."""
-    return instant(output).label(getattr(output, "name", None)) if is_instant(output) else output
+    return normalized_instant(output).label(getattr(output, "name", None)) if is_instant(output) else output
 
 
 def compared(compare: Compare, left: Element, right: Element) -> Element:
@@ -88,7 +92,7 @@ def compared(compare: Compare, left: Element, right: Element) -> Element:
         *(_bounds(left, right, above=above, below=below) if _is_column(left) else ()),
         *(_bounds(right, left, above=below, below=above) if _is_column(right) else ()),
     ]
-    exact: Element = compare(instant(left), instant(right))
+    exact: Element = compare(normalized_instant(left), normalized_instant(right))
     return and_(*bounds, exact) if bounds else exact
 
 
@@ -97,11 +101,11 @@ def between(value: Element, low: Element, high: Element) -> Element:
     return and_(compared(operators.ge, value, low), compared(operators.le, value, high))
 
 
-def one_of(value: Element, options: Sequence[Element]) -> Element:
+def is_one_of(value: Element, options: Sequence[Element]) -> Element:
     """Whether the instant is one of these."""
     if options and len(options) <= _MOST_RANGES:
         return or_(*(compared(operators.eq, value, option) for option in options))
-    return instant(value).in_([instant(option) for option in options])
+    return normalized_instant(value).in_([normalized_instant(option) for option in options])
 
 
 def _is_in_one_spelling(element: Any) -> bool:
@@ -114,7 +118,7 @@ def _is_in_one_spelling(element: Any) -> bool:
 
 
 def _outputs_instants(statement: Select[Any]) -> Select[Any]:
-    outputs = [instant(output) for output in statement.selected_columns]
+    outputs = [normalized_instant(output) for output in statement.selected_columns]
     return statement.with_only_columns(*outputs, maintain_column_froms=True)
 
 
@@ -123,13 +127,13 @@ def _is_column(element: Any) -> bool:
 
 
 def _bounds(column: Any, other: Element, *, above: bool, below: bool) -> list[Element]:
-    given = other.element if isinstance(other, Label) else other
-    if isinstance(given, ScalarSelect):
+    operand = other.element if isinstance(other, Label) else other
+    if isinstance(operand, ScalarSelect):
         return []  # it would be run three times
     text = type_coerce(column, types.String())
-    found: list[Element] = []
+    bounds: list[Element] = []
     if above:
-        found.append(text >= getattr(func, BEFORE)(given, type_=types.String()))
+        bounds.append(text >= getattr(func, BEFORE)(operand, type_=types.String()))
     if below:
-        found.append(text < getattr(func, AFTER)(given, type_=types.String()))
-    return found
+        bounds.append(text < getattr(func, AFTER)(operand, type_=types.String()))
+    return bounds

@@ -87,9 +87,9 @@ class _DocumentReader:
         With the closing bracket behind it, a part that does not end with a member is no document.
         """
         for end in _ENDS:
-            found = self._text.rfind(end, start, start + self._piece)
-            if found > start:
-                comma = found + len(end) - 1
+            end_of_member = self._text.rfind(end, start, start + self._piece)
+            if end_of_member > start:
+                comma = end_of_member + len(end) - 1
                 try:
                     part = self._decoder.decode(f"{opening}{self._text[start:comma]}{_CLOSING[opening]}")
                 except JSONDecodeError:
@@ -105,5 +105,5 @@ class _DocumentReader:
             return None, start
         return rest, start + end - 1
 
-    def _fail(self, place: int) -> Any:
-        raise JSONDecodeError("no document", self._text, place)
+    def _fail(self, position: int) -> Any:
+        raise JSONDecodeError("no document", self._text, position)

@@ -45,9 +45,9 @@ def _hooks(type_: SQLType, dialect: Dialect) -> tuple[Hook | None, Hook | None]:
         if _replaces(layer, *_WHOLE):
             return _unknown, _unknown
         if _replaces(layer, "process_bind_param"):
-            binds = _then(binds, _given_dialect(layer.process_bind_param, dialect))
+            binds = _then(binds, _with_dialect(layer.process_bind_param, dialect))
         if _replaces(layer, "process_result_value"):
-            reads = _then(_given_dialect(layer.process_result_value, dialect), reads)
+            reads = _then(_with_dialect(layer.process_result_value, dialect), reads)
     is_dialects = package_of(layers[-1]) in ("sqlalchemy", package_of(dialect))
     return (binds, reads) if is_dialects or not _replaces(layers[-1], *_WHOLE) else (_unknown, _unknown)
 
@@ -61,7 +61,7 @@ def _unknown(value: Any) -> Any:
     raise NotImplementedError
 
 
-def _given_dialect(hook: Callable[[Any, Dialect], Any], dialect: Dialect) -> Hook:
+def _with_dialect(hook: Callable[[Any, Dialect], Any], dialect: Dialect) -> Hook:
     return lambda value: hook(value, dialect)
 
 
@@ -161,13 +161,13 @@ class _Trial:
         if stored is None:
             return None
         close = [_zoned(value, stored) for value in _CLOSE.get(stored.cls, ())]
-        given = sorted([*stored.values, *close]) if stored.has_order else stored.values
-        shown = [_tried(self.reads, value) for value in given]
+        values = sorted([*stored.values, *close]) if stored.has_order else stored.values
+        shown = [_tried(self.reads, value) for value in values]
         kind = _kind_of_values([value for value in shown if value is not None])
         is_number = stored.cls in _NUMBERS
         if kind is None or not (kind.cls is stored.cls or (is_number and kind.cls in _NUMBERS)):
             return None
-        is_equal = all(map(_is_as_stored, shown, given))
+        is_equal = all(map(_is_as_stored, shown, values))
         if kind.cls is not stored.cls and not is_equal:
             return None
         is_same = is_equal and (kind.cls is not str or self._leaves_texts())
@@ -182,7 +182,7 @@ class _Trial:
             is_same=is_same,
             keeps_order=ascends or (is_same and not is_document),
             keeps_equality=not is_document and _are_distinct(shown) and self._is_steady(shown),
-            keeps_null=_are_known(shown),
+            keeps_null=_have_no_nulls(shown),
             is_zoned=kind.is_zoned,
             name=self.name,
         )
@@ -193,9 +193,9 @@ class _Trial:
 
     def by_binding(self) -> Meaning:
         """The meaning, found by binding and reading values of each kind. Without exactly one kind, it is `any`."""
-        taken = [kind for kind in _KINDS if self._takes(kind)]
-        classes = {kind.cls for kind in taken}
-        kind = taken[0] if len(taken) == 1 else None
+        kinds = [kind for kind in _KINDS if self._takes(kind)]
+        classes = {kind.cls for kind in kinds}
+        kind = kinds[0] if len(kinds) == 1 else None
         is_document = bool(classes) and (kind is None or kind.cls in (dict, list)) and classes & {dict, list}
         shown = kind.type if kind else types.JSON() if is_document else types.NullType()
         return Meaning(
@@ -206,20 +206,22 @@ class _Trial:
             reads=self.reads,
             is_same=False,
             keeps_order=False,
-            keeps_equality=bool(taken)
+            keeps_equality=bool(kinds)
             and not is_document
-            and all(self._is_steady(kind.values) for kind in taken),
+            and all(self._is_steady(kind.values) for kind in kinds),
             is_zoned=kind.is_zoned if kind else None,
             name=self.name,
         )
 
     def _takes(self, kind: _Kind) -> bool:
         """Whether accepted values of the kind come back with this kind, and at least some of them unchanged."""
-        pairs = [(value, _or_nothing(self._stored_and_read, value)) for value in kind.values]
-        taken = [(value, read) for value, read in pairs if read is not None]
-        return all(_is_of(read, kind) for _, read in taken) and any(read == value for value, read in taken)
+        pairs = [(value, _or_nothing(self._round_trip, value)) for value in kind.values]
+        accepted = [(value, output) for value, output in pairs if output is not None]
+        return all(_is_of(output, kind) for _, output in accepted) and any(
+            output == value for value, output in accepted
+        )
 
-    def _stored_and_read(self, value: Any) -> Any:
+    def _round_trip(self, value: Any) -> Any:
         return self.reads(value if self.binds is None else self.binds(value))
 
     def _is_steady(self, values: Iterable[Any]) -> bool:
@@ -248,12 +250,12 @@ def round_trip(value: Any, binds: Hook | None, reads: Hook | None) -> Any:
     try:
         stored = value if binds is None else binds(value)
         is_steady = binds is None or bool(binds(value) == stored)
-        read = stored if reads is None else reads(stored)
+        output = stored if reads is None else reads(stored)
     except Exception as error:
         raise ValueError("not taken") from error
     if not is_steady:
         raise UnsteadyError("stored differently each time")
-    return read
+    return output
 
 
 def _zoned(value: Any, kind: _Kind) -> Any:
@@ -272,8 +274,8 @@ def _tried(hook: Hook, value: Any) -> Any:
 
 
 def _or_nothing(hook: Hook, value: Any) -> Any:
-    read = _tried(hook, value)
-    return None if read is _UNREADABLE else read
+    output = _tried(hook, value)
+    return None if output is _UNREADABLE else output
 
 
 def _with_its_nulls(meaning: Meaning) -> Meaning:
@@ -296,7 +298,7 @@ def _kind_of(plain: SQLType, *, keeps_zones: bool) -> _Kind | None:
     elif isinstance(plain, types.Uuid):
         cls = UUID if plain.as_uuid else str
     else:
-        cls = next((found for kind, found in _PYTHON if isinstance(plain, kind)), type(None))
+        cls = next((class_ for kind, class_ in _PYTHON if isinstance(plain, kind)), type(None))
     same = (kind for kind in _KINDS if kind.cls is cls and kind.is_zoned in (None, wants_zone))
     return next(same, None)
 
@@ -336,10 +338,10 @@ def _is_as_stored(shown: Any, stored: Any) -> bool:
 
 
 def _ascends(values: Sequence[Any]) -> bool:
-    return _are_known(values) and all(one < other for one, other in pairwise(values))
+    return _have_no_nulls(values) and all(one < other for one, other in pairwise(values))
 
 
-def _are_known(values: Sequence[Any]) -> bool:
+def _have_no_nulls(values: Sequence[Any]) -> bool:
     return all(value is not None for value in values)
 
 

@@ -38,8 +38,10 @@ async def sample(probe: Probe) -> None:
     if "sample" in result.metadata or "cells_cut_to" in result.metadata:
         raise Untestable("the tool shows other rows than the first, or cut cells")
     first = (await probe.rows())[: len(result.sample)]
-    shown = [{name: row.get(name) for name in seen} for row, seen in zip(first, result.sample, strict=False)]
-    require(shown == list(result.sample), "results are not the first rows of the result")
+    first_cells = [
+        {name: row.get(name) for name in shown} for row, shown in zip(first, result.sample, strict=False)
+    ]
+    require(first_cells == list(result.sample), "results are not the first rows of the result")
 
 
 async def total(probe: Probe) -> None:
@@ -269,8 +271,8 @@ async def several_keys(probe: Probe) -> None:
     require((await probe.page(sort=keys)).get("order") == "total", "order is not total")
     walked = await probe.walk(sort=keys)
     values = [(row[first], row[second]) for row in walked]
-    known = [pair for pair in values if pair[0] is not None]
-    require(known == sorted(known, key=lambda pair: (pair[0], -pair[1])), "it is not sorted by both keys")
+    pairs = [pair for pair in values if pair[0] is not None]
+    require(pairs == sorted(pairs, key=lambda pair: (pair[0], -pair[1])), "it is not sorted by both keys")
     require(_bag(walked) == _bag(rows), "the pages lose or repeat rows")
 
 
@@ -392,7 +394,7 @@ async def columns(probe: Probe) -> Sequence[Mapping[str, Any]]:
 
 
 _WHOLE = r"-?\d+"
-_WRITTEN: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+_JSON_FORMS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "text": (str, ""),
     "integer": (int, ""),
     "integer-string": (str, rf"{_WHOLE}$"),
@@ -413,7 +415,7 @@ _WRITTEN: Mapping[str, tuple[type | tuple[type, ...], str]] = {
 async def encodings(probe: Probe) -> None:
     rows = await probe.rows()
     for column in await columns(probe):
-        kind, form = _WRITTEN.get(column.get("encoding", "any"), (object, ""))
+        kind, form = _JSON_FORMS.get(column.get("encoding", "any"), (object, ""))
         for row in rows:
             value = row[column["name"]]
             is_right = value is None or isinstance(value, kind)
@@ -431,7 +433,7 @@ async def _lines(probe: Probe, **query: str) -> tuple[Exchange, list[bytes]]:
     return answer, answer.content.splitlines(keepends=True)
 
 
-def _decoded(lines: Sequence[bytes]) -> list[Any]:
+def _decode(lines: Sequence[bytes]) -> list[Any]:
     try:
         return [json.loads(line) for line in lines]
     except (ValueError, RecursionError) as error:
@@ -442,12 +444,12 @@ async def stream(probe: Probe) -> None:
     answer, lines = await _lines(probe)
     kind = answer.headers.get("content-type", "")
     require(kind.startswith("application/x-ndjson"), f"the stream is {kind}")
-    rows = [row for row in _decoded(lines) if "$summary" not in row]
+    rows = [row for row in _decode(lines) if "$summary" not in row]
     require(rows == await probe.rows(), "the lines are not the rows of the result")
 
 
 async def summary(probe: Probe) -> None:
-    *rows, last = _decoded((await _lines(probe))[1]) or [None]
+    *rows, last = _decode((await _lines(probe))[1]) or [None]
     require(isinstance(last, dict) and last.keys() == {"$summary"}, "the last line is no $summary")
     stated = probe.valid("StreamSummary", last["$summary"])
     require(stated == {"rows": len(rows), "complete": True}, f"the summary is {stated}, of {len(rows)} rows")
@@ -457,10 +459,10 @@ async def stream_sort(probe: Probe) -> None:
     (name, *_), rows = await probe.numbers(), await probe.rows()
     values = [row[name] for row in rows if row[name] is not None]
     for prefix, expected in (("", sorted(values)), ("-", sorted(values, reverse=True))):
-        lines = _decoded((await _lines(probe, sort=f"{prefix}{name}"))[1])
-        read = [row[name] for row in lines if row.get(name) is not None]
-        require(read == expected, f"sort={prefix}{name} does not sort the stream")
-    limited = _decoded((await _lines(probe, limit="5"))[1])
+        lines = _decode((await _lines(probe, sort=f"{prefix}{name}"))[1])
+        sorted_values = [row[name] for row in lines if row.get(name) is not None]
+        require(sorted_values == expected, f"sort={prefix}{name} does not sort the stream")
+    limited = _decode((await _lines(probe, limit="5"))[1])
     require(len([row for row in limited if "$summary" not in row]) == 5, "limit=5 does not give five rows")
 
 

@@ -30,7 +30,7 @@ _HANGS = f"the command does not end within {SECONDS:.0f} seconds"
 
 
 async def check_client(command: str) -> list[SentenceOutcome]:
-    """What each sentence for clients gives, for the client that `command` runs.
+    """The outcome of each sentence for clients, for the client that `command` runs.
 
     Raises:
         OSError: the command cannot be started.
@@ -65,7 +65,7 @@ async def _outcome(sentence: Sentence, command: Sequence[str]) -> SentenceOutcom
 
 
 def _job(sentence: Sentence, server: RowsServer) -> Mapping[str, Any]:
-    """What the command reads: the task, the configured address, and the tool result."""
+    """The input of the command: the task, the configured address, and the tool result."""
     tool_result = server.tool_result(server.create(_ROWS))
     structured = tool_result["structuredContent"]
     if sentence.behaviour == "error":
@@ -107,7 +107,7 @@ async def _run(command: Sequence[str], job: Mapping[str, Any]) -> Mapping[str, A
 
 
 async def _output(program: asyncio.subprocess.Process, text: bytes) -> bytes:
-    """What the program prints when it reads this text."""
+    """The output of the program for this input."""
     assert program.stdin is not None
     assert program.stdout is not None
     with suppress(BrokenPipeError, ConnectionResetError):  # it need not read
@@ -143,8 +143,8 @@ def _compare(sentence: Sentence, answer: Mapping[str, Any]) -> None:
     expected = [dict(standard_row(number)) for number in range(1, _ROWS + 1)]
     if sentence.task == "sorted":
         values = [row.get("score") for row in rows or ()]
-        known = [value for value in values if value is not None]
-        require(known == sorted(known, reverse=True), "the rows are not sorted")
+        scores = [value for value in values if value is not None]
+        require(scores == sorted(scores, reverse=True), "the rows are not sorted")
         rows = sorted(rows or (), key=lambda row: row.get("id", 0))
     require(rows == expected, f"it returned {len(rows or ())} rows, which are not the {_ROWS} of the result")
 

@@ -1,4 +1,4 @@
-"""What `dualsql conformance` does with its options."""
+"""The command `dualsql conformance`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ConformanceError(Exception):
     """Nothing can be checked: an option is wrong, or the server or the command cannot be reached."""
 
 
-async def check(
+async def check_conformance(
     url: str | None,
     client: str | None,
     *,
@@ -51,8 +51,8 @@ async def check(
     if client is not None:
         outcomes = await _check_client(client)
     else:
-        known = {caller: token for caller, token in tokens.items() if token}
-        target = Target(url or "", tool or "", _arguments(arguments), base_url or "", known)
+        nonempty_tokens = {caller: token for caller, token in tokens.items() if token}
+        target = Target(url or "", tool or "", _arguments(arguments), base_url or "", nonempty_tokens)
         outcomes = await _check_server(target, parts)
     text = json.dumps([each.to_json() for each in outcomes], indent=1) if as_json else report(outcomes)
     return text, is_conforming(outcomes)

@@ -26,7 +26,7 @@ MOST_ROWS = 1_000
 FEWEST_ROWS = 12
 SECONDS = 30.0
 """For one request."""
-_SHOWN = 2_000
+_LONGEST_EXCERPT = 2_000
 
 Caller = Literal["owner", "stranger", "nobody", "wrong"]
 
@@ -105,7 +105,7 @@ class Exchange:
             "request": self.request,
             "status": self.status,
             "headers": headers,
-            "body": self.text[:_SHOWN],
+            "body": self.text[:_LONGEST_EXCERPT],
         }
 
 
@@ -161,7 +161,7 @@ class Probe:
     model: Client
     schema: Mapping[str, Any] = field(default_factory=dict)
     last: Exchange | None = None
-    _created: list[ProbedResult] = field(default_factory=list)
+    _create: list[ProbedResult] = field(default_factory=list)
     _rows: list[Row] | None = None
     _requests: int = 0
 
@@ -188,12 +188,12 @@ class Probe:
         structured = result.structured_content
         require(isinstance(structured, dict), "the tool result has no structuredContent")
         created = ProbedResult(structured or {}, text, result.content)
-        self._created.append(created)
+        self._create.append(created)
         return created
 
     async def shared(self) -> ProbedResult:
         """One result for all checks that do not change it."""
-        return self._created[0] if self._created else await self.create()
+        return self._create[0] if self._create else await self.create()
 
     async def send(
         self,
@@ -278,8 +278,8 @@ class Probe:
     async def rows(self) -> list[Row]:
         """The rows of the shared result: those of the documented tool, or what one large page says."""
         if self._rows is None:
-            known = range(1, self.target.arguments["rows"] + 1) if self.target.is_documented else None
-            rows = await self.walk(MOST_ROWS) if known is None else list(map(standard_row, known))
+            numbers = range(1, self.target.arguments["rows"] + 1) if self.target.is_documented else None
+            rows = await self.walk(MOST_ROWS) if numbers is None else list(map(standard_row, numbers))
             if not FEWEST_ROWS <= len(rows) <= MOST_ROWS:
                 raise Untestable(f"the tool must return {FEWEST_ROWS} to {MOST_ROWS} rows")
             self._rows = rows
@@ -314,7 +314,7 @@ class Probe:
     async def clean(self) -> None:
         """Delete the results that were made, also of a run that was stopped at its bound."""
         self._requests = 0
-        for result in self._created:
+        for result in self._create:
             try:
                 await self.send("DELETE", result=result)
             except (httpx.HTTPError, Violation, Untestable):

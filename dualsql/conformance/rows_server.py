@@ -64,7 +64,7 @@ class RowsServer:
     requests: list[str] = field(default_factory=list)
 
     def routes(self) -> list[Route]:
-        """Those of the results."""
+        """The routes of results."""
         return [Route("/resources/{id}", self.answering(self.answer), methods=_METHODS)]
 
     def create(self, rows: int, lifetime: timedelta = timedelta(minutes=15)) -> RowsResource:
@@ -73,7 +73,7 @@ class RowsServer:
         return self.resources.setdefault(name, RowsResource(name, rows, None, now, lifetime, now + lifetime))
 
     def tool_result(self, resource: RowsResource) -> dict[str, Any]:
-        """What the tool says of a resource."""
+        """The tool result for a resource."""
         sample, uri = resource.rows[:SAMPLE], f"resource://{resource.id}"
         text = f"{resource.count} rows, the first {len(sample)}: {json.dumps(sample)}. All rows: {uri}"
         structured = {
@@ -105,19 +105,19 @@ class RowsServer:
             try:
                 response: Response = await endpoint(request)
             except RefusalError as error:
-                response = self.refused(error)
+                response = self.answer_error(error)
             response.headers["Cache-Control"] = "no-store"
             return response
 
         return answer
 
-    def refused(self, error: RefusalError) -> Response:
+    def answer_error(self, error: RefusalError) -> Response:
         """The answer for an error."""
         headers = {"Allow": "GET, POST, DELETE"} if error.status == 405 else {}
         body = {"error": error.code.lower(), "message": error.message}
         return JSONResponse(body, error.status, headers)
 
-    def opened(self, request: Request) -> RowsResource:
+    def open(self, request: Request) -> RowsResource:
         """The resource of a path."""
         resource = self.resources.get(request.path_params["id"])
         if resource is None or resource.is_deleted or self.behaviour == "gone":
@@ -134,13 +134,13 @@ class RowsServer:
             self.behaviour == "get_only" and request.method != "GET"
         ):
             raise RefusalError(405, "METHOD_NOT_ALLOWED", f"There is no {request.method} here.")
-        resource = self.opened(request)
+        resource = self.open(request)
         if request.method == "DELETE":
             resource.is_deleted = True
             return Response(status_code=204)
         is_get = request.method == "GET"
-        wanted = self.query(request) if is_get else await self.body(request)
-        return JSONResponse(self.page(resource, wanted, "skip" if is_get else "offset"))
+        parameters = self.query(request) if is_get else await self.body(request)
+        return JSONResponse(self.page(resource, parameters, "skip" if is_get else "offset"))
 
     async def body(self, request: Request) -> dict[str, Any]:
         """The values of a body."""
@@ -150,15 +150,15 @@ class RowsServer:
             body = None
         if not isinstance(body, dict):
             raise RefusalError(400, "BAD_BODY", "The body is no JSON object.")
-        return self.known(body, {"offset", "limit", "sort"})
+        return self.require_names(body, {"offset", "limit", "sort"})
 
     def query(self, request: Request) -> dict[str, Any]:
         """The values of a query, with the offset by one name."""
-        query = self.known(dict(request.query_params), {"skip", "limit"})
+        query = self.require_names(dict(request.query_params), {"skip", "limit"})
         values = {name: int(text) if text.isdecimal() else text for name, text in query.items()}
         return {**values, "offset": values.get("skip", 0)}
 
-    def known(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    def require_names(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
         """The values, whose names must be among `names`."""
         if unknown := values.keys() - names:
             raise RefusalError(400, "BAD_PARAMETER", f"There is no {min(unknown)}.")
@@ -188,17 +188,17 @@ class RowsServer:
             rows = [*complete, *(row for row in rows if row[name] is None)]
         return rows
 
-    def page(self, resource: RowsResource, wanted: Mapping[str, Any], start: str) -> dict[str, Any]:
-        """A page, whose offset is told by the name `start`."""
+    def page(self, resource: RowsResource, parameters: Mapping[str, Any], start: str) -> dict[str, Any]:
+        """A page, which has its offset under the name `start`."""
         limit = min(
-            self.whole(wanted, "limit", PAGE_SIZE), 3 if self.behaviour == "small_pages" else LARGEST_PAGE
+            self.whole(parameters, "limit", PAGE_SIZE), 3 if self.behaviour == "small_pages" else LARGEST_PAGE
         )
-        offset = self.whole(wanted, "offset", 0)
+        offset = self.whole(parameters, "offset", 0)
         if self.behaviour == "broken" and offset:
             raise RefusalError(500, "QUERY_FAILED", "The database is gone.")
         if self.behaviour == "shifted" and offset:
             offset -= 1
-        data = self.in_order(resource.rows, self.keys(wanted.get("sort")))[offset : offset + limit]
+        data = self.in_order(resource.rows, self.keys(parameters.get("sort")))[offset : offset + limit]
         return {
             "data": data,
             "returned_count": len(data),

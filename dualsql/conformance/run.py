@@ -37,7 +37,7 @@ Verdict = Literal["passed", "failed", "not offered", "not testable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceOutcome:
-    """What a run says of one sentence.
+    """The outcome of one sentence.
 
     Attributes:
         reason: why it failed or was not tested.
@@ -51,10 +51,10 @@ class SentenceOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """As `dualsql conformance --json` prints it."""
-        known = {"number": self.sentence.number, "part": self.sentence.part, "level": self.sentence.level}
+        labels = {"number": self.sentence.number, "part": self.sentence.part, "level": self.sentence.level}
         details = {"reason": self.reason, "text": self.sentence.text} if self.reason else {}
         exchange = {} if self.exchange is None else {"exchange": self.exchange}
-        return {**known, "verdict": self.verdict, **details, **exchange}
+        return {**labels, "verdict": self.verdict, **details, **exchange}
 
 
 def is_conforming(outcomes: Sequence[SentenceOutcome]) -> bool:
@@ -63,7 +63,7 @@ def is_conforming(outcomes: Sequence[SentenceOutcome]) -> bool:
 
 
 async def check_server(target: Target, parts: Sequence[str] = ()) -> list[SentenceOutcome]:
-    """What each sentence for servers gives; of these parts only, if some are named.
+    """The outcome of each sentence for servers; of these parts only, if some are named.
 
     Raises:
         Untestable: there is no such tool, or its call fails.
@@ -73,7 +73,7 @@ async def check_server(target: Target, parts: Sequence[str] = ()) -> list[Senten
     async with asyncio.timeout_at(end), probing(target) as probe:
         with suppress(Violation):  # the checks say what is wrong with it
             await probe.shared()
-        offered = await _offered(probe)
+        offered = await _parts_of(probe)
         return [
             await _outcome(sentence, probe, offered, end - _CLEANING_SECONDS)
             for sentence in sentences()
@@ -81,7 +81,7 @@ async def check_server(target: Target, parts: Sequence[str] = ()) -> list[Senten
         ]
 
 
-async def _offered(probe: Probe) -> set[str]:
+async def _parts_of(probe: Probe) -> set[str]:
     """The parts that the server has."""
     try:
         announced = (await probe.service()).get("parts")
@@ -147,18 +147,18 @@ async def _send(
         step.get("at", ""),
         result=result,
         query=step.get("query"),
-        body=_filled(step.get("json"), values),
+        body=_fill(step.get("json"), values),
         text=step.get("text"),
         caller=step.get("as", "owner"),
     )
 
 
-def _filled(value: Any, values: Mapping[str, Any]) -> Any:
+def _fill(value: Any, values: Mapping[str, Any]) -> Any:
     """The value with each text "$name" replaced by what an earlier answer gave."""
     if isinstance(value, dict):
-        return {name: _filled(each, values) for name, each in value.items()}
+        return {name: _fill(each, values) for name, each in value.items()}
     if isinstance(value, list):
-        return [_filled(each, values) for each in value]
+        return [_fill(each, values) for each in value]
     return values[value[1:]] if isinstance(value, str) and value.startswith("$") else value
 
 

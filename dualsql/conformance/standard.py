@@ -51,8 +51,8 @@ def standard() -> Mapping[str, Any]:
 @cache
 def sentences() -> tuple[Sentence, ...]:
     """All sentences, in the order of the document."""
-    known = {field.name for field in fields(Sentence)}
-    assert all(entry.keys() <= known for entry in standard()["sentences"])
+    names = {field.name for field in fields(Sentence)}
+    assert all(entry.keys() <= names for entry in standard()["sentences"])
     return tuple(Sentence(**entry) for entry in standard()["sentences"])
 
 

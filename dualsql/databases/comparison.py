@@ -41,7 +41,7 @@ async def prove_tenants(source: Source, columns: Sequence[ColumnElement[Any]], *
     """Check for each column of texts that, under its own collation, no value of a tenant equals another one's.
 
     Raises:
-        ConfigurationError: they do, or the database did not tell.
+        ConfigurationError: they do, or the database did not answer.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
     for column in columns:
@@ -70,9 +70,9 @@ async def _prove(source: Source, column: ColumnElement[Any], timeout: timedelta)
         value for other in _WITH_NUL for value in await _equal_if_accepted(source, column, other, timeout)
     ]
     if equal:
-        found = ", ".join(map(repr, equal))
+        texts = ", ".join(map(repr, equal))
         raise ConfigurationError(
-            f"In the column {column} of the database {source.name!r}, {_TENANT!r} equals {found}: a tenant would read "
+            f"In the column {column} of the database {source.name!r}, {_TENANT!r} equals {texts}: a tenant would read "
             "rows of others.",
             hint=_HINT,
         )
@@ -100,8 +100,8 @@ async def _equal(
     source: Source, column: ColumnElement[Any], values: Sequence[str], timeout: timedelta
 ) -> list[str]:
     """The values that equal _TENANT in such a column."""
-    found = await _rows(source, _comparison(column, values), timeout)
-    return [values[number] for number in found if number is not None]
+    numbers = await _rows(source, _comparison(column, values), timeout)
+    return [values[number] for number in numbers if number is not None]
 
 
 async def _rows(source: Source, statement: Executable, timeout: timedelta) -> list[Any]:
@@ -115,7 +115,7 @@ async def compares_by_code_point(source: Source, *, timeout: timedelta) -> bool:
     """Whether the database says that it compares and sorts all of its texts by code point.
 
     Raises:
-        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database did not tell.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database did not answer.
     """
     sql = source.capabilities.asks_code_points
     if not sql:

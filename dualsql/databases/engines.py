@@ -23,10 +23,10 @@ def parsed_url(url: str | URL) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        from dualsql.databases.url_errors import malformed
+        from dualsql.databases.url_errors import malformed_url
 
         # Not chained: the cause contains the URL with its password.
-        raise malformed(url) from None
+        raise malformed_url(url) from None
     backend = backend_named(parsed.get_backend_name())
     if backend is not None and backend.file_suffixes and parsed.host:
         from dualsql.databases.url_errors import file_with_host

@@ -1,4 +1,4 @@
-"""What a statement would return, without its rows: the planner's row estimate, and the types of its columns."""
+"""The planner's row estimate and the types of the columns of a statement, without its rows."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ async def fetch_estimate(
     # EXPLAIN is put before the compiled text, which has the rules of the tables in it.
     with database_errors(source, limit=timeout):
         dialect = rules.dialect(source.engine.dialect)
-        sent = driver_statement(dialect, statement, rules.values, source.compiled, ())
-        if sent is None:
+        explained = driver_statement(dialect, statement, rules.values, source.compiled, ())
+        if explained is None:
             return None
 
         async def fetch(connection: AsyncConnection) -> Any:
-            result = await connection.exec_driver_sql(estimate.explain + sent.sql, sent.parameters)
+            result = await connection.exec_driver_sql(estimate.explain + explained.sql, explained.parameters)
             return result.scalar_one()
 
         plan = await in_session(source, rules, fetch, timeout=timeout)
-    return estimate.rows(_parsed(plan))
+    return estimate.rows(_parse(plan))
 
 
-def _parsed(plan: Any) -> Any:
+def _parse(plan: Any) -> Any:
     """The plan as data; None if it is not valid JSON: MariaDB does not escape a backslash in a condition."""
     if not isinstance(plan, str | bytes):
         return plan

@@ -127,16 +127,16 @@ def caller_error(
         return _timeout(limit, seconds)
     if kind is FailureKind.SIZE:
         return too_large()
-    known: DualResponseError | None = _of_the_database(error, kind)
-    if known is None and failure is QueryExecutionError:
-        known = _of_the_query(error, kind, _missing_operation(str(cause), source.guard))
+    specific: DualResponseError | None = _of_the_database(error, kind)
+    if specific is None and failure is QueryExecutionError:
+        specific = _of_the_query(error, kind, _missing_operation(str(cause), source.guard))
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
-    if known is None and (
+    if specific is None and (
         kind is FailureKind.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError)
     ):
-        known = DatabaseBusyError("The database closed the connection.")
-    if known is not None:
-        return known
+        specific = DatabaseBusyError("The database closed the connection.")
+    if specific is not None:
+        return specific
     if not isinstance(cause, _OF_ONE_VALUE):
         message, hint = _OF_DATA.get(kind, (_FAILED, None))
         return failure(message, hint=hint)
@@ -181,9 +181,9 @@ def _missing_operation(message: str, guard: Guard) -> str:
     """
     for pattern, operation in guard.missing_operations.items():
         if (match := pattern.search(message)) is not None:
-            named = match.expand(operation)
-            words = re.findall(r"[^\W\d]\w*", _NAME_OF_FUNCTION.sub("", named).lower())
-            return named if _TYPE_WORDS.issuperset(words) else ""
+            name = match.expand(operation)
+            words = re.findall(r"[^\W\d]\w*", _NAME_OF_FUNCTION.sub("", name).lower())
+            return name if _TYPE_WORDS.issuperset(words) else ""
     return ""
 
 

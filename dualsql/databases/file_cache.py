@@ -35,7 +35,7 @@ def file_cache_folder() -> Path:
 
 @contextmanager
 def private_folder(parent: Path | None) -> Iterator[Path]:
-    """A new private folder of a database that is served. It is locked, so that nobody takes it for an old one."""
+    """A new private folder of a database that is served. It is locked, so that no process takes it for an old one."""
     with TemporaryDirectory(prefix="dualsql-", dir=parent, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with (folder / _LOCK).open("wb") as file:
@@ -68,11 +68,11 @@ class FileCache:
     folder: Path
 
     def restore(self, loader: FileLoader) -> bool:
-        """Link the database of the loader's files to its place, and say what it has. False if there is none."""
+        """Link the database of the loader's files to its path, and list its tables. False if there is none."""
         try:
-            place = self.path_of(loader)
-            described = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))
-            os.link(place, loader.database)
+            path = self.path_of(loader)
+            described = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            os.link(path, loader.database)
         except (OSError, ValueError):
             return False
         loader.allow()
@@ -81,29 +81,29 @@ class FileCache:
             for table in described["tables"]
         ]
         with suppress(OSError):
-            for each in (place, place.with_suffix(".json")):
+            for each in (path, path.with_suffix(".json")):
                 os.utime(each)
         return True
 
-    def keep(self, loader: FileLoader, place: Path) -> None:
+    def keep(self, loader: FileLoader, path: Path) -> None:
         """Keep the database that was loaded, if the disk has links; then remove old ones.
 
         Args:
-            place: what `path_of` said before the files were read: one that is changed meanwhile is not kept.
+            path: of `path_of` before the files were read. If one has changed since, the database is not kept.
         """
-        if self.path_of(loader) != place:
+        if self.path_of(loader) != path:
             return
         described = {"tables": [asdict(table) for table in loader.tables]}
         with suppress(OSError):
-            part = place.with_suffix(f".{os.getpid()}")
+            part = path.with_suffix(f".{os.getpid()}")
             part.write_text(json.dumps(described), encoding="utf-8")
-            place.unlink(missing_ok=True)
-            os.link(loader.database, place)
-            part.replace(place.with_suffix(".json"))
+            path.unlink(missing_ok=True)
+            os.link(loader.database, path)
+            part.replace(path.with_suffix(".json"))
         self._remove_old()
 
     def path_of(self, loader: FileLoader) -> Path:
-        """Where the database of these files is, as they are now."""
+        """The path of the database of these files in their present state."""
         facts = [(str(path), *_state_of(path)) for path in loader.paths]
         packages = [version(name) for name in ("dualsql", "duckdb")]
         digest = hashlib.sha256(json.dumps([facts, loader.encoding, packages]).encode())

@@ -137,30 +137,30 @@ class FileSelection:
     left_out: Sequence[str]
 
 
-def find_files(given: Iterable[Path]) -> FileSelection:
-    """The given files, and those directly in the given folders.
+def find_files(arguments: Iterable[Path]) -> FileSelection:
+    """The files of the arguments, and those directly in their folders.
 
     Raises:
         ConfigurationError: one does not exist or is of no known kind, a folder has none, or there are too many.
     """
     paths: list[Path] = []
     left_out: list[str] = []
-    for path in given:
+    for path in arguments:
         if path.is_dir():
-            known = sorted(each for each in path.iterdir() if _is_known(each) and each.name[0] != ".")
-            # A link in a folder may lead anywhere; whoever names a link means what it leads to.
-            left_out += [each.name for each in known if each.is_symlink()]
-            inside = [each for each in known if each.is_file() and not each.is_symlink()]
+            candidates = sorted(each for each in path.iterdir() if _has_suffix(each) and each.name[0] != ".")
+            # A link in a folder may lead anywhere. A link that is an argument is followed.
+            left_out += [each.name for each in candidates if each.is_symlink()]
+            inside = [each for each in candidates if each.is_file() and not each.is_symlink()]
             if not inside:
-                raise ConfigurationError(f"The folder {_shown(path)} has no files to serve.", hint=_KINDS)
+                raise ConfigurationError(f"The folder {_excerpt(path)} has no files to serve.", hint=_KINDS)
             paths += inside
         elif not path.is_file():
             raise ConfigurationError(
-                f"There is no file {_shown(path)}.",
+                f"There is no file {_excerpt(path)}.",
                 hint="Check the path. A database has its URL in --database.",
             )
-        elif not _is_known(path):
-            raise ConfigurationError(f"The file {_shown(path)} is of no known kind.", hint=_KINDS)
+        elif not _has_suffix(path):
+            raise ConfigurationError(f"The file {_excerpt(path)} is of no known kind.", hint=_KINDS)
         else:
             paths.append(path)
     if len(paths) > _MOST_FILES:
@@ -171,15 +171,15 @@ def find_files(given: Iterable[Path]) -> FileSelection:
 _KINDS = f"Files can be {', '.join(SUFFIXES)}."
 
 
-def _is_known(path: Path) -> bool:
+def _has_suffix(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def _stopped(path: Path) -> ConfigurationError:
-    return ConfigurationError(f"The file {_shown(path)} was not read.", hint="The server was stopped.")
+def _stop_error(path: Path) -> ConfigurationError:
+    return ConfigurationError(f"The file {_excerpt(path)} was not read.", hint="The server was stopped.")
 
 
-def _shown(path: Path) -> str:
+def _excerpt(path: Path) -> str:
     return repr(str(path)[:200])
 
 
@@ -236,7 +236,7 @@ class FileLoader:
     _is_stopped: bool = False
     _names: set[str] = field(default_factory=set)
     _every_byte: int = 0
-    _bytes_read: int = 0
+    _bytes_before: int = 0
     _bytes_now: int = 0
     _most_bytes: float = 0
 
@@ -246,7 +246,7 @@ class FileLoader:
         Raises:
             ConfigurationError: the extra `files` is not installed, no file can be read, or `stop` was called.
         """
-        with _installed():
+        with _require_package():
             target = database_of_files().open_import(self.database)
         self._every_byte = sum(path.stat().st_size for path in self.paths if path.exists())
         self._import = target
@@ -255,11 +255,11 @@ class FileLoader:
             for path in self.paths:
                 self._read(path, target)
             if self._is_stopped:
-                raise _stopped(self.paths[-1])
+                raise _stop_error(self.paths[-1])
         finally:
             target.close()
         if not self.tables:
-            raise self._nothing_read()
+            raise self._unreadable()
 
     def allow(self) -> None:
         """Let the database read in place what is not copied, until these files change."""
@@ -273,7 +273,7 @@ class FileLoader:
         every = self._every_byte
         now = self._import.progress() * self._bytes_now
         # A file whose first rows name other types than the last ones is read again.
-        self._most_bytes = max(self._most_bytes, self._bytes_read + now)
+        self._most_bytes = max(self._most_bytes, self._bytes_before + now)
         return min(1.0, self._most_bytes / every) if every else 0.0
 
     def stop(self) -> None:
@@ -292,9 +292,9 @@ class FileLoader:
         except (target.error, OSError, ValueError) as error:
             self._undo(names, target)
             if self._is_stopped:
-                raise _stopped(path) from error
+                raise _stop_error(path) from error
             self.unread.append(UnreadFile(path.name, _reason_of(error, target)))
-        self._bytes_now, self._bytes_read = 0, self._bytes_read + self._bytes_now
+        self._bytes_now, self._bytes_before = 0, self._bytes_before + self._bytes_now
 
     def _undo(self, names: set[str], target: FileImport) -> None:
         """Leave the tables of these names alone."""
@@ -302,7 +302,7 @@ class FileLoader:
         self._names = names
         self.tables = [table for table in self.tables if table.name.lower() in names]
 
-    def _nothing_read(self) -> ConfigurationError:
+    def _unreadable(self) -> ConfigurationError:
         if not self.unread:
             return ConfigurationError(
                 "The files have no rows of names.", hint="The first row holds the names."
@@ -352,7 +352,8 @@ class FileLoader:
         """Load a text; again as UTF-8, if bytes beyond its beginning are of another encoding."""
 
         def load(text: TextFile) -> None:
-            self._add(path, "", lambda table: _with_encoding(add(text.path, table), text.encoding), target)
+            notes = [] if text.encoding == "utf-8" else [f"read as {text.encoding}"]
+            self._add(path, "", lambda table: [*notes, *add(text.path, table)], target)
 
         names = self._names.copy()
         text = as_utf8(path, Path(folder), self.encoding)
@@ -365,7 +366,7 @@ class FileLoader:
             load(copy_as_utf8(path, Path(folder), self.encoding))
 
     def _load_workbook(self, path: Path, target: FileImport, folder: str) -> None:
-        with _installed():
+        with _require_package():
             import_module("python_calamine")
         book = read_workbook(path, folder, self.memory, self._note_reader)
         for sheet in book.sheets:
@@ -438,10 +439,6 @@ def _notes_on(form: CSVForm) -> Iterator[str]:
         yield "its first line was read as names, and looks like values"
 
 
-def _with_encoding(notes: Sequence[str], encoding: str) -> Sequence[str]:
-    return notes if encoding == "utf-8" else [f"read as {encoding}", *notes]
-
-
 def _reason_of(error: Exception, target: FileImport) -> str:
     """The whole reason in one line, with what to do."""
     reason, remedy = target.reason_of(error) if isinstance(error, target.error) else (str(error), "")
@@ -456,7 +453,7 @@ def _reason_of(error: Exception, target: FileImport) -> str:
 
 
 @contextmanager
-def _installed() -> Iterator[None]:
+def _require_package() -> Iterator[None]:
     try:
         yield
     except ImportError as error:

@@ -19,16 +19,16 @@ FRACTIONS = (types.Numeric, types.Float)  # neither is a subclass of the other
 
 def common(kinds: Sequence[SQLType]) -> SQLType:
     """The type of a value that is one of several, as in CASE, COALESCE and UNION."""
-    known = [kind for kind in kinds if not isinstance(kind, types.NullType)]
-    numbers = [kind for kind in known if isinstance(kind, FRACTIONS)]
-    if numbers or any(isinstance(kind, types.Integer) for kind in known):
+    declared = [kind for kind in kinds if not isinstance(kind, types.NullType)]
+    numbers = [kind for kind in declared if isinstance(kind, FRACTIONS)]
+    if numbers or any(isinstance(kind, types.Integer) for kind in declared):
         # Beside a number, a truth value is one.
-        known = [types.Integer() if isinstance(kind, types.Boolean) else kind for kind in known]
-    if len({_affinity(kind) for kind in known}) > 1:
+        declared = [types.Integer() if isinstance(kind, types.Boolean) else kind for kind in declared]
+    if len({_affinity(kind) for kind in declared}) > 1:
         return types.NullType()  # SQLite may return a text in one row and a number in the next
     if not numbers:
-        wide = next((kind for kind in known if isinstance(kind, types.BigInteger)), None)
-        return wide or next(iter(known), types.NullType())
+        wide = next((kind for kind in declared if isinstance(kind, types.BigInteger)), None)
+        return wide or next(iter(declared), types.NullType())
     if any(isinstance(number, types.Float) or not number.asdecimal for number in numbers):
         return types.Double()
     scales = {(number.precision, number.scale) for number in numbers}
@@ -71,12 +71,12 @@ def _same(arguments: list[Any], _: TextDialect) -> SQLType:
 
 
 def _one_of(arguments: list[Any], _: TextDialect) -> SQLType:
-    return common([found.type for found in arguments])
+    return common([argument.type for argument in arguments])
 
 
-def _chosen(arguments: list[Any], _: TextDialect) -> SQLType:
+def _iif(arguments: list[Any], _: TextDialect) -> SQLType:
     """The type of iif(condition, value, value)."""
-    return common([found.type for found in arguments[1:]])
+    return common([argument.type for argument in arguments[1:]])
 
 
 def _average(arguments: list[Any], dialect: TextDialect) -> SQLType:
@@ -87,7 +87,7 @@ def _always(kind: SQLType) -> Result:
     return lambda *_: kind
 
 
-def _named(kind: Result | SQLType, names: str) -> dict[str, Result]:
+def _results(kind: Result | SQLType, names: str) -> dict[str, Result]:
     result = kind if callable(kind) else _always(kind)
     return dict.fromkeys(names.split(), result)
 
@@ -96,42 +96,42 @@ _UNTYPED = types.NullType()
 
 # Allowed on every database. If a database lacks one, its own error says so.
 COMMON: Mapping[str, Result] = {
-    **_named(_WHOLE, "ascii char_length character_length instr length octet_length sign strpos unicode"),
-    **_named(
+    **_results(_WHOLE, "ascii char_length character_length instr length octet_length sign strpos unicode"),
+    **_results(
         _FLOATING,
         "acos asin atan atan2 cbrt cos degrees exp ln log log10 log2 pi power pow radians sin sqrt tan",
     ),
-    **_named(
+    **_results(
         _TEXT,
         """btrim chr concat concat_ws hex initcap left lower lpad ltrim md5 quote_literal repeat replace reverse
         right rpad rtrim soundex substr substring to_char trim typeof upper""",
     ),
-    **_named(_same, "abs ceil ceiling floor mod nullif round trunc"),
-    **_named(_one_of, "coalesce greatest ifnull least"),
-    **_named(_chosen, "iif"),
+    **_results(_same, "abs ceil ceiling floor mod nullif round trunc"),
+    **_results(_one_of, "coalesce greatest ifnull least"),
+    **_results(_iif, "iif"),
 }
 
 AGGREGATES: Mapping[str, Result] = {
-    **_named(_WHOLE, "count regr_count"),
-    **_named(_FLOATING, "corr covar_pop covar_samp regr_intercept regr_r2 regr_slope"),
-    **_named(_FLOATING, "total"),
-    **_named(_average, "avg stddev stddev_pop stddev_samp var_pop var_samp variance"),
-    **_named(_TEXT, "group_concat string_agg"),
-    **_named(_TRUTH, "bool_and bool_or every"),
-    **_named(
+    **_results(_WHOLE, "count regr_count"),
+    **_results(_FLOATING, "corr covar_pop covar_samp regr_intercept regr_r2 regr_slope"),
+    **_results(_FLOATING, "total"),
+    **_results(_average, "avg stddev stddev_pop stddev_samp var_pop var_samp variance"),
+    **_results(_TEXT, "group_concat string_agg"),
+    **_results(_TRUTH, "bool_and bool_or every"),
+    **_results(
         _UNTYPED,
         "array_agg json_agg jsonb_agg json_group_array json_group_object json_object_agg jsonb_object_agg",
     ),
-    **_named(_same, "any_value bit_and bit_or max median min mode sum"),
-    **_named(_FLOATING, "percentile_cont"),
-    **_named(_UNTYPED, "percentile_disc"),
-    **_named(_WHOLE, "grouping"),
+    **_results(_same, "any_value bit_and bit_or max median min mode sum"),
+    **_results(_FLOATING, "percentile_cont"),
+    **_results(_UNTYPED, "percentile_disc"),
+    **_results(_WHOLE, "grouping"),
 }
 
 WINDOWS: Mapping[str, Result] = {
-    **_named(_WHOLE, "dense_rank ntile rank row_number"),
-    **_named(_FLOATING, "cume_dist percent_rank"),
-    **_named(_same, "first_value lag last_value lead nth_value"),
+    **_results(_WHOLE, "dense_rank ntile rank row_number"),
+    **_results(_FLOATING, "cume_dist percent_rank"),
+    **_results(_same, "first_value lag last_value lead nth_value"),
 }
 
 
@@ -154,7 +154,7 @@ _NO_TEXTS = (types.LargeBinary, types.BINARY, types.VARBINARY, ranges.AbstractRa
 
 
 def _text_of_texts(result: Result) -> Result:
-    """Of bytes, the other functions of texts return what the database decides; lower() of a range is its bound."""
+    """For texts only: for bytes the database decides the type, and lower() of a range is its bound."""
 
     def read(arguments: list[Any], dialect: TextDialect) -> SQLType:
         kind = result(arguments, dialect)
@@ -233,8 +233,8 @@ _DATED = (types.Date, types.DateTime, types.Time)
 def _list(arguments: list[Any], _: TextDialect) -> SQLType:
     """A list of a type that documents can name."""
     kind = _same(arguments, _)
-    is_named = isinstance(kind, _LISTED) and not isinstance(kind, types.Enum)
-    return types.ARRAY(kind) if is_named and type(kind).__module__ == "sqlalchemy.sql.sqltypes" else _UNTYPED
+    is_listed = isinstance(kind, _LISTED) and not isinstance(kind, types.Enum)
+    return types.ARRAY(kind) if is_listed and type(kind).__module__ == "sqlalchemy.sql.sqltypes" else _UNTYPED
 
 
 _LISTED = (types.Boolean, types.Integer, types.Numeric, types.Float, types.String)
@@ -262,8 +262,8 @@ _OF_ARGUMENTS: Mapping[ResultOf, Result] = {
 def typed(dialect: TextDialect) -> Callable[[str, Sequence[Any]], SQLType]:
     """The types of what this database's functions return, by name and arguments; NullType where none is known."""
 
-    def found(name: str, arguments: Sequence[Any]) -> SQLType:
+    def type_of_call(name: str, arguments: Sequence[Any]) -> SQLType:
         result = result_of(name, dialect)
         return _UNTYPED if result is None else result(list(arguments), dialect)
 
-    return found
+    return type_of_call

@@ -71,7 +71,7 @@ class SourceHealth:
         await in_session(source, None, partial(_look, source), timeout=self._timeout)
 
     def _is_full(self) -> bool:
-        """Whether no connection is free, as far as can be told without waiting for one."""
+        """Whether no connection is free, as far as is known without waiting for one."""
         if self._source.lock is not None:
             return self._source.lock.locked()
         pool = self._source.engine.pool

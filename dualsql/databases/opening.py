@@ -103,7 +103,7 @@ def open_sources(
         raise ConfigurationError("A database is required.", hint="Pass the URL of a database, or an engine.")
     settings = settings or Settings()
     if settings.unproved_read_only:
-        from dualsql.databases.unproved import require_known
+        from dualsql.databases.unproved import require_source_names
 
-        require_known(settings, named)
+        require_source_names(settings, named)
     return {name: open_source(name, database, registry, settings) for name, database in named.items()}

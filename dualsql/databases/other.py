@@ -1,4 +1,4 @@
-"""A database that nobody wrote a file for: what holds on any database, and nothing else."""
+"""A database without a file of its own: what holds on any database, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dualsql.text_dialects import TextDialect
 class OtherGuard(Guard):
     """For any driver: no setting of the session is known, so dualsql alone ends a statement that runs too long.
 
-    It gives up the connection, whose thread goes on until the database has answered. Until then the pool lacks it. What
+    It gives up the connection, whose thread runs until the database has answered. Until then the pool lacks it. What
     an error means is not known.
     """
 
@@ -62,12 +62,12 @@ def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyF
 
 
 def capabilities(name: str) -> Capabilities:
-    """Those of a database that nobody wrote a file for, in its spelling."""
+    """The capabilities of a database without a file of its own, in its spelling."""
     spelling = spelling_of(name)
     query = QueryDialect(
         position=spelling.position,
         beginning=spelling.beginning,
-        cut_date=partial(spelling.cut_date, name),
+        bucket_start=partial(spelling.bucket_start, name),
         double=spelling.double,
         sum_of_integers=spelling.sum_of_integers,
         aggregates={"median": None, "percentile": None},

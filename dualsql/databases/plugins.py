@@ -77,7 +77,7 @@ def loadable_backends() -> Iterator[tuple[str, Backend]]:
 
 
 def kind_of_file(suffix: str) -> str | None:
-    """What SQLAlchemy calls the databases that are files with this suffix."""
+    """SQLAlchemy's name of the databases that are files with this suffix."""
     return next((name for name, each in loadable_backends() if suffix.lower() in each.file_suffixes), None)
 
 
@@ -91,18 +91,18 @@ class NamedGuard:
         member = getattr(self._guard, name)
         return partial(self._call, name, member) if callable(member) else member
 
-    def _call(self, name: str, method: Any, *arguments: Any, **named: Any) -> Any:
+    def _call(self, name: str, method: Any, *arguments: Any, **keywords: Any) -> Any:
         with self._naming(name):
-            answer = method(*arguments, **named)
+            answer = method(*arguments, **keywords)
         if isinstance(answer, nullcontext):  # a block of both kinds, which cannot fail
             return answer
         if isinstance(answer, AbstractAsyncContextManager):
             return self._session(name, answer)
         if isinstance(answer, AbstractContextManager):
             return self._block(name, answer)
-        return self._awaited(name, answer) if isawaitable(answer) else answer
+        return self._await(name, answer) if isawaitable(answer) else answer
 
-    async def _awaited(self, name: str, answer: Awaitable[Any]) -> Any:
+    async def _await(self, name: str, answer: Awaitable[Any]) -> Any:
         with self._naming(name):
             return await answer
 

@@ -1,4 +1,4 @@
-"""Where a database is, whether it can be reached, and what hinders it: what an operator is told."""
+"""Where a database is, whether it can be reached, and why not: for the messages to an operator."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dualsql.errors import ConfigurationError, DatabaseUnreachableError, DualRes
 
 
 def server_at(url: URL) -> tuple[str, str | None, str | None]:
-    """What two URLs of databases on the same server have in common: kind, host and port."""
+    """Kind, host and port of a URL: equal for databases on the same server."""
 
     def one(name: str) -> str | None:
-        found = url.query.get(name)
-        return found if found is None or isinstance(found, str) else ",".join(found)
+        value = url.query.get(name)
+        return value if value is None or isinstance(value, str) else ",".join(value)
 
     port = one("port") if url.port is None else str(url.port)
     return url.get_backend_name(), url.host or one("host"), port
@@ -69,7 +69,7 @@ def _require_usable(source: Source, connection: Connection) -> None:
         )
 
 
-def refused(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, str] | None:
+def refusal_of(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, str] | None:
     """Why a database refuses connections, with a message and a hint for its operator; None if it may be otherwise."""
     refusal = guard.refusal_of(error)
     if refusal is None and error is not None and _is_of_tls(error):
@@ -80,9 +80,9 @@ def refused(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, st
 
 
 def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
-    known = refused(source.guard, error)
-    if known is not None:
-        refusal, message, hint = known
+    reason = refusal_of(source.guard, error)
+    if reason is not None:
+        refusal, message, hint = reason
         kind = DatabaseUnreachableError if refusal is Refusal.HOST else ConfigurationError
         return kind(message, hint=hint)
     if isinstance(error, TimeoutError):

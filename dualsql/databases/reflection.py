@@ -28,6 +28,7 @@ from sqlalchemy.exc import DBAPIError, SAWarning, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import NULLTYPE, Double, Float, NullType, Numeric, TypeEngine
 
+from dualsql.databases.guard import TableName
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError, DualResponseError
@@ -35,9 +36,6 @@ from dualsql.freeze.row_number import ROW_NUMBER_OF
 from dualsql.freeze.types import is_safe
 from dualsql.settings import TABLE_PREFIX
 from dualsql.sqlalchemy_dialects import DOMAIN
-
-Place = tuple[str | None, str]
-"""Schema and name of a table."""
 
 
 class TableDescription(NamedTuple):
@@ -49,35 +47,35 @@ class TableDescription(NamedTuple):
     comment: str | None
 
 
-def written(place: Place) -> str:
+def qualified_name(table_name: TableName) -> str:
     """The name with its schema."""
-    schema, name = place
+    schema, name = table_name
     return name if schema is None else f"{schema}.{name}"
 
 
 def without_unknown_types(
-    described: Mapping[Place, TableDescription],
-) -> tuple[dict[Place, TableDescription], list[str]]:
+    described: Mapping[TableName, TableDescription],
+) -> tuple[dict[TableName, TableDescription], list[str]]:
     """The descriptions without columns of types that cannot be read, and the names of these columns."""
-    kept: dict[Place, TableDescription] = {}
+    readable: dict[TableName, TableDescription] = {}
     unknown: list[str] = []
-    for place, description in described.items():
-        known = [column for column in description.columns if _readable_type(column["type"]) is not NULLTYPE]
-        names = {column["name"] for column in description.columns} - {column["name"] for column in known}
-        unknown += [f"{written(place)}.{name}" for name in sorted(names)]
-        if known:
-            kept[place] = description._replace(columns=known)
-    return kept, unknown
+    for table_name, description in described.items():
+        columns = [column for column in description.columns if _readable_type(column["type"]) is not NULLTYPE]
+        names = {column["name"] for column in description.columns} - {column["name"] for column in columns}
+        unknown += [f"{qualified_name(table_name)}.{name}" for name in sorted(names)]
+        if columns:
+            readable[table_name] = description._replace(columns=columns)
+    return readable, unknown
 
 
 def new_tables(
-    described: Mapping[Place, TableDescription], *, views: Collection[Place]
-) -> dict[Place, Table]:
+    described: Mapping[TableName, TableDescription], *, views: Collection[TableName]
+) -> dict[TableName, Table]:
     """A Table for each description, with foreign keys only among them."""
     metadata = MetaData()
     tables = {
-        place: _new_table(metadata, place, description, is_view=place in views)
-        for place, description in described.items()
+        table_name: _new_table(metadata, table_name, description, is_view=table_name in views)
+        for table_name, description in described.items()
     }
     for (schema, name), description in described.items():
         for reference in description.references:
@@ -85,21 +83,23 @@ def new_tables(
     return tables
 
 
-def _new_table(metadata: MetaData, place: Place, description: TableDescription, *, is_view: bool) -> Table:
+def _new_table(
+    metadata: MetaData, table_name: TableName, description: TableDescription, *, is_view: bool
+) -> Table:
     columns = [
         Column(
-            found["name"],
-            _readable_type(found["type"]),
-            nullable=found.get("nullable", True),
-            comment=found.get("comment"),
+            column["name"],
+            _readable_type(column["type"]),
+            nullable=column.get("nullable", True),
+            comment=column.get("comment"),
         )
-        for found in description.columns
+        for column in description.columns
     ]
     table = Table(
-        place[1],
+        table_name[1],
         metadata,
         *columns,
-        schema=place[0],
+        schema=table_name[0],
         comment=description.comment,
         info={"is_view": True} if is_view else {},
     )
@@ -125,13 +125,13 @@ def _readable_type(type_: TypeEngine[Any]) -> TypeEngine[Any]:
     return generic if is_safe(generic) else NULLTYPE
 
 
-def _relate(tables: Mapping[Place, Table], place: Place, reference: Mapping[str, Any]) -> None:
+def _relate(tables: Mapping[TableName, Table], table_name: TableName, reference: Mapping[str, Any]) -> None:
     """Add a foreign key if its target is among the tables."""
-    table = tables[place]
+    table = tables[table_name]
     schema, name = reference["referred_schema"], reference["referred_table"]
     other = tables.get((schema, name))
     if other is None:
-        other = tables.get((place[0], name)) if schema is None else None
+        other = tables.get((table_name[0], name)) if schema is None else None
     near, far = reference["constrained_columns"], reference["referred_columns"]
     if other is None or not all(column in other.c for column in far) or not all(c in table.c for c in near):
         return
@@ -169,14 +169,14 @@ class Selection:
             "--tables": bool(self.tables),
             "--all": self.everything,
         }
-        chosen = [flag for flag, is_given in choices.items() if is_given]
-        if not chosen:
+        flags = [flag for flag, is_given in choices.items() if is_given]
+        if not flags:
             raise ConfigurationError(
                 "The tables to serve must be selected.", hint="Give --schema, --tables or --all."
             )
-        if len(chosen) > 1:
+        if len(flags) > 1:
             raise ConfigurationError(
-                f"{' and '.join(chosen)} cannot be combined: each selects the tables to serve.",
+                f"{' and '.join(flags)} cannot be combined: each selects the tables to serve.",
                 hint="Give one of them.",
             )
 
@@ -205,17 +205,22 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
     """
     run = partial(_run, source, timeout=timeout)
     with database_errors(source, limit=timeout):
-        chosen = await run(partial(_chosen, selection, has_schemas=source.capabilities.has_schemas))
-        described, unknown = await _described(run, chosen), list[str]()
+        selected = await run(partial(_select, selection, has_schemas=source.capabilities.has_schemas))
+        described, unknown = await _describe_all(run, selected), list[str]()
         if not source.capabilities.has_loose_types:
             described, unknown = without_unknown_types(described)
         if selection.row_number is not None:
-            described = {place: _numbered(found, selection.row_number) for place, found in described.items()}
-        tables = new_tables(described, views={place for place, is_view in chosen.items() if is_view})
+            described = {
+                table_name: _with_row_number(description, selection.row_number)
+                for table_name, description in described.items()
+            }
+        tables = new_tables(
+            described, views={table_name for table_name, is_view in selected.items() if is_view}
+        )
         for table in tables.values() if selection.row_number is not None else ():
             table.info[ROW_NUMBER_OF] = selection.row_number
         if source.capabilities.has_loose_types:
-            readable = await run(partial(_loosened, tables))
+            readable = await run(partial(_loosen_all, tables))
         else:
             readable = await _readable(run, tables)
     if not readable:
@@ -226,11 +231,11 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
     metadata = MetaData()
     for table in readable.values():
         table.to_metadata(metadata)
-    unreadable = [written(place) for place in chosen.keys() - readable.keys()]
+    unreadable = [qualified_name(table_name) for table_name in selected.keys() - readable.keys()]
     return ReflectedTables(metadata, sorted([*unreadable, *unknown]))
 
 
-def _numbered(description: TableDescription, name: str) -> TableDescription:
+def _with_row_number(description: TableDescription, name: str) -> TableDescription:
     number = {"name": name, "type": BigInteger(), "nullable": False, "comment": _ROW_NUMBER_COMMENT}
     columns = [column for column in description.columns if column["name"] != name]
     return description._replace(columns=[*columns, number], key={"constrained_columns": [name]})
@@ -256,18 +261,18 @@ async def _run(source: Source, work: Callable[[Connection], Any], *, timeout: ti
             raise
 
 
-def _chosen(selection: Selection, connection: Connection, *, has_schemas: bool) -> dict[Place, bool]:
+def _select(selection: Selection, connection: Connection, *, has_schemas: bool) -> dict[TableName, bool]:
     """Name and schema of each selected table, and whether it is a view."""
     inspector = inspect(connection)
     if selection.tables:
-        found = _named(inspector, selection.tables)
+        selected = _with_names(inspector, selection.tables)
     elif selection.schema is not None:
-        found = _in_schema(inspector, _existing(inspector, selection.schema))
+        selected = _in_schema(inspector, _existing(inspector, selection.schema))
     else:
-        found = {}
+        selected = {}
         for schema in _schemas(inspector) if has_schemas else [None]:
-            found |= _in_schema(inspector, schema)
-    if not found:
+            selected |= _in_schema(inspector, schema)
+    if not selected:
         if any(map(_is_own, inspector.get_table_names(selection.schema))):
             raise ConfigurationError(
                 f"The database has only tables whose names begin with {TABLE_PREFIX}, which are not served: "
@@ -278,27 +283,27 @@ def _chosen(selection: Selection, connection: Connection, *, has_schemas: bool) 
             "The database user sees no tables.",
             hint="Check the database name (or the file's path) in the URL, the schema, and the rights of the user.",
         )
-    if len(found) > MOST_TABLES:
+    if len(selected) > MOST_TABLES:
         raise ConfigurationError(
-            f"The database has {len(found):,} tables; at most {MOST_TABLES:,} can be served.",
+            f"The database has {len(selected):,} tables; at most {MOST_TABLES:,} can be served.",
             hint="Select some with --schema or --tables.",
         )
-    return found
+    return selected
 
 
-def _in_schema(inspector: Inspector, schema: str | None) -> dict[Place, bool]:
+def _in_schema(inspector: Inspector, schema: str | None) -> dict[TableName, bool]:
     tables = inspector.get_table_names(schema)
-    views = [*inspector.get_view_names(schema), *_materialized(inspector, schema)]
-    found = {**dict.fromkeys(tables, False), **dict.fromkeys(views, True)}
+    views = [*inspector.get_view_names(schema), *_materialized_views(inspector, schema)]
+    names = {**dict.fromkeys(tables, False), **dict.fromkeys(views, True)}
     # If results are stored in the same database, SQL must not read them.
-    return {(schema, name): view for name, view in found.items() if not _is_own(name)}
+    return {(schema, name): view for name, view in names.items() if not _is_own(name)}
 
 
 def _is_own(name: str) -> bool:
     return name.lower().startswith(TABLE_PREFIX)
 
 
-def _materialized(inspector: Inspector, schema: str | None) -> list[str]:
+def _materialized_views(inspector: Inspector, schema: str | None) -> list[str]:
     try:
         return inspector.get_materialized_view_names(schema)
     except NotImplementedError:
@@ -312,91 +317,93 @@ def _schemas(inspector: Inspector) -> list[str | None]:
 
 
 def _existing(inspector: Inspector, schema: str) -> str:
-    known = inspector.get_schema_names()
-    if schema not in known:
-        _refuse("schema", schema, known)
+    schemas = inspector.get_schema_names()
+    if schema not in schemas:
+        _refuse("schema", schema, schemas)
     return schema
 
 
-def _named(inspector: Inspector, names: Sequence[str]) -> dict[Place, bool]:
-    listed: dict[str | None, dict[Place, bool]] = {}
-    found: dict[Place, bool] = {}
+def _with_names(inspector: Inspector, names: Sequence[str]) -> dict[TableName, bool]:
+    listed: dict[str | None, dict[TableName, bool]] = {}
+    selected: dict[TableName, bool] = {}
     for name in names:
         schema, _, bare = name.rpartition(".")
-        place: Place = (_existing(inspector, schema) if schema else None, bare)
-        if place[0] not in listed:
-            listed[place[0]] = _in_schema(inspector, place[0])
-        if place not in listed[place[0]]:
-            _refuse("table", name, [written(known) for known in listed[place[0]]])
-        found[place] = listed[place[0]][place]
-    return found
+        table_name: TableName = (_existing(inspector, schema) if schema else None, bare)
+        if table_name[0] not in listed:
+            listed[table_name[0]] = _in_schema(inspector, table_name[0])
+        if table_name not in listed[table_name[0]]:
+            _refuse(
+                "table", name, [qualified_name(table_of_schema) for table_of_schema in listed[table_name[0]]]
+            )
+        selected[table_name] = listed[table_name[0]][table_name]
+    return selected
 
 
-def _refuse(what: str, name: str, known: Collection[str]) -> None:
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
-    listed = ", ".join(sorted(known)[:_LISTED]) or "none"
+def _refuse(what: str, name: str, names: Collection[str]) -> None:
+    close = get_close_matches(name, names, n=3, cutoff=0.5)
+    listed = ", ".join(sorted(names)[:_LISTED]) or "none"
     raise ConfigurationError(
         f"The database has no {what} {name[:60]!r}.",
         hint=f"Did you mean {' or '.join(close)}?" if close else f"It has: {listed}.",
     )
 
 
-async def _described(run: Run, chosen: Mapping[Place, bool]) -> dict[Place, TableDescription]:
+async def _describe_all(run: Run, selected: Mapping[TableName, bool]) -> dict[TableName, TableDescription]:
     """Describe all tables at once; if one of them fails, each separately."""
     try:
-        found: dict[Place, TableDescription] = await run(partial(_describe, list(chosen)))
+        descriptions: dict[TableName, TableDescription] = await run(partial(_describe, list(selected)))
     except SQLAlchemyError:
-        found = {}
-        for place in chosen:
+        descriptions = {}
+        for table_name in selected:
             try:
-                found |= await run(partial(_describe, [place]))
+                descriptions |= await run(partial(_describe, [table_name]))
             except DBAPIError as error:
                 if error.connection_invalidated:
                     raise
             except SQLAlchemyError:
                 continue
-    return found
+    return descriptions
 
 
-def _describe(places: Sequence[Place], connection: Connection) -> dict[Place, TableDescription]:
+def _describe(table_names: Sequence[TableName], connection: Connection) -> dict[TableName, TableDescription]:
     inspector = inspect(connection)
-    found: dict[Place, TableDescription] = {}
-    for schema in dict.fromkeys(schema for schema, _ in places):
-        names = [name for known, name in places if known == schema]
-        asked: Any = {"schema": schema, "filter_names": names, "kind": ObjectKind.ANY}
+    descriptions: dict[TableName, TableDescription] = {}
+    for schema in dict.fromkeys(schema for schema, _ in table_names):
+        names = [name for schema_of_table, name in table_names if schema_of_table == schema]
+        filters: Any = {"schema": schema, "filter_names": names, "kind": ObjectKind.ANY}
         # On PostgreSQL, one query for all tables, where get_columns() takes one for each.
-        columns = inspector.get_multi_columns(**asked)
-        keys = inspector.get_multi_pk_constraint(**asked)
-        references = inspector.get_multi_foreign_keys(**asked)
+        columns = inspector.get_multi_columns(**filters)
+        keys = inspector.get_multi_pk_constraint(**filters)
+        references = inspector.get_multi_foreign_keys(**filters)
         comments: Any = (
-            inspector.get_multi_table_comment(**asked) if connection.dialect.supports_comments else {}
+            inspector.get_multi_table_comment(**filters) if connection.dialect.supports_comments else {}
         )
         for name in names:
             at: Any = (schema, name)
             if columns.get(at):
-                found[at] = TableDescription(
+                descriptions[at] = TableDescription(
                     columns[at], keys.get(at), references.get(at, []), (comments.get(at) or {}).get("text")
                 )
-    return found
+    return descriptions
 
 
-async def _readable(run: Run, tables: Mapping[Place, Table]) -> dict[Place, Table]:
+async def _readable(run: Run, tables: Mapping[TableName, Table]) -> dict[TableName, Table]:
     """The tables from which the user may select."""
-    readable: dict[Place, Table] = {}
+    readable: dict[TableName, Table] = {}
     rest = dict(tables)
     while rest:
         # A statement that fails may end its transaction: the next ones need another.
-        passed: set[Place] = await run(partial(_read, rest))
-        readable |= {place: rest.pop(place) for place in list(rest) if place in passed}
+        passed: set[TableName] = await run(partial(_read, rest))
+        readable |= {table_name: rest.pop(table_name) for table_name in list(rest) if table_name in passed}
         if rest:
             # The first one left is the one that failed.
             rest.pop(next(iter(rest)))
     return readable
 
 
-def _read(tables: Mapping[Place, Table], connection: Connection) -> set[Place]:
-    passed: set[Place] = set()
-    for place, table in tables.items():
+def _read(tables: Mapping[TableName, Table], connection: Connection) -> set[TableName]:
+    passed: set[TableName] = set()
+    for table_name, table in tables.items():
         try:
             # It checks the right to each column, and reads no row.
             connection.execute(select(table).limit(0)).close()
@@ -404,24 +411,24 @@ def _read(tables: Mapping[Place, Table], connection: Connection) -> set[Place]:
             if error.connection_invalidated:
                 raise
             break
-        passed.add(place)
+        passed.add(table_name)
     return passed
 
 
-def _loosened(tables: Mapping[Place, Table], connection: Connection) -> dict[Place, Table]:
+def _loosen_all(tables: Mapping[TableName, Table], connection: Connection) -> dict[TableName, Table]:
     """The tables that can be read, without the types of columns whose first rows do not fit them.
 
-    Otherwise the rows of these columns could not be read. The first rows also tell whether the table can be.
+    Otherwise the rows of these columns could not be read. The first rows also show whether the table can be.
     """
-    readable: dict[Place, Table] = {}
-    for place, table in tables.items():
+    readable: dict[TableName, Table] = {}
+    for table_name, table in tables.items():
         try:
             _loosen(table, connection)
         except DBAPIError as error:
-            if error.connection_invalidated or _read({place: table}, connection):
+            if error.connection_invalidated or _read({table_name: table}, connection):
                 raise
             continue
-        readable[place] = table
+        readable[table_name] = table
     return readable
 
 

@@ -18,8 +18,8 @@ from dualsql.databases.generic import Expression, stored_in
 from dualsql.databases.strict_types import DECIMAL, as_double, beginning_of_bucket
 from dualsql_client.wire import Bucket
 
-Cut = Callable[[Expression, Bucket], Expression]
-CutDate = Callable[[str, Expression, Bucket], Expression | None]
+Truncation = Callable[[Expression, Bucket], Expression]
+BucketStart = Callable[[str, Expression, Bucket], Expression | None]
 OwnFunctions = Mapping[str, Callable[[str], str]]
 
 
@@ -53,7 +53,7 @@ class DialectSpelling:
         beginning: the first characters of a text, of which it counts characters and not bytes.
         position: see `QueryDialect.position`.
         text_length: see `QueryDialect.text_length`.
-        cut_date: see `QueryDialect.cut_date`; it gets SQLAlchemy's name of the dialect first.
+        bucket_start: see `QueryDialect.bucket_start`; it gets SQLAlchemy's name of the dialect first.
         own_functions: see `Capabilities.own_functions`.
         double: see `QueryDialect.double`.
         sum_of_integers: see `QueryDialect.sum_of_integers`.
@@ -62,25 +62,25 @@ class DialectSpelling:
     beginning: Callable[[Expression, int], Expression] = _substring
     position: Callable[[Expression, Expression], Expression] = _position
     text_length: Transform = func.char_length
-    cut_date: CutDate = _no_buckets
+    bucket_start: BucketStart = _no_buckets
     own_functions: OwnFunctions = field(default_factory=dict)
     double: Transform = as_double
     sum_of_integers: tuple[Transform, Transform] = (_added_as(types.BigInteger()), _added_as(DECIMAL))
 
 
-def _without_zones(cut: Cut) -> CutDate:
+def _without_zones(truncate: Truncation) -> BucketStart:
     """Buckets by a function for dates and for instants without a zone."""
 
-    def cut_date(database: str, element: Expression, bucket: Bucket) -> Expression | None:
+    def bucket_start(database: str, element: Expression, bucket: Bucket) -> Expression | None:
         plain: Any = stored_in(database, element.type)
         if isinstance(plain, types.DateTime) and plain.timezone:
             return None
-        return cast(cut(element, bucket), types.DateTime() if bucket == "hour" else types.Date())
+        return cast(truncate(element, bucket), types.DateTime() if bucket == "hour" else types.Date())
 
-    return cut_date
+    return bucket_start
 
 
-def _cutting(write: Callable[[str, str], str], **parts: str) -> tuple[OwnFunctions, Cut]:
+def _cutting(write: Callable[[str, str], str], **parts: str) -> tuple[OwnFunctions, Truncation]:
     """The functions for the buckets whose part of a date is a word, which no parameter and no column can stand for.
 
     Args:
@@ -105,14 +105,14 @@ def _date_trunc(element: Expression, bucket: Bucket) -> Expression:
     return func.date_trunc(literal_column(f"'{bucket}'"), element)
 
 
-def _snowflake_cut(element: Expression, bucket: Bucket) -> Expression:
+def _snowflake_start(element: Expression, bucket: Bucket) -> Expression:
     if bucket != "week":
         return _date_trunc(element, bucket)
     # A session's WEEK_START says on which day a week begins for date_trunc().
     return func.dualsql_add_days(1 - func.dayofweekiso(element, type_=types.Integer()), element)
 
 
-def _firebird_cut(element: Expression, bucket: Bucket) -> Expression:
+def _firebird_start(element: Expression, bucket: Bucket) -> Expression:
     day = cast(element, types.Date())
     if bucket == "hour":
         return func.dualsql_add_hours(extract("hour", element), cast(day, types.DateTime()))
@@ -129,14 +129,14 @@ def _firebird_cut(element: Expression, bucket: Bucket) -> Expression:
 
 
 # A WEEK begins on Sunday.
-_bigquery_words, _bigquery_cut = _cutting(
+_bigquery_words, _bigquery_start = _cutting(
     lambda part, date: f"datetime_trunc({date}, {part})", week="isoweek"
 )
 # Since SQL Server 2022. When a `week` begins depends on @@DATEFIRST.
-_sql_server_words, _sql_server_cut = _cutting(
+_sql_server_words, _sql_server_start = _cutting(
     lambda part, date: f"datetrunc({part}, {date})", week="iso_week"
 )
-_oracle_words, _oracle_cut = _cutting(
+_oracle_words, _oracle_start = _cutting(
     lambda part, date: f"trunc({date}, '{part}')",
     year="YYYY", quarter="Q", month="MM", week="IW", day="DDD", hour="HH24",
 )  # fmt: skip
@@ -145,7 +145,7 @@ _CLICKHOUSE = DialectSpelling(
     # substring() counts bytes.
     beginning=lambda text, characters: func.substringUTF8(text, 1, characters, type_=types.String()),
     position=lambda text, part: func.position(text, part, type_=types.Integer()),
-    cut_date=_without_zones(_date_trunc),
+    bucket_start=_without_zones(_date_trunc),
     # CAST refuses NULL, and a sum of Int64 that does not fit begins again at the lowest number.
     double=lambda element: func.toFloat64(element, type_=types.Double()),
     sum_of_integers=(
@@ -159,8 +159,8 @@ SPELLINGS: Mapping[str, DialectSpelling] = {
         beginning=_substr,
         position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
         own_functions=_bigquery_words,
-        cut_date=_without_zones(
-            lambda element, bucket: _bigquery_cut(cast(element, types.DateTime()), bucket)
+        bucket_start=_without_zones(
+            lambda element, bucket: _bigquery_start(cast(element, types.DateTime()), bucket)
         ),
         # NUMERIC has 29 digits before the point, and with a precision no more.
         sum_of_integers=(
@@ -171,14 +171,14 @@ SPELLINGS: Mapping[str, DialectSpelling] = {
     "chdb": _CLICKHOUSE,
     "clickhouse": _CLICKHOUSE,
     "clickhousedb": _CLICKHOUSE,
-    "databricks": DialectSpelling(cut_date=_without_zones(_date_trunc)),
+    "databricks": DialectSpelling(bucket_start=_without_zones(_date_trunc)),
     "firebird": DialectSpelling(
         # A parameter has no type beside IN.
         position=lambda text, part: func.position(
             cast(part, types.String(8191)), text, type_=types.Integer()
         ),
         own_functions=_moving("hour", "day", "month"),
-        cut_date=_without_zones(_firebird_cut),
+        bucket_start=_without_zones(_firebird_start),
         double=lambda element: cast(element, types.DOUBLE_PRECISION()),
         # Numbers have 18 digits before Firebird 4; a sum that has more is an error.
         sum_of_integers=(_added_as(types.BigInteger()), _added_as(types.BigInteger())),
@@ -188,23 +188,23 @@ SPELLINGS: Mapping[str, DialectSpelling] = {
         # LEN() leaves blanks at the end out.
         text_length=lambda text: func.len(text.concat(literal_column("'x'")), type_=types.Integer()) - 1,
         own_functions=_sql_server_words,
-        cut_date=_without_zones(_sql_server_cut),
+        bucket_start=_without_zones(_sql_server_start),
     ),
     "oracle": DialectSpelling(
         beginning=_substr,
         position=lambda text, part: func.instr(text, part, type_=types.Integer()),
         own_functions=_oracle_words,
-        cut_date=_without_zones(_oracle_cut),
+        bucket_start=_without_zones(_oracle_start),
     ),
-    "redshift": DialectSpelling(cut_date=beginning_of_bucket),
+    "redshift": DialectSpelling(bucket_start=beginning_of_bucket),
     "snowflake": DialectSpelling(
-        text_length=func.length, own_functions=_moving("day"), cut_date=_without_zones(_snowflake_cut)
+        text_length=func.length, own_functions=_moving("day"), bucket_start=_without_zones(_snowflake_start)
     ),
     "trino": DialectSpelling(
         beginning=_substr,
         position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
         text_length=func.length,
-        cut_date=_without_zones(_date_trunc),
+        bucket_start=_without_zones(_date_trunc),
     ),
 }
 """By SQLAlchemy's name of the dialect (`engine.dialect.name`)."""
@@ -213,5 +213,5 @@ STANDARD = DialectSpelling()
 
 
 def spelling_of(name: str) -> DialectSpelling:
-    """That of a dialect, or the SQL standard's."""
+    """The spelling of a dialect, or the SQL standard's."""
     return SPELLINGS.get(name, STANDARD)

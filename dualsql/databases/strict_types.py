@@ -28,12 +28,10 @@ def untyped_form(database: str, expression: Expression) -> KeyForm | None:
     if isinstance(stored_in(database, expression.type), types.JSON):
         return None  # a driver reads documents: whether "1" was one or a text is not known
     bare = type_coerce(grouped(expression), DriverValue())
-    return KeyForm(
-        compared=bare, read=bare, carried=expression, given=parameter, comes_back=comes_back_as_given
-    )
+    return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=round_trips)
 
 
-def comes_back_as_given(value: Any) -> bool:
+def round_trips(value: Any) -> bool:
     """Whether the driver returns a value of this type exactly as it was sent."""
     if isinstance(value, datetime):
         value = value.date()
@@ -78,16 +76,16 @@ def beginning_of_bucket(database: str, element: Expression, bucket: Bucket) -> E
     is_zoned = isinstance(plain, types.DateTime) and plain.timezone
     # A date alone would be taken for midnight in the session's zone.
     local = func.timezone("UTC", element) if is_zoned else cast(element, types.DateTime())
-    cut = func.date_trunc(bucket, local)
+    start = func.date_trunc(bucket, local)
     if bucket != "hour":
-        return cast(cut, types.Date())
+        return cast(start, types.Date())
     if is_zoned:
-        return func.timezone("UTC", cast(cut, types.DateTime()), type_=types.DateTime(timezone=True))
-    return cast(cut, types.DateTime())
+        return func.timezone("UTC", cast(start, types.DateTime()), type_=types.DateTime(timezone=True))
+    return cast(start, types.DateTime())
 
 
 def list_of_dates_as_text(type_: Any) -> str | None:
-    """What a list of dates is bound as before it is cast: drivers confuse the ends of time with the infinities."""
+    """The type of a list of dates before its CAST, text: drivers confuse the ends of time with the infinities."""
     is_list = isinstance(type_, types.ARRAY)
     return (
         "TEXT[]" if is_list and isinstance(plain_type(type_.item_type), types.Date | types.DateTime) else None

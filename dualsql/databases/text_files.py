@@ -99,7 +99,7 @@ def copy_as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
 
 
 def first_fault(path: Path) -> str | None:
-    """Where a file is not UTF-8; None if it is."""
+    """The error for the first bytes that are not UTF-8; None if there are none."""
     try:
         for _ in _decode(path, "utf-8"):
             pass
@@ -145,19 +145,16 @@ def csv_form(path: Path, *, has_tabs: bool) -> CSVForm:
     delimiter = max(records, key=lambda each: _fit(records[each]))
     head = records[delimiter][0]
     if len(head) == 1:
-        for other, found in records.items():
-            longest = max(map(len, found))
+        for other, rows in records.items():
+            longest = max(map(len, rows))
             if longest > 1:
-                number = next(n for n, record in enumerate(found, 1) if len(record) > 1)
+                number = next(n for n, record in enumerate(rows, 1) if len(record) > 1)
+                name = "a tab" if other == "\t" else repr(other)
                 raise ValueError(
-                    f"Its first line has one field, and record {number} has {len(found[number - 1])} fields that "
-                    f"{_name_of(other)} separates. Its first line must hold the names of the columns."
+                    f"Its first line has one field, and record {number} has {len(rows[number - 1])} fields that "
+                    f"{name} separates. Its first line must hold the names of the columns."
                 )
     return CSVForm(delimiter, head)
-
-
-def _name_of(delimiter: str) -> str:
-    return "a tab" if delimiter == "\t" else repr(delimiter)
 
 
 def _records(text: str, delimiter: str, *, is_whole: bool) -> list[list[str]]:

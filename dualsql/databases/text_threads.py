@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def compute_in_thread(limits: QueryLimits, compute: Callable[[], T]) -> T:
-    """What `compute` returns, which is called in a worker thread: the event loop answers others meanwhile.
+    """Call `compute` in a worker thread: the event loop answers other requests meanwhile. Returns its result.
 
     A thread cannot be stopped: the slot of a caller that is cancelled is free when `compute` ends, and the limits of
     texts bound that.

@@ -88,7 +88,7 @@ class ThreadedEngine:
         # One thread, as drivers such as sqlite3 ask of a connection.
         thread = ThreadPoolExecutor(1, thread_name_prefix="dualsql")
         try:
-            connection = await self._opened(thread)
+            connection = await self._open(thread)
             try:
                 yield ThreadedConnection(connection, thread)
             finally:
@@ -127,20 +127,20 @@ class ThreadedEngine:
         self._late.add(late)
         late.add_done_callback(self._late.discard)
 
-    async def _opened(self, thread: ThreadPoolExecutor) -> Connection:
+    async def _open(self, thread: ThreadPoolExecutor) -> Connection:
         opening = thread.submit(self.sync_engine.connect)
         try:
             return await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
             # A thread that waits for the pool cannot be cancelled: it gives back what it gets.
-            given = thread.submit(_give_back, opening)
-            self._note(given)
+            closing = thread.submit(_give_back, opening)
+            self._note(closing)
             raise
 
 
 def _give_back(opening: Future[Connection]) -> None:
     if not opening.cancelled() and opening.exception() is None:
-        with suppress(Exception):  # nobody is left to be told
+        with suppress(Exception):  # no caller is left for the error
             opening.result().close()
 
 
@@ -167,12 +167,12 @@ class ThreadedConnection:
         """All rows of `statement`, in memory."""
         options = execution_options or {}
         return await self.run(
-            lambda: _buffered(self.sync_connection.execute(statement, parameters, execution_options=options))
+            lambda: _buffer(self.sync_connection.execute(statement, parameters, execution_options=options))
         )
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None) -> Result[Any]:
         """All rows of `statement`, in memory."""
-        return await self.run(lambda: _buffered(self.sync_connection.exec_driver_sql(statement, parameters)))
+        return await self.run(lambda: _buffer(self.sync_connection.exec_driver_sql(statement, parameters)))
 
     async def stream(
         self, statement: Executable, parameters: Any = None, *, execution_options: Any = None
@@ -189,11 +189,11 @@ class ThreadedConnection:
         await self.run(self.sync_connection.invalidate)
 
     async def run_sync(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, given the connection, in its thread."""
+        """Call `work` with the connection, in its thread. Returns its result."""
         return await self.run(work, self.sync_connection)
 
     async def run(self, work: Callable[..., T], *arguments: Any, **options: Any) -> T:
-        """What `work` returns, called in the connection's thread."""
+        """Call `work` in the connection's thread. Returns its result."""
         call = partial(work, *arguments, **options)
         return await asyncio.wrap_future(self._thread.submit(call))
 
@@ -219,7 +219,7 @@ class ThreadedResult:
         return [tuple(row) for row in self._result.fetchmany(size)]
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What `work` returns, called in the connection's thread."""
+        """Call `work` in the connection's thread. Returns its result."""
         return await self._connection.run(work)
 
     async def close(self) -> None:
@@ -227,6 +227,6 @@ class ThreadedResult:
         await self._connection.run(self._result.close)
 
 
-def _buffered(result: CursorResult[Any]) -> Result[Any]:
+def _buffer(result: CursorResult[Any]) -> Result[Any]:
     # A frozen result has its rows and needs no cursor, so it can be read outside of the thread.
     return result.freeze()() if result.returns_rows else result

@@ -28,19 +28,19 @@ def require_allowed(name: str, kind: str, registry: Registry, settings: Settings
         )
 
 
-def require_known(settings: Settings, named: Collection[str]) -> None:
+def require_source_names(settings: Settings, names: Collection[str]) -> None:
     """Raise ConfigurationError if it is not clear which database has no read-only sessions."""
     unproved = settings.unproved_read_only
-    hint = f"Name the databases that have no read-only sessions, of: {', '.join(sorted(named))}."
-    if unproved is True and len(named) > 1:
+    hint = f"Name the databases that have no read-only sessions, of: {', '.join(sorted(names))}."
+    if unproved is True and len(names) > 1:
         raise ConfigurationError("unproved_read_only=True is for a server with one database.", hint=hint)
-    unknown = [] if isinstance(unproved, bool) else sorted(set(unproved).difference(named))
+    unknown = [] if isinstance(unproved, bool) else sorted(set(unproved).difference(names))
     if unknown:
         raise ConfigurationError(f"unproved_read_only: there is no source {unknown[0]!r}.", hint=hint)
 
 
 def unproved_notice(source: Source) -> str:
-    """What an operator is told of a source whose sessions cannot be proved read-only."""
+    """The warning about a source whose sessions cannot be proved read-only."""
     return (
         f"No read-only sessions of {source.capabilities.name} are known: nothing proves that the database "
         f"{source.name!r} is only read (unproved_read_only). Its user must have no right to write."

@@ -22,14 +22,14 @@ def unknown_database(name: str) -> ConfigurationError:
 
 def without_async_driver(name: str) -> ConfigurationError:
     """The error for a database whose URL needs an async driver, where none is known."""
-    known = [key for key, backend in loadable_backends() if backend.driver and key not in backend.spellings]
+    names = [key for key, backend in loadable_backends() if backend.driver and key not in backend.spellings]
     return ConfigurationError(
         f"dualsql knows no async driver for the database {name[:40]!r}.",
-        hint=f"Use one of {', '.join(sorted(known))}.",
+        hint=f"Use one of {', '.join(sorted(names))}.",
     )
 
 
-def malformed(url: str | URL) -> ConfigurationError:
+def malformed_url(url: str | URL) -> ConfigurationError:
     """The error for what is no URL, with how to write one; for the name of a file, that file's."""
     text = str(url)
     kind = kind_of_file(PurePath(text).suffix) if _FILE.fullmatch(text) else None

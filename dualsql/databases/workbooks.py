@@ -77,14 +77,14 @@ def read_workbook(
         encoding="utf-8",
     )
     started(reader)
-    written, _ = reader.communicate()
+    output, _ = reader.communicate()
     if reader.returncode:
         most = f" Reading it may take {memory / 2**30:.1f} GiB of memory." if memory else ""
         raise ValueError(f"It is too large, or damaged.{most}")
-    found = json.loads(written)
-    if "error" in found:
-        raise ValueError(f"It is damaged, or no workbook: {found['error']}")
-    return Sheets([Sheet(*each) for each in found["sheets"]], found["notes"])
+    workbook = json.loads(output)
+    if "error" in workbook:
+        raise ValueError(f"It is damaged, or no workbook: {workbook['error']}")
+    return Sheets([Sheet(*each) for each in workbook["sheets"]], workbook["notes"])
 
 
 def write_sheets() -> None:
@@ -98,14 +98,14 @@ def write_sheets() -> None:
     notes: list[str] = []
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
-            sheets = list(_written_sheets(book, Path(path), Path(folder), notes))
-        found: dict[str, Any] = {"sheets": sheets, "notes": notes}
+            sheets = list(_sheets_of(book, Path(path), Path(folder), notes))
+        description: dict[str, Any] = {"sheets": sheets, "notes": notes}
     except (calamine.CalamineError, OSError, ValueError) as error:
-        found = {"error": str(error)}
-    sys.stdout.buffer.write(json.dumps(found).encode())
+        description = {"error": str(error)}
+    sys.stdout.buffer.write(json.dumps(description).encode())
 
 
-def _written_sheets(book: Any, path: Path, folder: Path, notes: list[str]) -> Iterator[Sheet]:
+def _sheets_of(book: Any, path: Path, folder: Path, notes: list[str]) -> Iterator[Sheet]:
     names = book.sheet_names
     visible = {each.name: str(each.visible).rpartition(".")[2] for each in book.sheets_metadata}
     for number, name in enumerate(names):
@@ -117,14 +117,14 @@ def _written_sheets(book: Any, path: Path, folder: Path, notes: list[str]) -> It
             notes.append(f"The sheet {name[:60]!r} is not read: its first row has no names.")
             continue
         head, *body = rows
-        columns = list(column_names(map(_written, head)))
+        columns = list(column_names(map(_text_of_cell, head)))
         # Rows are equally long.
         cells = list(zip(*body)) if body else [()] * len(columns)  # noqa: B905
         kinds = [_kind(values) for values in cells]
         staged = folder / f"{number}.csv"
         _write_rows(staged, body)
         hidden = [] if visible[name] == "Visible" else ["is hidden"]
-        said = [*hidden, *nameless(map(_written, head)), *_missing_values(path, number)]
+        said = [*hidden, *nameless(map(_text_of_cell, head)), *_missing_values(path, number)]
         yield Sheet(name, len(names) > 1, dict(zip(columns, kinds, strict=True)), str(staged), said)
 
 
@@ -174,7 +174,7 @@ def read_sqlite(path: Path, folder: str, is_stopped: Callable[[], bool]) -> Iter
             )
             for number, (name,) in enumerate(rows.fetchall()):
                 file = Path(folder) / f"{number}.csv"
-                yield _written_table(connection, name.decode(), file, is_stopped)
+                yield _write_table(connection, name.decode(), file, is_stopped)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise ValueError(f"SQLite cannot read it: {error}") from error
 
@@ -187,7 +187,7 @@ _KIND_OF_STORAGE = {
 }
 
 
-def _written_table(
+def _write_table(
     connection: sqlite3.Connection, table: str, file: Path, is_stopped: Callable[[], bool]
 ) -> Sheet:
     quoted = f'"{table.replace(chr(34), chr(34) * 2)}"'
@@ -205,22 +205,22 @@ def _written_table(
     }
     # In the order of the file, as pages of SQLite itself have it.
     rows = connection.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - quoted
-    with file.open("wb") as written:
+    with file.open("wb") as output:
         for number, row in enumerate(rows):
             if not number % _ROWS_BETWEEN_QUESTIONS and is_stopped():
                 raise ValueError("It was not read.")
             try:
-                cells = [_written_cell(value, kind) for value, kind in zip(row, kinds.values(), strict=True)]
+                cells = [_csv_cell(value, kind) for value, kind in zip(row, kinds.values(), strict=True)]
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"Row {number + 1} of its table {table[:60]!r} has a text, or bytes among texts, "
                     "that is not UTF-8."
                 ) from error
-            written.write(b",".join(cells) + b"\n")
+            output.write(b",".join(cells) + b"\n")
     return Sheet(table, is_one_of_several=True, columns=kinds, file=str(file), notes=[])
 
 
-def _written_cell(value: Any, kind: str) -> bytes:
+def _csv_cell(value: Any, kind: str) -> bytes:
     """A cell of CSV: NULL is nothing, a text is in quotes, bytes as DuckDB writes a BLOB.
 
     Raises:
@@ -240,7 +240,7 @@ def _write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
     with path.open("wb") as file:
         for row in rows:
             # Not by csv.writer, which puts the only cell of a row in quotes if it is empty: a text, and no NULL.
-            cells = (_written_cell(_written(value).encode() or None, "VARCHAR") for value in row)
+            cells = (_csv_cell(_text_of_cell(value).encode() or None, "VARCHAR") for value in row)
             file.write(b",".join(cells) + b"\n")
 
 
@@ -266,12 +266,12 @@ def column_names(head: Iterable[str]) -> Iterator[str]:
     used = {ROW_NUMBER}
     for number, cell in enumerate(head, 1):
         name = cell.strip().replace("\0", "") or f"column{number}"
-        found, copy = name, 1
-        while found.lower() in used:
+        unique, copy = name, 1
+        while unique.lower() in used:
             copy += 1
-            found = f"{name}_{copy}"
-        used.add(found.lower())
-        yield found
+            unique = f"{name}_{copy}"
+        used.add(unique.lower())
+        yield unique
 
 
 _KIND_OF_CELLS = {
@@ -301,7 +301,7 @@ def _plain(value: Any) -> Any:
     return int(value) if is_whole else value
 
 
-def _written(value: Any) -> str:
+def _text_of_cell(value: Any) -> str:
     value = _plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"

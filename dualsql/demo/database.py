@@ -166,7 +166,7 @@ def _batches(table: Table) -> Iterator[list[dict[str, Any]]]:
     batch: list[dict[str, Any]] = []
     for line in _lines(table.name):
         batch.append(
-            {key: read(cell) if cell else None for (key, read), cell in zip(readers, line, strict=True)}
+            {key: parse(cell) if cell else None for (key, parse), cell in zip(readers, line, strict=True)}
         )
         if len(batch) == _BATCH:
             yield batch

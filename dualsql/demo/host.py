@@ -17,7 +17,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from dualsql_client import DualResponseClient, ParsedDualResponse
-from dualsql_client.wire import Row
 
 BATCH_SIZE = 10_000
 
@@ -74,7 +73,7 @@ async def _fetch_everything(parsed: ParsedDualResponse, console: Console) -> Lin
         task = progress.add_task("rows", total=parsed.total_count)
         async for batch in parsed.fetch_stream(batch_size=BATCH_SIZE):
             rows += len(batch)
-            size += _size_of_rows(batch)
+            size += len(json.dumps(batch, ensure_ascii=False, separators=(",", ":")).encode())
             progress.update(task, completed=rows)
     console.print()
     return Line("application: all rows", rows, size, perf_counter() - start)
@@ -111,7 +110,3 @@ def _closing_table(lines: list[Line]) -> Table:
             end_section=line.who.startswith("application"),
         )
     return table
-
-
-def _size_of_rows(rows: list[Row]) -> int:
-    return len(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode())

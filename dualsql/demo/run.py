@@ -9,7 +9,7 @@ from dualsql.demo.app import build_app
 from dualsql.demo.database import Base, build, default_folder, keep_secret, sqlite_url
 from dualsql.demo.host import act
 from dualsql.features import DualResponseServer, default_features
-from dualsql.serve.listening import listen, origin_of, running, stop_on_signals
+from dualsql.serve.listening import listen, origin_of_listener, running, stop_on_signals
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.store import SQLResourceStore
 from dualsql.web.feature import Pages
@@ -31,7 +31,7 @@ async def run(
     """
     stop_on_signals()
     with listen(host, port) as listener:
-        origin = origin_of(listener)
+        origin = origin_of_listener(listener)
         app = await _make_app(origin, database or sqlite_url(default_folder()), console)
         async with app.router.lifespan_context(app), running(app, listener) as server:
             if keeps_serving:
@@ -51,7 +51,7 @@ async def _make_app(origin: str, database: str, console: Console) -> Starlette:
         store=SQLResourceStore(database),
         secrets=[keep_secret(default_folder())],
         features=default_features(Pages(pages_show_sql=True, pages_show_values=True)),
-        # Nobody signs in to a demo, and it pins a result.
+        # The demo has no login, and it pins a result.
         settings=Settings(default_sample_size=10, anonymous_actions=ALL_ACTIONS),
     )
     return build_app(dual)

@@ -12,13 +12,13 @@ each with an example.
 
 from dualsql.envelope.mcp import (
     VARY,
+    RequestedForm,
     ToolResult,
-    Wanted,
     dual_mode_tool_result,
     from_mcp_content,
     present,
+    requested_form,
     to_mcp_tool_result,
-    wanted,
 )
 from dualsql.envelope.middleware import ValidateResponses
 from dualsql.envelope.responses import (
@@ -45,7 +45,7 @@ from dualsql.envelope.validation import (
     validate_dual_mode,
     validate_response,
 )
-from dualsql.envelope.values import Bounds, plain
+from dualsql.envelope.values import Bounds, plain_value
 from dualsql.envelope.wrapping import (
     AnswerAudit,
     AnswerEvent,
@@ -69,11 +69,11 @@ __all__ = [
     "DualModeAnswer",
     "ErrorBody",
     "FaultReport",
+    "RequestedForm",
     "Response",
     "StagedData",
     "ToolResult",
     "ValidateResponses",
-    "Wanted",
     "create_dual_mode_error",
     "create_dual_mode_response",
     "create_error_response",
@@ -85,16 +85,16 @@ __all__ = [
     "image_item",
     "log_answers",
     "log_faults",
-    "plain",
+    "plain_value",
     "present",
     "readable",
+    "requested_form",
     "resource_item",
     "staged_data",
     "text_item",
     "to_mcp_tool_result",
     "validate_dual_mode",
     "validate_response",
-    "wanted",
     "watch_tool",
     "wrap_dual_mode",
     "wrap_tool_response",

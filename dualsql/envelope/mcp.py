@@ -38,7 +38,7 @@ _LONGEST = 64
 Word = TypeVar("Word", bound=str)
 
 
-class Wanted(NamedTuple):
+class RequestedForm(NamedTuple):
     """The format that a caller asks for; by default that of a chat."""
 
     format: ResponseFormat = "markdown"
@@ -50,19 +50,19 @@ class Wanted(NamedTuple):
         return self.format == "json" or self.context == "code"
 
 
-def wanted(headers: Headers | None) -> Wanted:
+def requested_form(headers: Headers | None) -> RequestedForm:
     """Read the two headers. Unknown values, and two that contradict each other, are ignored."""
     values: dict[str, set[str]] = {}
     for name, value in _pairs(headers):
         values.setdefault(name, set()).add(value)
-    return Wanted(
+    return RequestedForm(
         format=_word(values, FORMAT_HEADER, get_args(ResponseFormat), "markdown"),
         context=_word(values, CONTEXT_HEADER, get_args(ExecutionContext), "chat"),
     )
 
 
-def present(answer: DualModeAnswer, parts: Wanted) -> DualModeAnswer:
-    """The parts of an answer that its caller wants; the answer itself is not changed."""
+def present(answer: DualModeAnswer, parts: RequestedForm) -> DualModeAnswer:
+    """The parts of an answer that its caller asked for; the answer itself is not changed."""
     if not parts.is_structured:
         return answer
     return cast(DualModeAnswer, {name: value for name, value in answer.items() if name != "display"})
@@ -116,10 +116,10 @@ def to_mcp_tool_result(response: Response, *, links: Links = "text") -> ToolResu
     )
 
 
-def dual_mode_tool_result(answer: DualModeAnswer, parts: Wanted) -> ToolResult:
+def dual_mode_tool_result(answer: DualModeAnswer, parts: RequestedForm) -> ToolResult:
     """A DualModeAnswer as an MCP tool result, for a caller who asked for `parts`.
 
-    The text is the display, or the JSON for a caller who wants no display; the structure is the answer.
+    The text is the display, or the JSON where no display was requested; the structure is the answer.
     """
     presented = present(answer, parts)
     display = presented.get("display")

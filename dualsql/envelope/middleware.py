@@ -68,7 +68,7 @@ class ValidateResponses:
         if scope["type"] != "http" or scope["method"] == "HEAD":
             await self.app(scope, receive, send)
         else:
-            await self.app(scope, receive, _Exchange(self, send).send)
+            await self.app(scope, receive, _AnswerInProgress(self, send).send)
 
     def faults(self, body: Any) -> list[str]:
         """The faults of a body. A repeated key in one object is a fault, because readers take different ones."""
@@ -79,7 +79,7 @@ class ValidateResponses:
         return self.check(answer)
 
 
-class _Exchange:
+class _AnswerInProgress:
     """One answer: its start is held back until its body is known."""
 
     def __init__(self, middleware: ValidateResponses, send: Send) -> None:
@@ -89,7 +89,7 @@ class _Exchange:
         self.body = bytearray()
 
     async def send(self, message: Message) -> None:
-        """What the application calls."""
+        """The `send` of the application."""
         if message["type"] == "http.response.start" and _is_readable(message):
             self.start = message
         elif self.start is None:
@@ -107,7 +107,7 @@ class _Exchange:
         size = len(self.body) + len(message.get("body", b""))
         if size > self.middleware.limit:
             return False
-        return not message.get("more_body", False) or _announced(self.start, self.middleware.limit)
+        return not message.get("more_body", False) or _is_short(self.start, self.middleware.limit)
 
     async def _release(self) -> None:
         start, self.start = self.start, None
@@ -139,7 +139,7 @@ def _is_readable(start: Message) -> bool:
     return is_json and is_plain and start["status"] not in _BODILESS and not start.get("trailers", False)
 
 
-def _announced(start: Message, limit: int) -> bool:
+def _is_short(start: Message, limit: int) -> bool:
     """Whether the answer has a Content-Length that is within the limit."""
     lengths = [bytes(value) for name, value in start.get("headers", ()) if name.lower() == b"content-length"]
     return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0][:20]) <= limit

@@ -25,7 +25,7 @@ from dualsql.envelope.shapes import (
 )
 from dualsql.envelope.text import Display, DisplayType, display, readable
 from dualsql.envelope.validation import validate_dual_mode
-from dualsql.envelope.values import BOUNDS, Bounds, is_plain, plain
+from dualsql.envelope.values import BOUNDS, Bounds, is_plain, plain_value
 from dualsql.errors import BadParameterError, DualResponseError, LimitExceededError
 from dualsql.formats.text import single_line
 from dualsql.log import log_failure, log_unforeseen, new_incident
@@ -53,7 +53,7 @@ def create_success_response(
         LimitExceededError: the data is larger than `bounds`, or holds itself, or the content is far larger.
         BadParameterError: the data has no JSON, or an item of the content is none.
     """
-    payload = plain(data, bounds)
+    payload = plain_value(data, bounds)
     message = readable(payload, bounds=bounds) if text is None else text
     response = Response(
         success=True, timestamp=now(), content=[text_item(message), *map(checked_item, content)]
@@ -87,7 +87,7 @@ def error_body(message: str, code: str = UNKNOWN_ERROR, details: Any = None) -> 
         code=single_line(code, _CODE_WIDTH) or UNKNOWN_ERROR,
         message=single_line(message, _MESSAGE_WIDTH) or "Unknown error.",
     )
-    payload = plain(details)
+    payload = plain_value(details)
     if payload not in (None, {}):
         error["details"] = as_object(payload)
     return error
@@ -197,14 +197,14 @@ def create_dual_mode_response(
         LimitExceededError: the data is larger than `bounds`, or holds itself.
         BadParameterError: the data has no JSON, or is not as staged data is; or there is no such display.
     """
-    payload = plain(data, bounds)
+    payload = plain_value(data, bounds)
     fields = {} if payload is None else as_object(payload)
     metadata = _metadata(operation, "staged" if "dataAccessId" in fields else "success", seconds)
     metadata["cached"] = cached
     if schema is not None:
-        metadata["schema"] = plain(schema)
+        metadata["schema"] = plain_value(schema)
     display_part: Display = (
-        display(payload, shown, bounds=bounds) if isinstance(shown, str) else plain(shown, bounds)
+        display(payload, shown, bounds=bounds) if isinstance(shown, str) else plain_value(shown, bounds)
     )
     answer = DualModeAnswer(success=True, data=fields, display=display_part, metadata=metadata)
     if issues := validate_dual_mode(answer, bounds=bounds):
@@ -238,11 +238,11 @@ def dual_mode_error(
 ) -> DualModeAnswer:
     """A dual-mode answer with a finished error."""
     suggestion = error.get("details", {}).get("suggestion")
-    read = {"Error": error["message"], "Code": error["code"]} | _without_none(Suggestion=suggestion)
+    fields = {"Error": error["message"], "Code": error["code"]} | _without_none(Suggestion=suggestion)
     return DualModeAnswer(
         success=False,
         error=error,
-        display=display(read, shown),
+        display=display(fields, shown),
         metadata=_metadata(operation, "error", seconds),
     )
 

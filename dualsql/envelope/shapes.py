@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from dualsql.envelope.text import Display
 from dualsql.envelope.validation import CONTENT_ITEM_SCHEMA, validate
-from dualsql.envelope.values import plain
+from dualsql.envelope.values import plain_value
 from dualsql.errors import BadParameterError
 
 
@@ -123,7 +123,7 @@ def text_item(text: str) -> TextItem:
     Raises:
         BadParameterError: it is no text.
     """
-    return checked_item(TextItem(type="text", text=plain(text)))
+    return checked_item(TextItem(type="text", text=plain_value(text)))
 
 
 def image_item(
@@ -139,13 +139,13 @@ def image_item(
     Raises:
         BadParameterError: the address is of another kind (no picture is a script), or a size is no size.
     """
-    item: ImageItem = plain({"type": "image", "url": url, "altText": alt_text})
+    item: ImageItem = plain_value({"type": "image", "url": url, "altText": alt_text})
     if width is not None:
         item["width"] = width
     if height is not None:
         item["height"] = height
     if caption is not None:
-        item["caption"] = plain(caption)
+        item["caption"] = plain_value(caption)
     return checked_item(item)
 
 
@@ -162,13 +162,13 @@ def resource_item(
     Raises:
         BadParameterError: type or identifier is empty, or `metadata` has no JSON.
     """
-    item: ResourceItem = plain(
+    item: ResourceItem = plain_value(
         {"type": "resource", "resourceType": resource_type, "identifier": identifier, "name": name}
     )
     if description is not None:
-        item["description"] = plain(description)
+        item["description"] = plain_value(description)
     if metadata is not None:
-        item["metadata"] = plain(metadata)
+        item["metadata"] = plain_value(metadata)
     return checked_item(item)
 
 

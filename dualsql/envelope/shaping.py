@@ -26,7 +26,7 @@ from dualsql.envelope.responses import (
 from dualsql.envelope.shapes import DualModeAnswer, ErrorBody, Response, text_item
 from dualsql.envelope.text import Display, DisplayType, readable
 from dualsql.envelope.validation import TIMESTAMP_PATTERN, validate_dual_mode, validate_response
-from dualsql.envelope.values import Bounds, plain
+from dualsql.envelope.values import Bounds, plain_value
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def response_of(result: Any, tool: str, bounds: Bounds) -> Response:
     """
     if isinstance(result, BringsItsText):
         return create_success_response(result.to_structured_content(), text=result.to_text(), bounds=bounds)
-    payload = plain(result, bounds)
+    payload = plain_value(result, bounds)
     if not _is_envelope(payload):
         return create_success_response(payload, bounds=bounds)
     response = _complete(payload, bounds)
@@ -185,10 +185,10 @@ def dual_mode_of(
         LimitExceededError, BadParameterError: the result is too large, or has no JSON.
     """
     if isinstance(result, BringsStagedData):
-        return _staged(result, operation, shown=shown, seconds=seconds, bounds=bounds)
+        return _staged_response(result, operation, shown=shown, seconds=seconds, bounds=bounds)
     if isinstance(result, BringsItsText):
         result = result.to_structured_content()
-    payload = plain(result, bounds)
+    payload = plain_value(result, bounds)
     if _is_answer(payload):
         answer = cast(DualModeAnswer, payload)
         answer["metadata"]["executionTime"] = milliseconds(seconds)
@@ -203,7 +203,7 @@ def dual_mode_of(
     )
 
 
-def _staged(
+def _staged_response(
     result: BringsStagedData, operation: str, *, shown: DisplayType, seconds: float, bounds: Bounds
 ) -> DualModeAnswer:
     display: Display | DisplayType = shown

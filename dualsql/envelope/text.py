@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from typing_extensions import TypedDict
 
-from dualsql.envelope.values import BOUNDS, Bounds, plain
+from dualsql.envelope.values import BOUNDS, Bounds, plain_value
 from dualsql.errors import BadParameterError
 from dualsql.formats.text import NARROWEST, cell, single_line, widest
 
@@ -96,17 +96,17 @@ def _sections(path: Path, data: Any) -> Iterator[Section]:
 
 
 def _of_object(path: Path, data: Mapping[str, Any]) -> Iterator[Section]:
-    nested = [name for name, value in data.items() if _has_sections(value) and len(path) < _DEEPEST]
+    nested = [
+        name
+        for name, value in data.items()
+        if isinstance(value, Mapping | list) and value and len(path) < _DEEPEST
+    ]
     inner = frozenset(nested)
     pairs = [(name, value) for name, value in data.items() if name not in inner]
     if pairs:
         yield Pairs(path, pairs[:_MOST_LINES], len(pairs))
     for name in nested:
         yield from _sections((*path, name), data[name])
-
-
-def _has_sections(value: Any) -> bool:
-    return isinstance(value, Mapping | list) and bool(value)
 
 
 def _lay_out_grid(path: Path, data: Sequence[Mapping[str, Any]]) -> Grid:
@@ -129,7 +129,7 @@ class Text:
         return cell(value, width)
 
     def prose(self, text: str) -> str:
-        return "\n".join("".join(filter(_is_shown, line)) for line in text.splitlines())
+        return "\n".join("".join(filter(_is_printable, line)) for line in text.splitlines())
 
     def heading(self, title: str) -> str:
         return f"{self.cell(title, NAME_WIDTH)}:\n"
@@ -156,7 +156,7 @@ class Text:
         return "\n".join([self.row(names), self.row(["-"] * len(names)), *rows])
 
 
-def _is_shown(character: str) -> bool:
+def _is_printable(character: str) -> bool:
     # Control characters, bidirectional overrides, what has no width, halves of pairs.
     return character == "\t" or not unicodedata.category(character).startswith("C")
 
@@ -267,8 +267,8 @@ def _section(section: Section, style: Text, budget: int) -> str | None:
     piece = _lay_out_section(section, style, budget - len(heading) - _FOR_A_NOTE)
     if not piece.shown:
         return None
-    cut = _cut(section, piece)
-    return heading + piece.text + (style.between + style.note(cut) if cut else "")
+    shortage = _note_on_rest(section, piece)
+    return heading + piece.text + (style.between + style.note(shortage) if shortage else "")
 
 
 def _lay_out_section(section: Section, style: Text, room: int) -> _Piece:
@@ -279,11 +279,11 @@ def _lay_out_section(section: Section, style: Text, room: int) -> _Piece:
     join = style.pairs if isinstance(section, Pairs) else style.lines
 
     def fits(width: int) -> bool:
-        all_lines = _written_lines(section, style, width)
+        all_lines = _lines_of(section, style, width)
         return _fitting(all_lines, room - len(join([]))) == len(all_lines)
 
     width = widest(fits, _CELL_WIDTH, max(room, _CELL_WIDTH)) or _CELL_WIDTH
-    lines = _written_lines(section, style, width)
+    lines = _lines_of(section, style, width)
     count = _fitting(lines, room - len(join([])))
     return _Piece(join(lines[:count]), count)
 
@@ -296,7 +296,7 @@ def _prose(text: str, style: Text, room: int) -> _Piece:
     return _Piece(prose, size)
 
 
-def _written_lines(section: Pairs | Lines, style: Text, width: int) -> list[str]:
+def _lines_of(section: Pairs | Lines, style: Text, width: int) -> list[str]:
     if isinstance(section, Lines):
         return [style.line(style.cell(value, width)) for value in section.values]
     return [
@@ -333,7 +333,7 @@ def _fitting(lines: Sequence[str], room: int) -> int:
     return sum(size <= room for size in accumulate(len(line) + 1 for line in lines))
 
 
-def _cut(section: Section, piece: _Piece) -> str:
+def _note_on_rest(section: Section, piece: _Piece) -> str:
     """A note on how much of a section is shown, if not all."""
     parts = []
     if piece.shown < section.total:
@@ -368,7 +368,7 @@ def readable(data: Any, *, budget: int = TEXT_BUDGET, bounds: Bounds = BOUNDS) -
     """Any value as text for a model: names and values, lists, tables. The text says what is left out.
 
     Raises:
-        LimitExceededError, BadParameterError: as `plain` does.
+        LimitExceededError, BadParameterError: as `plain_value` does.
     """
     return display(data, budget=budget, bounds=bounds)["content"]
 
@@ -383,13 +383,13 @@ def display(
     """Any value for a person's screen, escaped so that no value of it becomes markup.
 
     Raises:
-        LimitExceededError, BadParameterError: as `plain` does; or there is no such form.
+        LimitExceededError, BadParameterError: as `plain_value` does; or there is no such form.
     """
     if form not in DISPLAY_TYPES:
         raise BadParameterError(
             "There is no display of that type.", hint=f"One of {', '.join(DISPLAY_TYPES)}."
         )
-    payload = plain(data, bounds)
+    payload = plain_value(data, bounds)
     if payload is None or payload == "":
         payload = _DONE
     elif payload in ({}, []):

@@ -192,7 +192,7 @@ def validate(value: object, schema: Schema, *, bounds: Bounds = BOUNDS) -> list[
 
 
 def _unplain(path: str, value: Any, levels: int) -> Issues:
-    """What in a value JSON has no form for: where it is, and of which type."""
+    """The parts of a value that JSON has no form for: path and type of each."""
     if type(value) is dict and levels:
         for name, each in value.items():
             if type(name) is not str:
@@ -222,7 +222,7 @@ def _issues(path: str, value: Any, schema: Schema) -> Issues:
         yield from _with_reason(_issues(path, value, schema["then"]), schema["if"])
 
 
-def _required(path: str, value: Any, names: list[str]) -> Issues:
+def _require(path: str, value: Any, names: list[str]) -> Issues:
     if isinstance(value, Mapping):
         yield from (f"{_path_name(_join(path, name))} is missing." for name in names if name not in value)
 
@@ -284,7 +284,7 @@ def _min_items(path: str, value: Any, least: int) -> Issues:
 
 
 _KEYWORDS: Mapping[str, Callable[[str, Any, Any], Issues]] = {
-    "required": _required,
+    "required": _require,
     "properties": _properties,
     "items": _items,
     "allOf": _all_of,

@@ -43,7 +43,7 @@ class Bounds:
 BOUNDS = Bounds()
 
 
-def plain(value: Any, bounds: Bounds = BOUNDS) -> Any:
+def plain_value(value: Any, bounds: Bounds = BOUNDS) -> Any:
     """`value` as dicts with text keys, lists, texts, numbers, booleans and None.
 
     Decimals, dates, UUIDs and whole numbers beyond 64 bits become texts, bytes base64, enums their values, NaN and
@@ -54,13 +54,13 @@ def plain(value: Any, bounds: Bounds = BOUNDS) -> Any:
         LimitExceededError: it is larger or deeper than `bounds`, or holds itself.
         BadParameterError: it has no JSON, or two of its keys would be one.
     """
-    return _Reader(bounds).read(value, bounds.depth)
+    return _ValueReader(bounds).read(value, bounds.depth)
 
 
 def is_plain(value: Any, bounds: Bounds = BOUNDS) -> bool:
     """Whether `value` is JSON as it stands, within `bounds`."""
     try:
-        return _same(plain(value, bounds), value)
+        return _same(plain_value(value, bounds), value)
     except (BadParameterError, LimitExceededError):
         return False
 
@@ -77,7 +77,7 @@ def _same(plain_value: Any, value: Any) -> bool:
     return bool(plain_value == value)
 
 
-class _Reader:
+class _ValueReader:
     """Reads one value and counts its parts."""
 
     def __init__(self, bounds: Bounds) -> None:
@@ -102,9 +102,9 @@ class _Reader:
             return self.read(value.value, levels)
         if levels <= 0:
             self._refuse("levels of nesting", self.bounds.depth)
-        return self._nested(value, levels - 1)
+        return self._read_inner(value, levels - 1)
 
-    def _nested(self, value: Any, levels: int) -> Any:
+    def _read_inner(self, value: Any, levels: int) -> Any:
         fields = _fields(value)
         if fields is not None:
             return self._object(fields, levels)

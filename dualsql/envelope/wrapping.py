@@ -68,7 +68,7 @@ def _plain(tool: Tool, answer: Callable[[Outcome], Returned], names: Collection[
         except Exception as error:  # noqa: BLE001 - whatever a tool raises has an answer
             return answer(_outcome(start, error=error))
         if inspect.isawaitable(value):  # a plain function that hands on another's coroutine
-            return _awaited(value, start, answer)
+            return _answer_later(value, start, answer)
         return answer(_outcome(start, value=value))
 
     return call
@@ -83,7 +83,7 @@ def _async(tool: Tool, answer: Callable[[Outcome], Returned], names: Collection[
             pending = tool(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - wrong arguments raise before there is a coroutine
             return answer(_outcome(start, error=error))
-        return await _awaited(pending, start, answer)
+        return await _answer_later(pending, start, answer)
 
     return call
 
@@ -103,7 +103,9 @@ def _refuse_unknown(arguments: Collection[str], names: Collection[str] | None) -
         refuse_unknown(arguments, names, "argument")
 
 
-async def _awaited(pending: Awaitable[Any], start: float, answer: Callable[[Outcome], Returned]) -> Returned:
+async def _answer_later(
+    pending: Awaitable[Any], start: float, answer: Callable[[Outcome], Returned]
+) -> Returned:
     try:
         value = await pending
     except Exception as error:  # noqa: BLE001 - whatever a tool raises has an answer
@@ -302,7 +304,7 @@ def wrap_tool_response(
     def answer(outcome: Outcome) -> Response:
         response = _safely(outcome, partial(response_of, tool=tool_name, bounds=bounds), fail)
         event = partial(event_of, tool=tool_name, envelope="response", seconds=outcome.seconds)
-        return _recorded(response, event, audit, fail)
+        return _record(response, event, audit, fail)
 
     return wrap_tool(tool, answer, RESPONSE_SCHEMA)
 
@@ -356,7 +358,7 @@ def wrap_dual_mode(
             dual_mode_of, operation=tool_name, shown=shown, seconds=outcome.seconds, bounds=bounds
         )
         event = partial(event_of, tool=tool_name, envelope="dual_mode", seconds=outcome.seconds)
-        return _recorded(_safely(outcome, shape, fail), event, audit, fail)
+        return _record(_safely(outcome, shape, fail), event, audit, fail)
 
     return wrap_tool(tool, answer, DUAL_MODE_SCHEMA)
 
@@ -370,7 +372,7 @@ def _safely(outcome: Outcome, shape: Callable[[Any], Answer], fail: Callable[[Ex
         return fail(error)
 
 
-def _recorded(
+def _record(
     answer: Answer,
     event: Callable[[Answer], AnswerEvent],
     audit: AnswerAudit | None,

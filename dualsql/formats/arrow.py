@@ -73,7 +73,7 @@ class ArrowSchema:
 
     Attributes:
         schema: a pyarrow.Schema.
-        texts: positions of the columns that the request wants as text.
+        texts: positions of the columns that are requested as text.
 
     Raises:
         BadParameterError: pyarrow is not installed.
@@ -83,7 +83,7 @@ class ArrowSchema:
         self, columns: Sequence[ResultColumn], dialect: Dialect, text_columns: Sequence[str] = ()
     ) -> None:
         self._pa = _pyarrow()
-        self.texts = [place for place, column in enumerate(columns) if column.name in text_columns]
+        self.texts = [position for position, column in enumerate(columns) if column.name in text_columns]
         self.schema = self._pa.schema(
             [
                 self._text_field(column.name) if position in self.texts else self._field(column, dialect)
@@ -91,11 +91,11 @@ class ArrowSchema:
             ]
         )
         self._converters = json.converters(columns, dialect)
-        written = [
-            (place, None if place in self.texts else _as_text(column, dialect))
-            for place, column in enumerate(columns)
+        texts = [
+            (position, None if position in self.texts else _as_text(column, dialect))
+            for position, column in enumerate(columns)
         ]
-        self._written = [(place, as_text) for place, as_text in written if as_text is not None]
+        self._text_functions = [(position, as_text) for position, as_text in texts if as_text is not None]
         self._fits = [
             ColumnFit((str,)) if self._pa.types.is_string(field.type) else _strict_fit(column, field.type)
             for column, field in zip(columns, self.schema, strict=True)
@@ -107,7 +107,7 @@ class ArrowSchema:
         Raises:
             ValueNotRepresentableError: a value is not what its column declares.
         """
-        ready = json.converted(json.converted(rows, self._converters), self._written)
+        ready = json.converted(json.converted(rows, self._converters), self._text_functions)
         ready = json.with_texts(ready, self.texts)
         return self.batch_of_columns(list(zip(*ready)))  # noqa: B905 - rows are equally long
 
@@ -120,14 +120,14 @@ class ArrowSchema:
         arrays = [self._array(position, values) for position, values in enumerate(columns)]
         return self._pa.record_batch(arrays, schema=self.schema)
 
-    def is_as_read(self, position: int) -> bool:
+    def is_unconverted(self, position: int) -> bool:
         """Whether the values of a column are converted by nothing but its Arrow type, or its text."""
         return position not in self.texts and position not in dict(self._converters)
 
     def column(self, position: int, values: Iterable[Any]) -> Sequence[Any]:
         """The values of one column, as `batch_of_columns` takes them."""
         converter = dict(self._converters).get(position)
-        as_text = json.text if position in self.texts else dict(self._written).get(position)
+        as_text = json.text if position in self.texts else dict(self._text_functions).get(position)
         for convert in (converter, as_text):
             if convert is not None:
                 values = [
@@ -257,8 +257,8 @@ def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | N
 
 def _plainly(value: Any) -> str:
     """A value of no announced kind as text, as in CSV: as in JSON, without the quotes of a string."""
-    written = json.dumps(json.with_words(value))
-    return str(json.loads(written)) if written.startswith(b'"') else written.decode()
+    text = json.dumps(json.with_words(value))
+    return str(json.loads(text)) if text.startswith(b'"') else text.decode()
 
 
 def _digits(value: Any) -> Any:
@@ -324,7 +324,7 @@ def without_residue(array: Any) -> Any:
 
 # The length of a message that does not follow: a reader that ignores metadata must not treat a failed stream as
 # complete.
-_CUT_OFF = b"\xff\xff\xff\xff\x08\x00\x00\x00"
+_NO_MESSAGE = b"\xff\xff\xff\xff\x08\x00\x00\x00"
 
 
 class ArrowWriter:
@@ -352,7 +352,7 @@ class ArrowWriter:
         return self._metadata(summary._asdict()) + _END
 
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
-        return self._metadata({"problem": problem(error, summary)}) + _CUT_OFF
+        return self._metadata({"problem": problem(error, summary)}) + _NO_MESSAGE
 
     def _metadata(self, metadata: dict[str, Any]) -> bytes:
         """A batch without rows. pyarrow writes custom metadata of a batch in a stream only."""
@@ -378,7 +378,7 @@ class ParquetWriter:
         self.arrow = ArrowSchema(columns, dialect, options.text_columns)
         self._sink = _Sink()
         self._file: Any = None
-        self._held: list[Any] = []
+        self._batches: list[Any] = []
         self._size = 0
 
     def head(self) -> bytes:
@@ -393,14 +393,14 @@ class ParquetWriter:
 
     def batch(self, batch: Any) -> Chunk:
         """See `BatchWriter.batch`."""
-        self._held.append(batch)
+        self._batches.append(batch)
         self._size += batch.nbytes
         if self._size >= ROW_GROUP_BYTES:
-            self._write_held()
+            self._write_batches()
         return Chunk(self._sink.drain(), batch.num_rows, batch.nbytes)
 
     def end(self, summary: StreamEnd) -> bytes:
-        self._write_held()
+        self._write_batches()
         self._file.add_key_value_metadata(
             {f"dualsql.{name}": json.dumps(value).decode() for name, value in summary._asdict().items()}
         )
@@ -410,12 +410,12 @@ class ParquetWriter:
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         return None
 
-    def _write_held(self) -> None:
+    def _write_batches(self) -> None:
         from pyarrow import Table
 
-        if self._held:
-            held, self._held, self._size = self._held, [], 0
-            table = Table.from_batches(held)
+        if self._batches:
+            batches, self._batches, self._size = self._batches, [], 0
+            table = Table.from_batches(batches)
             self._file.write_table(table, row_group_size=table.num_rows)
 
 

@@ -26,11 +26,11 @@ def bind_value(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
         if round_trip(value, meaning.binds, meaning.reads) != value:
             raise ValueError("it would be shown as another value")
         return value
-    written = dumps(value)
+    json_text = dumps(value)
     for candidate in _candidates(value):
         with suppress(ValueError, ValueNotRepresentableError):
-            read = round_trip(candidate, meaning.binds, meaning.reads)
-            if dumps(meanings.converted(read)) == written:
+            output = round_trip(candidate, meaning.binds, meaning.reads)
+            if dumps(meanings.converted(output)) == json_text:
                 return candidate
     raise ValueError("no value of the type is shown like this")
 
@@ -39,6 +39,6 @@ def _candidates(value: Any) -> Iterator[Any]:
     """The values that look like this one: the value itself, and values of other classes that are written alike."""
     yield value
     if isinstance(value, str):
-        for read in (UUID, datetime.fromisoformat, date.fromisoformat, time.fromisoformat, Decimal):
+        for parse in (UUID, datetime.fromisoformat, date.fromisoformat, time.fromisoformat, Decimal):
             with suppress(ValueError, ArithmeticError):
-                yield read(value)
+                yield parse(value)

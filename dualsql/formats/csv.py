@@ -94,7 +94,7 @@ class DatabaseCSVWriter(CSVWriter):
 class CSVWitness(Protocol):
     """A writer of another format that has to know how the database would write its columns as CSV."""
 
-    def note_csv(self, written: Sequence[int | None]) -> None:
+    def note_csv(self, oids: Sequence[int | None]) -> None:
         """The database's own number of the type of each column that it writes as CSV itself; else None."""
         ...
 
@@ -105,9 +105,14 @@ def begins_formula(text: str) -> bool:
 
 
 def csv_writer(columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> CSVWriter:
-    """The writer for these options. No database guards formulas."""
-    chosen = CSVWriter if options.guards else DatabaseCSVWriter
-    return chosen(columns, dialect, options)
+    """The writer for these options."""
+    writer_type = DatabaseCSVWriter if is_database_csv(options) else CSVWriter
+    return writer_type(columns, dialect, options)
+
+
+def is_database_csv(options: WriterOptions) -> bool:
+    """Whether a database may write the lines itself: none guards formulas."""
+    return not options.guards
 
 
 def first_record(data: bytes) -> tuple[bytes, bytes]:
@@ -126,13 +131,13 @@ def _from_json(rows: Rows, *, has_times: bool) -> bytes | None:
 
     It is safe if no text contains an escape, a bracket or null.
     """
-    written = json.dumps(rows, has_times=has_times)
-    if b"\\" in written or b"{" in written or written.count(b"[") != len(rows) + 1:
+    text = json.dumps(rows, has_times=has_times)
+    if b"\\" in text or b"{" in text or text.count(b"[") != len(rows) + 1:
         return None
-    nulls = written.count(b"null")
+    nulls = text.count(b"null")
     if nulls and nulls != sum([row.count(None) for row in rows]):
         return None
-    return written[2:-2].replace(b"],[", b"\r\n").replace(b"null", b"") + b"\r\n" if rows else b""
+    return text[2:-2].replace(b"],[", b"\r\n").replace(b"null", b"") + b"\r\n" if rows else b""
 
 
 def _one_by_one(rows: Rows, cell: Any) -> bytes:
@@ -144,10 +149,10 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, float | Decimal) and not json.is_finite(value):
         return json.word(value)
-    written = json.dumps(value)
-    if not written.startswith((b'"', b"[", b"{")):
-        return written.decode()
-    return quoted(orjson.loads(written) if written.startswith(b'"') else written.decode())
+    text = json.dumps(value)
+    if not text.startswith((b'"', b"[", b"{")):
+        return text.decode()
+    return quoted(orjson.loads(text) if text.startswith(b'"') else text.decode())
 
 
 def _guarded_cell(value: Any) -> str:

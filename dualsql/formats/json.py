@@ -201,9 +201,9 @@ class RecordMaker:
         has_unfit = any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
         if fitting is rows and not has_unfit:
             return records
-        from dualsql.formats.unfit_cells import with_unfit_named
+        from dualsql.formats.unfit_cells import with_unfit_columns
 
-        return with_unfit_named(records, self._computed)
+        return with_unfit_columns(records, self._computed)
 
     def lines(self, rows: Rows) -> bytes:
         """The rows as JSON objects, each on a line of its own. It must not be called by two threads at once."""
@@ -212,10 +212,10 @@ class RecordMaker:
         data = lines(named(self._names, ready), self._encode, has_times=self._has_times)
         if not self._has_unfit:
             return data
-        from dualsql.formats.unfit_cells import with_unfit_named
+        from dualsql.formats.unfit_cells import with_unfit_columns
 
         ready = self._converted(self._finite(self._strict_fits.marked(rows)))
-        return lines(with_unfit_named(named(self._names, ready), self._computed))
+        return lines(with_unfit_columns(named(self._names, ready), self._computed))
 
     def _encode(self, value: Any) -> Any:
         # orjson calls it only for values that are neither text, number, date nor UUID, such as an Unfit or a decimal

@@ -19,9 +19,9 @@ def range_text(value: Any) -> str:
 def _bound(value: Any) -> str:
     if value is None:
         return ""
-    written = value.text if isinstance(value, Unfit) else str(value)
-    written = _WHOLE_HOURS.sub("", written.replace("T", " "))
-    return f'"{written}"' if " " in written else written
+    text = value.text if isinstance(value, Unfit) else str(value)
+    text = _WHOLE_HOURS.sub("", text.replace("T", " "))
+    return f'"{text}"' if " " in text else text
 
 
 # A zone of whole hours is +02 in PostgreSQL, and +02:00 in Python.

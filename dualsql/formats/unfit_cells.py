@@ -10,7 +10,7 @@ from dualsql.formats.cells import Unfit, WordedItems
 from dualsql_client.wire import UNFIT_KEY, Row
 
 
-def with_unfit_named(records: list[Row], computed: Collection[str]) -> list[Row]:
+def with_unfit_columns(records: list[Row], computed: Collection[str]) -> list[Row]:
     """The records with the texts of cells that do not fit, and the names of their columns under UNFIT_KEY.
 
     Args:

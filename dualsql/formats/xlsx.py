@@ -56,13 +56,18 @@ class XLSXWriter:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
         self._converters = json.converters(columns, dialect, integer_strings=as_strings)
         self._structured = [
-            (place, _as_json) for place, column in enumerate(columns) if column.encoding in _STRUCTURED
+            (position, _as_json) for position, column in enumerate(columns) if column.encoding in _STRUCTURED
         ]
-        self._texts = [place for place, column in enumerate(columns) if column.name in options.text_columns]
-        self._columns = [_Column(letters(place), column.name) for place, column in enumerate(columns)]
+        self._texts = [
+            position for position, column in enumerate(columns) if column.name in options.text_columns
+        ]
+        self._columns = [
+            _ColumnWriter(letters(position), column.name) for position, column in enumerate(columns)
+        ]
         names = "".join(column.heading() for column in self._columns)
         self._sheet_head = _SHEET_HEAD.format(
-            widths="".join(_width(place, column) for place, column in enumerate(columns, 1)), names=names
+            widths="".join(_width(position, column) for position, column in enumerate(columns, 1)),
+            names=names,
         ).encode()
         self._book = _Book()
         self._rows = self._size = 0
@@ -111,7 +116,7 @@ class XLSXWriter:
         ).encode()
 
 
-class _Column:
+class _ColumnWriter:
     """Writes the cells of one column."""
 
     def __init__(self, at: str, name: str) -> None:
@@ -121,7 +126,7 @@ class _Column:
     def heading(self) -> str:
         """The cell with the name of the column."""
         self._require_short(self._name)
-        return _text_cell(f"{self._at}1", escaped(self._name), _Style.HEADING)
+        return _text_cell(f"{self._at}1", escape(self._name), _Style.HEADING)
 
     def cells(self, values: Sequence[Any], first: int) -> list[str]:
         """The cells of some rows; the first row has this number in its sheet."""
@@ -143,7 +148,7 @@ class _Column:
             for value in present:
                 self._require_short(value)
         if _TO_ESCAPE.search("".join(present)):
-            values = [value and escaped(value) for value in values]
+            values = [value and escape(value) for value in values]
         return [
             "" if text is None else _text_cell(f"{self._at}{row}", text)
             for row, text in enumerate(values, first)
@@ -152,12 +157,12 @@ class _Column:
     def _cell(self, at: str, value: Any) -> str:
         if value is None:
             return ""
-        found = _TYPED[type(value)](value) if type(value) in _TYPED else None
-        if found is not None:
-            return f'<c r="{at}"{found[0]}><v>{found[1]}</v></c>'
+        typed = _TYPED[type(value)](value) if type(value) in _TYPED else None
+        if typed is not None:
+            return f'<c r="{at}"{typed[0]}><v>{typed[1]}</v></c>'
         text = json.text(value)
         self._require_short(text)
-        return _text_cell(at, escaped(text))
+        return _text_cell(at, escape(text))
 
     def _require_short(self, text: str) -> None:
         if len(text) <= MOST_CHARACTERS // 2:
@@ -173,14 +178,14 @@ class _Column:
             )
 
 
-def letters(place: int) -> str:
+def letters(position: int) -> str:
     """The letters of a column, counted from 0: A, B, ..., Z, AA."""
-    found = ""
-    place += 1
-    while place:
-        place, rest = divmod(place - 1, 26)
-        found = chr(ord("A") + rest) + found
-    return found
+    name = ""
+    position += 1
+    while position:
+        position, rest = divmod(position - 1, 26)
+        name = chr(ord("A") + rest) + name
+    return name
 
 
 # XML has no such characters, and readers of XML take a return for a line feed.
@@ -190,11 +195,11 @@ _TO_ESCAPE = re.compile(f"[&<>{_UNWRITABLE}]|_x")
 _ESCAPED = re.compile(f"[{_UNWRITABLE}]|_(?=x[0-9A-Fa-f]{{4}}[_{_UNWRITABLE}])")
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """A text as the content of an element `t`. Characters that XML cannot hold are written as _xHHHH_."""
     if _TO_ESCAPE.search(text) is None:
         return text
-    text = _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+    text = _ESCAPED.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -289,10 +294,10 @@ _WIDTHS = {
 }
 
 
-def _width(place: int, column: ResultColumn) -> str:
+def _width(position: int, column: ResultColumn) -> str:
     # A date in a narrow column is shown as ####.
     width = max(_WIDTHS.get(column.encoding, 9), min(len(column.name) + 2, 40))
-    return f'<col min="{place}" max="{place}" width="{width}" customWidth="1"/>'
+    return f'<col min="{position}" max="{position}" width="{width}" customWidth="1"/>'
 
 
 class _Book:

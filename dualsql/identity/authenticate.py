@@ -74,7 +74,7 @@ class BearerTokens:
         resource: the audience of tokens for this server, usually the URL of its MCP endpoint. A token for another
             audience is refused (RFC 8707). Without it, the verifier must check the audience.
         scopes: a token must have all of them.
-        metadata_url: tells clients how to get a token (RFC 9728); refusals name it.
+        metadata_url: says how clients get a token (RFC 9728); refusals name it.
 
     Raises:
         ConfigurationError: `resource` is no absolute URL.

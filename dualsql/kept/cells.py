@@ -129,11 +129,11 @@ _FACES: Mapping[str, Callable[[], SQLType]] = {
     "time": types.Time,
     "base64": types.LargeBinary,
 }
-_STORED: Mapping[str, SQLType] = {
+_STORED_TYPES: Mapping[str, SQLType] = {
     "instant": types.DateTime(),
     "interval": types.BigInteger(),
 }
-_SHOWN: Mapping[str, tuple[SQLType, type[Any]]] = {
+_SHOWN_TYPES: Mapping[str, tuple[SQLType, type[Any]]] = {
     "instant": (types.DateTime(timezone=True), dt.datetime),
     "interval": (types.Interval(), dt.timedelta),
     "uuid": (types.Uuid(), UUID),
@@ -156,14 +156,14 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
     ) -> None:
         super().__init__()
         # Cursors carry what is stored.
-        self.impl = _STORED.get(kind, types.String())
+        self.impl = _STORED_TYPES.get(kind, types.String())
         self.kind = kind
         self.shown = shown
         self.items = items
         self.is_cast = kind in _CAST
 
     def load_dialect_impl(self, dialect: Dialect) -> Any:
-        return dialect.type_descriptor(_STORED.get(self.kind, types.String()))
+        return dialect.type_descriptor(_STORED_TYPES.get(self.kind, types.String()))
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         if value is None or self.kind not in _ORDERED:
@@ -182,11 +182,11 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
 
     @property
     def meaning(self) -> Meaning:
-        """What its values are."""
-        shown_type, cls = _SHOWN.get(self.kind, (self.shown, None))
+        """The meaning of its values."""
+        type_, cls = _SHOWN_TYPES.get(self.kind, (self.shown, None))
         return Meaning(
-            shown=shown_type,
-            stored=_STORED.get(self.kind, types.String()),
+            shown=type_,
+            stored=_STORED_TYPES.get(self.kind, types.String()),
             shown_class=cls,
             binds=lambda value: self.process_bind_param(value, None),  # type: ignore[arg-type]
             reads=self.read,
@@ -286,8 +286,8 @@ class _CellTexts:
         return text
 
 
-def _as_shown(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any]:
-    """What the formats make of a value of the column before they write it."""
+def _converter_of(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any]:
+    """The function by which formats convert a value of the column before they write it."""
     converters = json.converters([column], dialect)
     return converters[0][1] if converters else lambda value: value
 
@@ -339,15 +339,15 @@ class _KeptColumn:
         self.name, self.cell = column.name, cell
         units = {"timestamp": ("us",), "time64": ("us",)}
         self.type = getattr(pa, self._kind.arrow)(*units.get(self._kind.arrow, ()))
-        shown_type = _as_shown(column, dialect)
+        show = _converter_of(column, dialect)
         self._write: Callable[[Any], Any] | None
         if cell == "text of a value":
-            self._write = _CellTexts(_items(column), shown_type)
+            self._write = _CellTexts(_items(column), show)
         elif isinstance(column.shown, types.Enum):
-            self._write = lambda value: _require_text(shown_type(value))
+            self._write = lambda value: _require_text(show(value))
             self._kind = self._kind._replace(classes=(object,))
         elif column.is_computed and cell == "integer":
-            self._write = lambda value: _whole(shown_type(value))
+            self._write = lambda value: _whole(show(value))
             self._kind = self._kind._replace(classes=(int, Decimal))
         else:
             self._write = self._kind.write
@@ -386,7 +386,7 @@ _OF_ONE_VALUE = (ValueError, TypeError, OverflowError, LookupError, AttributeErr
 """What converters of types raise, and Arrow of numbers and texts that it cannot hold."""
 
 
-_TEXT_AS_GIVEN = 114
+_JSON_OID = 114
 """PostgreSQL's number of its type json, whose CSV is the text that was stored."""
 
 
@@ -399,7 +399,7 @@ class KeptWriter:
     Attributes:
         cells: how the cells of each column are kept; known with the first rows.
         refusal: why the rows cannot be kept, once that is seen. No rows are written from then on.
-        copied: what `note_csv` was told; empty for a database that does not write CSV itself.
+        copied: the argument of `note_csv`; empty for a database that does not write CSV itself.
         first_rows: as the database gave them.
         number: of all rows that the database gave.
     """
@@ -413,30 +413,28 @@ class KeptWriter:
         self._bytes_left = most_bytes
         self.first_rows: list[Sequence[Any]] = []
         self.number = 0
-        self._kept_columns: list[_KeptColumn] | None = None
+        self._writers: list[_KeptColumn] | None = None
         self.refusal: str | None = None
         self.copied: list[int | None] = []
 
     def note_csv(self, numbers: Sequence[int | None]) -> None:
         """See `CSVWitness`."""
         self.copied = list(numbers)
-        if _TEXT_AS_GIVEN in self.copied:
-            name = self._columns[self.copied.index(_TEXT_AS_GIVEN)].name
+        if _JSON_OID in self.copied:
+            name = self._columns[self.copied.index(_JSON_OID)].name
             self.refusal = f"The column {name[:80]!r} has documents whose spaces are lost when they are read."
 
     @property
     def cells(self) -> list[str]:
-        return [column.cell for column in self._kept_columns or self._start([])]
+        return [column.cell for column in self._writers or self._start([])]
 
     @property
     def schema(self) -> Any:
-        """Of the batches: a pyarrow.Schema."""
+        """The pyarrow.Schema of the batches."""
         import pyarrow as pa
 
         # Not the result's names: one of them may be `n`, which numbers the rows.
-        return pa.schema(
-            [(f"c{index}", column.type) for index, column in enumerate(self._kept_columns or [])]
-        )
+        return pa.schema([(f"c{index}", column.type) for index, column in enumerate(self._writers or [])])
 
     def head(self) -> bytes:
         return b""
@@ -449,7 +447,7 @@ class KeptWriter:
             return Chunk(b"", 0)
         values = list(zip(*rows))  # noqa: B905 - rows are equally long
         arrays = []
-        for column, cells in zip(self._kept_columns or self._start(values), values, strict=True):
+        for column, cells in zip(self._writers or self._start(values), values, strict=True):
             try:
                 arrays.append(column.array(cells))
             except (UnkeepableError, ValueNotRepresentableError, pa.ArrowException, *_OF_ONE_VALUE):
@@ -475,14 +473,14 @@ class KeptWriter:
 
     def _start(self, values: Sequence[Sequence[Any]]) -> list[_KeptColumn]:
         columns = values or [()] * len(self._columns)
-        self._kept_columns = [
+        self._writers = [
             _KeptColumn(column, _kind_of(column, cells, self._dialect), self._dialect)
             for column, cells in zip(self._columns, columns, strict=True)
         ]
-        return self._kept_columns
+        return self._writers
 
 
-# The uses for which kept cells give the answer of their database. For any other use, the database is asked.
+# The uses for which kept cells give the answer of their database. For others, the rows come from the database.
 
 Use = Literal["nulls", "compared", "sorted", "grouped", "computed"]
 """nulls: whether they are NULL, in conditions and counts; compared: in conditions, min, max and distinct counts;

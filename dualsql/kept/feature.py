@@ -105,18 +105,18 @@ class Kept(DescribedFeature):
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         self._server = server
-        kept, storage = self.settings, self.settings.storage
+        settings, storage = self.settings, self.settings.storage
         if storage is None:
-            if kept.keep is True:
+            if settings.keep is True:
                 raise storage_missing()
             return
         if isinstance(storage, str | Path):
-            storage = storage_at(storage, kept)
+            storage = storage_at(storage, settings)
         keeper = ResultKeeper(
-            storage, parts.store, parts.seal, parts.clock, settings=parts.settings, kept=kept
+            storage, parts.store, parts.seal, parts.clock, settings=parts.settings, kept_settings=settings
         )
-        views = KeptViews(keeper, parts.policy, parts.settings, kept)
-        runner = KeptRunner(keeper, views, parts.views, parts.sources, parts.creator, kept=kept)
+        views = KeptViews(keeper, parts.policy, parts.settings, settings)
+        runner = KeptRunner(keeper, views, parts.views, parts.sources, parts.creator, kept_settings=settings)
         refreshes = Refreshes(
             parts.access,
             keeper,
@@ -143,7 +143,7 @@ class Kept(DescribedFeature):
         refused from then on. A result that was read from its database becomes a kept one.
 
         Args:
-            wait: how long to wait for the query. If it takes longer, it goes on, and the metadata say how far it is.
+            wait: how long to wait for the query. If it takes longer, it runs on, and the metadata have its progress.
                 None waits until it ends.
 
         Returns:

@@ -54,7 +54,7 @@ _CONNECTIONS = 4
 """Connections to one file that are kept open."""
 
 
-def _configured(config: dict[str, str], memory: int) -> dict[str, Any]:
+def _with_memory(config: dict[str, str], memory: int) -> dict[str, Any]:
     return {**config, "memory_limit": f"{memory}B"}
 
 
@@ -83,7 +83,7 @@ class KeptFileWriter:
 
         self.rows = 0
         self._path = path
-        self._connection = duckdb.connect(str(path), config=_configured(_WRITING, shares.size))
+        self._connection = duckdb.connect(str(path), config=_with_memory(_WRITING, shares.size))
         hide_progress_bar(self._connection)
         bound_spill(self._connection, shares.spill)
         self._schema: Any = None
@@ -156,7 +156,7 @@ class MemoryShares:
     """Shares of equal size, each for one file that is read or written.
 
     A file that is read holds its share from its first connection until it is closed. If none is left, the file that
-    was read the longest ago is closed, of those that nobody reads now; if all are read, the next one waits.
+    was read the longest ago is closed, of those that have no reader now; if all are read, the next one waits.
 
     Args:
         total: bytes of memory for all.
@@ -201,7 +201,7 @@ class MemoryShares:
                 self.leave(engine)
 
     def leave(self, engine: SharingEngine) -> None:
-        """An engine was closed. It keeps its share while somebody reads it."""
+        """An engine was closed. It keeps its share while it has readers."""
         if not engine.readers and engine in self._holders:
             del self._holders[engine]
             self._freed.set()
@@ -213,7 +213,7 @@ class MemoryShares:
                 self._freed.clear()
                 await self._freed.wait()
                 continue
-            # Who wants to read it meanwhile waits behind us for a share.
+            # Another reader of the file waits behind this one for a share.
             del self._holders[idle]
             await asyncio.shield(idle.close_pool())
 
@@ -246,7 +246,7 @@ class SharingEngine(ThreadedEngine):
                     await connection.invalidate()
 
     async def close_pool(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close idle connections."""
         await super().dispose()
 
     async def dispose(self) -> None:
@@ -256,7 +256,7 @@ class SharingEngine(ThreadedEngine):
 
 
 class FileState(NamedTuple):
-    """What changes when a file is written to or replaced."""
+    """A state that changes when a file is written to or replaced."""
 
     device: int
     inode: int
@@ -311,7 +311,7 @@ def hold(path: Path) -> HeldFile | None:
         return None
     with suppress(BlockingIOError):
         lock_file(file, waits=False)
-        # Nobody else reads the file: what DuckDB has written beside it is of processes that died.
+        # No other process reads the file: what DuckDB has written beside it is of processes that ended.
         shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
     lock_file(file, is_shared=True)
     with suppress(FileNotFoundError):
@@ -343,7 +343,7 @@ class KeptFile:
 
     @property
     def is_read(self) -> bool:
-        """Whether anybody has a connection to it."""
+        """Whether it has readers."""
         engine: Any = self.source.engine
         return bool(engine.readers)
 
@@ -366,7 +366,7 @@ class KeptStatement(NamedTuple):
     rules: ActiveRules
 
 
-def kept_statement(live: Shape, cells: Sequence[str]) -> KeptStatement:
+def statement_of_file(live: Shape, cells: Sequence[str]) -> KeptStatement:
     """The statement for a file. Questions name its columns as those of the live statement."""
     columns = live.columns
     table = Table(
@@ -409,7 +409,7 @@ async def open_file(
     file_engine = new_synchronous_engine(
         URL.create("duckdb", database=str(path)),
         opened=lambda connection: close_instance(connection, shares.spill),
-        connect_args={"read_only": True, "config": _configured(_READING, shares.size)},
+        connect_args={"read_only": True, "config": _with_memory(_READING, shares.size)},
         pool_size=_CONNECTIONS,
         max_overflow=limits.connections,
     )

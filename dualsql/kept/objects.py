@@ -32,7 +32,7 @@ _MOST_PARTS = 10_000
 """S3 refuses uploads of more parts."""
 _REQUEST_SECONDS, _CONNECT_SECONDS, _RETRIES = 30, 5, 3
 _CHECK_SECONDS = 2
-"""How long a reader of a copy waits to hear whether the object is still there."""
+"""How long a reader of a copy waits for the answer whether the object is still there."""
 _DELETED_AT_ONCE = 16
 _ID_OBJECT = "storage-id"
 _STAGED = re.compile(rf"({FILE_NAME.pattern})#[0-9]+")
@@ -44,7 +44,7 @@ _REASONS = {
     "TimeoutError": "it took too long",
     "FileNotFoundError": "the bucket or container does not exist",
 }
-"""What is said of failures. Their own messages have the URL of the store."""
+"""The message of failures. Those of obstore contain the URL of the store."""
 
 
 class ObjectResultStorage:
@@ -145,10 +145,10 @@ class ObjectResultStorage:
     def _end_fetching(self, name: str, fetching: asyncio.Task[Path | None]) -> None:
         del self._fetching[name]
         if not fetching.cancelled():
-            fetching.exception()  # whoever waits for it raises it; all may have left
+            fetching.exception()  # its waiters raise it; all may have left
 
     async def _is_there(self, name: str) -> bool:
-        """Whether the object of a copy was there a short while ago. A store that does not answer has not lost it."""
+        """Whether the object of a copy was there a short while ago. If the store does not answer, the copy is read."""
         now = time.monotonic()
         if now - self._last_checks.get(name, -self._recheck) < self._recheck:
             return True
@@ -279,7 +279,7 @@ class _Remote:
 
     @asynccontextmanager
     async def time_limit(self, what: str, seconds: float | None = None) -> AsyncIterator[None]:
-        """A block that is over in time, and whose failures are told.
+        """A block with a time limit, whose failures are reported.
 
         Args:
             seconds: None for those of a whole transfer.
@@ -378,7 +378,7 @@ class _Remote:
                     if FILE_NAME.fullmatch(each["path"])
                 ]
         if (folder := self._folder()) is not None:
-            files += await asyncio.to_thread(_staged, folder)
+            files += await asyncio.to_thread(_staged_files, folder)
         return files
 
     def _folder(self) -> Path | None:
@@ -388,7 +388,7 @@ class _Remote:
         return Path(store.prefix) if isinstance(store, LocalStore) and store.prefix is not None else None
 
 
-def _staged(folder: Path) -> list[StoredFile]:
+def _staged_files(folder: Path) -> list[StoredFile]:
     files = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -437,7 +437,7 @@ class _Cache:
         """
         part = self._folder / f"part-{sha256(name.encode()).hexdigest()[:32]}"
         while True:
-            file = _locked(part)
+            file = _lock(part)
             if file is not None and await self.files.get(name) is None:
                 break
             if file is None:
@@ -465,11 +465,11 @@ class _Cache:
         self.note_use(name)
 
     def note_use(self, name: str) -> None:
-        """Note that a copy is read. Not in its times, which tell whether it was changed."""
+        """Note that a copy is read. Not in its times, which show whether it was changed."""
         self._used[name] = time.time()
 
     def drop(self, names: Sequence[str]) -> None:
-        """Delete those of the copies that nobody uses."""
+        """Delete unused copies."""
         for name in names:
             if FILE_NAME.fullmatch(name):
                 self._evict(name)
@@ -508,7 +508,7 @@ class _Cache:
         return sizes
 
     def _last_used(self, name: str) -> float:
-        """When this process has read a copy. What others read is in use, which is what counts."""
+        """When this process has read a copy. Copies that other processes read are in use, and stay for that reason."""
         if name not in self._used:
             with suppress(FileNotFoundError):
                 self._used[name] = (self._folder / name).stat().st_mtime
@@ -517,7 +517,7 @@ class _Cache:
     def _evict(self, name: str) -> bool:
         """Delete a copy, or what a process that died left of one; False if it is in use."""
         path = self._folder / name
-        file = _locked(path, is_new=False)
+        file = _lock(path, is_new=False)
         if file is None and path.exists():
             return False
         if file is not None:
@@ -533,7 +533,7 @@ class _Cache:
             yield
 
 
-def _locked(path: Path, *, is_new: bool = True) -> IO[bytes] | None:
+def _lock(path: Path, *, is_new: bool = True) -> IO[bytes] | None:
     """A file that is locked for this caller alone; None if it is in use, or another one is there now."""
     try:
         descriptor = os.open(path, os.O_RDWR | NO_FOLLOW | (os.O_CREAT if is_new else 0), 0o600)

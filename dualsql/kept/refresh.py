@@ -65,7 +65,7 @@ class Refreshes:
         self._keeper = keeper
         self._records = records
         self._settings = settings
-        self._run_kept = run
+        self._rerun = run
         self._tell = tell
         self.renew()
 
@@ -146,7 +146,7 @@ class Refreshes:
 
     async def _run(self, refresh: _Refresh, principal: Principal | None) -> DualResponseError | None:
         resource = refresh.resource
-        run = self._run_kept(resource, principal, refresh.progress)
+        run = self._rerun(resource, principal, refresh.progress)
         result = await outcome(run, self._settings.pending_timeout)
         async with refresh.lock:
             try:
@@ -160,14 +160,14 @@ class Refreshes:
                 return error
         return result
 
-    async def _replace(self, refresh: _Refresh, kept: KeptRows) -> DualResponseError | None:
+    async def _replace(self, refresh: _Refresh, record: KeptRows) -> DualResponseError | None:
         """Let the row name the new file, and delete the old one; the other way round if the row has changed."""
         resource, is_ours = refresh.resource, False
         try:
-            total = Total(kept["rows"], "exact")
-            is_ours = await self._records.change(resource.id, refresh.row, kept, total)
+            total = Total(record["rows"], "exact")
+            is_ours = await self._records.change(resource.id, refresh.row, record, total)
         finally:
-            await self._keeper.forget(resource.id, resource.kept if is_ours else kept)
+            await self._keeper.forget(resource.id, resource.kept if is_ours else record)
         if not is_ours:
             return QueryInterruptedError("The result was deleted, or is refreshed by another server.")
         self._tell(resource.id)

@@ -1,4 +1,4 @@
-"""Runs the statements of new results and keeps their rows: all of them if asked, else those of slow queries."""
+"""Runs the statements of new results and keeps their rows: all of them if requested, else those of slow queries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dualsql.kept.cells import KeptWriter
 from dualsql.kept.service import UNREADABLE, ResultKeeper, UnusableError
 from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
-from dualsql.kept.writing import UNWRITABLE, KeptRun, RunFile, keep, opened
+from dualsql.kept.writing import UNWRITABLE, KeptRun, RunFile, keep, open_file
 from dualsql.log import log_failure
 from dualsql.pending.progress import in_background, report_to_caller
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total
@@ -29,7 +29,6 @@ from dualsql.results.create import (
     Creator,
     RunProgress,
     RunResult,
-    ShownSample,
 )
 from dualsql.results.kept_rows import (
     OF_VALUES,
@@ -69,14 +68,14 @@ class KeptRunner:
         sources: Mapping[str, Source],
         creator: Creator,
         *,
-        kept: KeptSettings,
+        kept_settings: KeptSettings,
     ) -> None:
         self._keeper = keeper
         self._kept_views = kept_views
         self._views = views
         self._sources = sources
         self._creator = creator
-        self._kept = kept
+        self._kept_settings = kept_settings
 
     async def run(
         self, view: View, resource: Resource, creation: Creation, progress: RunProgress
@@ -95,9 +94,9 @@ class KeptRunner:
         """See `Runner`."""
         return await self._keeper.of(resource_id)
 
-    async def forget(self, resource_id: str, kept: KeptRows | None) -> None:
+    async def forget(self, resource_id: str, record: KeptRows | None) -> None:
         """See `Runner`."""
-        await self._keeper.forget(resource_id, kept)
+        await self._keeper.forget(resource_id, record)
 
     async def run_again(
         self, resource: Resource, principal: Principal | None, progress: RunProgress
@@ -110,12 +109,12 @@ class KeptRunner:
         """
         source = chosen_source(self._sources, resource.source).in_background()
         view = in_background(self._views.open(source, resource.document, principal))
-        kept = (await self._keep(view, resource, progress, must_succeed=True)).kept
-        if "reason" in kept:
+        record = (await self._keep(view, resource, progress, must_succeed=True)).record
+        if "reason" in record:
             raise LimitExceededError(
-                f"The rows cannot be kept: {kept['reason']}", hint="The result stays as it was."
+                f"The rows cannot be kept: {record['reason']}", hint="The result stays as it was."
             )
-        return kept
+        return record
 
     async def _run(self, request: _RunRequest) -> RunResult:
         view, resource, creation, progress = request
@@ -136,12 +135,12 @@ class KeptRunner:
 
     def _keep_option(self, creation: Creation) -> KeepOption:
         keep = creation.options.keep
-        return self._kept.keep if keep is None else keep
+        return self._kept_settings.keep if keep is None else keep
 
     async def _run_over_kept_rows(self, request: _RunRequest, answer: KeptAnswer) -> RunResult:
         """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
         view = request.view
-        outcome, ends = _Outcome(KeptRows(reason=_UNANSWERABLE), view), _end_of(view)
+        outcome, ends = _KeptRun(KeptRows(reason=_UNANSWERABLE), view), _end_of(view)
         names = None if answer.view is None else [column.name for column in answer.view.columns]
         if names == [column.name for column in view.columns]:
             outcome = await self._keep(
@@ -156,7 +155,9 @@ class KeptRunner:
         there is no time for it at all.
         """
         view, wait = request.view, request.creation.options.wait
-        at_most = self._kept.keep_after if wait is None else min(self._kept.keep_after, wait)
+        at_most = (
+            self._kept_settings.keep_after if wait is None else min(self._kept_settings.keep_after, wait)
+        )
         if not at_most:
             return None
         running = asyncio.ensure_future(self._creator.sampled(view, request.creation))
@@ -165,8 +166,8 @@ class KeptRunner:
         try:
             await asyncio.wait({running}, timeout=at_most.total_seconds())
             if not running.done():
-                # Before it is stopped: if there is no file, it goes on.
-                opening = asyncio.ensure_future(self._opened(view, request.resource))
+                # Before the query is stopped: without a file, it runs on.
+                opening = asyncio.ensure_future(self._open(view, request.resource))
                 await asyncio.wait({running, opening}, return_when=asyncio.FIRST_COMPLETED)
                 if not running.done():
                     try:
@@ -179,35 +180,37 @@ class KeptRunner:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             if opening is not None:
-                await asyncio.shield(_closed(opening))
+                await asyncio.shield(_close_unneeded(opening))
 
-    async def _opened(self, view: View, resource: Resource) -> RunFile:
+    async def _open(self, view: View, resource: Resource) -> RunFile:
         """A file for the rows of a view; raises UnusableError, with the reason, if there is none."""
         obstacle = await self._kept_views.obstacle_to_keeping(view, self._kept_views.fingerprint(view))
         if obstacle is not None:
             raise UnusableError(obstacle)
-        return await opened(self._keeper, resource)
+        return await open_file(self._keeper, resource)
 
-    async def _read_sample(self, request: _RunRequest, outcome: _Outcome, ends: float) -> RunResult:
+    async def _read_sample(self, request: _RunRequest, outcome: _KeptRun, ends: float) -> RunResult:
         """Read the sample of a run: from the file, from its first rows, or from the database until `ends`."""
-        kept, view, rows = outcome
+        record, view, rows = outcome
         live, resource, creation, progress = request
-        if "rows" in kept:
+        if "rows" in record:
             try:
                 sample = await self._creator.sampled(view, creation)
             except BaseException as error:
-                await asyncio.shield(self._keeper.forget(resource.id, kept))
+                await asyncio.shield(self._keeper.forget(resource.id, record))
                 if rows is None or not is_of_kept_rows(error):
                     raise
-                kept = KeptRows(reason=UNREADABLE)
+                record = KeptRows(reason=UNREADABLE)
             else:
-                return RunResult(_with_total_of(kept, sample), view, kept)
+                total = Total(record["rows"], "exact")
+                counted = sample._replace(sample=sample.sample._replace(total=total))
+                return RunResult(counted, view, record)
         if rows is None:
             progress.rows = 0  # of the run that failed
             async with _until(ends, live):
-                return RunResult(await self._creator.sampled(live, creation), live, kept)
+                return RunResult(await self._creator.sampled(live, creation), live, record)
         sample = await self._creator.sampled(live, creation, partial(rows.sample, live, ends))
-        return RunResult(sample, live, kept)
+        return RunResult(sample, live, record)
 
     async def _keep(
         self,
@@ -219,7 +222,7 @@ class KeptRunner:
         answer: KeptAnswer | None = None,
         file: RunFile | None = None,
         ends: float | None = None,
-    ) -> _Outcome:
+    ) -> _KeptRun:
         """Run a statement once and keep its rows.
 
         Args:
@@ -234,10 +237,10 @@ class KeptRunner:
         )
         try:
             async with _until(_end_of(view) if ends is None else ends, view):
-                file = file or await self._opened(view, resource)
-                kept, is_complete = await keep(file, self._run_of(view, writer, progress, answer))
+                file = file or await self._open(view, resource)
+                record, is_complete = await keep(file, self._run_of(view, writer, progress, answer))
         except UnusableError as error:
-            return _Outcome(KeptRows(reason=str(error)), view)
+            return _KeptRun(KeptRows(reason=str(error)), view)
         except DualResponseError as error:
             reason = _UNFINISHED if file is None else file.reason or _UNFINISHED
             is_late = isinstance(error, QueryTimeoutError) and answer is None and not writer.first_rows
@@ -246,7 +249,7 @@ class KeptRunner:
             log_failure(_log, error, "keeping the rows of a slow query", level=logging.WARNING)
             if answer is not None and isinstance(error, OF_VALUES):
                 reason = _UNANSWERABLE
-            kept, is_complete = KeptRows(reason=reason), False
+            record, is_complete = KeptRows(reason=reason), False
         finally:
             if file is not None:
                 await file.close()
@@ -254,13 +257,13 @@ class KeptRunner:
         rows = _RunRows(writer.first_rows, writer.number, is_complete) if answer is None else None
         if rows is not None and not rows.first and not is_complete:
             rows = None
-        if "rows" not in kept:
-            return _Outcome(kept, view, rows)
+        if "rows" not in record:
+            return _KeptRun(record, view, rows)
         try:
-            return _Outcome(kept, await self._kept_views.usable_view(resource, kept, view), rows)
+            return _KeptRun(record, await self._kept_views.usable_view(resource, record, view), rows)
         except UnusableError as error:
-            await self._keeper.forget(resource.id, kept)
-            return _Outcome(KeptRows(reason=str(error)), view, rows)
+            await self._keeper.forget(resource.id, record)
+            return _KeptRun(KeptRows(reason=str(error)), view, rows)
 
     def _run_of(
         self, view: View, writer: KeptWriter, progress: RunProgress, answer: KeptAnswer | None
@@ -288,32 +291,32 @@ class _RunRows(NamedTuple):
     number: int
     is_complete: bool
 
-    async def sample(self, view: View, ends: float, size: int, asked: CountMethod) -> Sample:
+    async def sample(self, view: View, ends: float, size: int, count: CountMethod) -> Sample:
         """The first rows, and the total, which is counted until `ends`; as `View.sample`."""
         if len(self.first) < min(size, self.number):
             raise too_large()
         if self.is_complete:
             total = Total(self.number, "exact")
-        elif asked == NOT_COUNTED:
+        elif count == NOT_COUNTED:
             total = UNCOUNTED
         else:
             total = Total(self.number, "capped")
             with suppress(QueryTimeoutError):
                 async with _until(ends, view):
-                    total = (await view.total(asked)).at_least(self.number)
+                    total = (await view.total(count)).at_least(self.number)
         return Sample(self.first[:size], total)
 
 
-class _Outcome(NamedTuple):
-    """What came of a run that was to be kept.
+class _KeptRun(NamedTuple):
+    """The outcome of a run whose rows were to be kept.
 
     Attributes:
-        kept: where the rows are, or why they are not kept.
+        record: where the rows are, or why they are not kept.
         view: to read them from.
         rows: the first rows of the run; None if the sample has to be read from the view.
     """
 
-    kept: KeptRows
+    record: KeptRows
     view: View
     rows: _RunRows | None = None
 
@@ -333,16 +336,12 @@ async def _until(ends: float, view: View) -> AsyncIterator[None]:
         raise ran_too_long(view.settings.query_timeout) from error
 
 
-async def _closed(opening: asyncio.Future[RunFile]) -> None:
+async def _close_unneeded(opening: asyncio.Future[RunFile]) -> None:
     """Close a file that is not needed."""
     opening.cancel()
     await asyncio.wait({opening})
     if not opening.cancelled() and opening.exception() is None:
         await opening.result().close()
-
-
-def _with_total_of(kept: KeptRows, sample: ShownSample) -> ShownSample:
-    return sample._replace(sample=sample.sample._replace(total=Total(kept["rows"], "exact")))
 
 
 async def _count(chunks: AsyncGenerator[Chunk, None], progress: RunProgress) -> AsyncGenerator[Chunk, None]:

@@ -1,6 +1,6 @@
 """Opens the files of resources for their readers, counts those that are written, and deletes those of no use.
 
-A file is written before the row of its resource is. A process that dies in between leaves a file that no row names,
+A file is written before the row of its resource is. A process that ends in between leaves a file that no row names,
 which `sweep` deletes.
 """
 
@@ -47,14 +47,14 @@ _MOST_OPEN = 16
 _GONE = "The file of the rows is gone."
 UNREADABLE = "The kept rows could not be read."
 _SPARE = timedelta(hours=1)
-"""How much longer than a query may take a file is left alone that no resource names yet."""
+"""How much longer than the time limit of a query a file stays that no resource names."""
 _LONGEST_WAIT, _PAUSE = 1.0, 0.05
 """Seconds to wait for room among the copies of files, and between two attempts."""
 _OF_RUNS = frozenset({"running", "failure"})
 """The parts of a record that say nothing of kept rows, and are not signed."""
 _SPILL_OF_UNBOUNDED = 64 * 1024**3
 """Bytes of disk for sorts and the like, where `keep_total` is None."""
-_MOST_ASKED = 1_000
+_BATCH = 1_000
 """Resources whose state the store is asked for at a time."""
 
 
@@ -82,7 +82,7 @@ class _Counted(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Written:
+class _WrittenFile:
     """A file that this process writes or has written. The row of its resource may not be in the store yet.
 
     Attributes:
@@ -109,18 +109,18 @@ class ResultKeeper:
         clock: Clock,
         *,
         settings: Settings,
-        kept: KeptSettings,
+        kept_settings: KeptSettings,
     ) -> None:
         self.storage = storage
         self._store = store
         self._seal = seal
         self._settings = settings
-        self._kept = kept
+        self._kept_settings = kept_settings
         self.clock = clock
         self._open: OrderedDict[str, KeptFile] = OrderedDict()
         self._referenced: set[str] = set()
         self._ownerless: dict[str, bool] = {}
-        self._files: dict[str, _Written] = {}
+        self._files: dict[str, _WrittenFile] = {}
         self.stored_bytes: int | None = None
         """Bytes of all files in the storage when they were last listed, which every run and every sweep does."""
         self.renew()
@@ -128,8 +128,8 @@ class ResultKeeper:
     def renew(self) -> None:
         """Forget what belongs to the event loop of the last run."""
         self._limits = QueryLimits(self._settings)
-        disk = self._kept.keep_total or _SPILL_OF_UNBOUNDED
-        self.shares = MemoryShares(self._kept.keep_memory, disk)
+        disk = self._kept_settings.keep_total or _SPILL_OF_UNBOUNDED
+        self.shares = MemoryShares(self._kept_settings.keep_memory, disk)
         self._opening: dict[str, asyncio.Task[KeptFile]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -171,7 +171,7 @@ class ResultKeeper:
         folder = getattr(self.storage, "folder", None)
         try:
             return None if folder is None else shutil.disk_usage(folder).free
-        except OSError:  # the folder is gone: keeping fails, which is told by itself
+        except OSError:  # the folder is gone: keeping fails, which is reported there
             return None
 
     # Writing ----------------------------------------------------------------------------------------------
@@ -186,13 +186,13 @@ class ResultKeeper:
         for absent in [each for each, file in self._files.items() if file.is_there and each not in sizes]:
             del self._files[absent]
         theirs: dict[str, int] = {}
-        if self._kept.keep_quota is not None and resource.owner is None:
+        if self._kept_settings.keep_quota is not None and resource.owner is None:
             theirs = await self._files_of_nobody(sizes, but=resource.id)
-        elif self._kept.keep_quota is not None and resource.owner is not None:
+        elif self._kept_settings.keep_quota is not None and resource.owner is not None:
             principal = Principal(id=resource.owner, tenant=resource.tenant)
             theirs = await self._files_of(principal, sizes, but=resource.id)
         owner = resource.owner, resource.tenant
-        self._files[name] = _Written(owner, _Counted.of(theirs), _Counted.of(sizes))
+        self._files[name] = _WrittenFile(owner, _Counted.of(theirs), _Counted.of(sizes))
         self.require_room(name, 1)
 
     async def _list_files(self) -> Sequence[StoredFile]:
@@ -210,7 +210,7 @@ class ResultKeeper:
         after: ListingPosition | None = None
         now = self.clock.now()
         while True:
-            page = await self._store.find(principal, now=now, limit=_MOST_ASKED, after=after)
+            page = await self._store.find(principal, now=now, limit=_BATCH, after=after)
             files = [each.kept.get("file", "") for each in page.resources if each.kept and each.id != but]
             own_files |= {file: sizes[file] for file in files if file in sizes}
             if page.next is None:
@@ -218,7 +218,7 @@ class ResultKeeper:
             after = page.next
 
     async def _files_of_nobody(self, sizes: Mapping[str, int], *, but: str) -> dict[str, int]:
-        """The sizes of the files of resources that belong to nobody, of those that are there.
+        """The sizes of the files of resources without an owner, of those that are there.
 
         Args:
             but: the id of a resource whose file is replaced.
@@ -238,12 +238,12 @@ class ResultKeeper:
 
     def require_size(self, size: int, *, rows: int = 0) -> None:
         """Raise TooLargeError for a result of so many bytes or rows."""
-        if rows > self._kept.keep_rows:
-            raise TooLargeError(_too_large("rows", self._kept.keep_rows))
-        if size > self._kept.keep_bytes:
-            raise TooLargeError(_too_large("bytes", self._kept.keep_bytes))
+        if rows > self._kept_settings.keep_rows:
+            raise TooLargeError(_too_large("rows", self._kept_settings.keep_rows))
+        if size > self._kept_settings.keep_bytes:
+            raise TooLargeError(_too_large("bytes", self._kept_settings.keep_bytes))
 
-    def note_written(self, name: str) -> None:
+    def note_stored(self, name: str) -> None:
         """Note that a file is in the storage."""
         self._files[name].is_there = True
 
@@ -252,9 +252,9 @@ class ResultKeeper:
         if name in self._files and not self._files[name].is_there:
             del self._files[name]
 
-    def signed(self, resource_id: str, record: KeptRows) -> KeptRows:
+    def sign(self, resource_id: str, record: KeptRows) -> KeptRows:
         """A record with its signature."""
-        record["signature"] = self._seal.sign(*_signed(resource_id, record)).hex()
+        record["signature"] = self._seal.sign(*_signed_parts(resource_id, record)).hex()
         return record
 
     def require_room(self, name: str, size: int) -> None:
@@ -265,7 +265,7 @@ class ResultKeeper:
         """
         mine = self._files[name]
         mine.size = size
-        quota, total = self._kept.keep_quota, self._kept.keep_total
+        quota, total = self._kept_settings.keep_quota, self._kept_settings.keep_total
         others = {
             each: file
             for each, file in self._files.items()
@@ -279,7 +279,7 @@ class ResultKeeper:
 
     # Reading ----------------------------------------------------------------------------------------------
 
-    async def open_file(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> KeptFile:
+    async def open_file(self, resource: Resource, record: KeptRows, fingerprint: str | None) -> KeptFile:
         """The file of a resource.
 
         Args:
@@ -289,9 +289,9 @@ class ResultKeeper:
             UnusableError: the rows have to be read from the database.
             TamperedError: the row or the file was changed.
         """
-        self._require_usable(resource, kept, fingerprint)
+        self._require_usable(resource, record, fingerprint)
         try:
-            return await self._opened(resource, kept)
+            return await self._shared_file(resource, record)
         except (UnusableError, TamperedError, DatabaseBusyError):
             raise
         # Of the disk, DuckDB or an object store.
@@ -300,9 +300,9 @@ class ResultKeeper:
             EVENTS.report(BackgroundFailed("Keeping"))
             raise UnusableError(UNREADABLE) from error
 
-    async def _opened(self, resource: Resource, kept: KeptRows) -> KeptFile:
-        name = kept["file"]
-        path = await self._located(name)
+    async def _shared_file(self, resource: Resource, record: KeptRows) -> KeptFile:
+        name = record["file"]
+        path = await self._locate(name)
         state = None if path is None else state_of(path)
         if path is None or state is None:
             raise FileGoneError(_GONE)
@@ -313,14 +313,14 @@ class ResultKeeper:
             return file
         opening = self._opening.get(name)
         if opening is None:
-            opening = asyncio.ensure_future(self._open_file(resource, kept, path))
+            opening = asyncio.ensure_future(self._open_file(resource, record, path))
             self._opening[name] = opening
             opening.add_done_callback(lambda task: self._end_opening(name, task))
         # Other readers may wait for the same task: one that leaves does not end it.
         return await asyncio.shield(opening)
 
-    async def _located(self, name: str) -> Path | None:
-        """Where the file is; None if it is gone. Files that nobody reads are closed where they leave no room for it."""
+    async def _locate(self, name: str) -> Path | None:
+        """The path of the file; None if it is gone. Unused files are closed where they leave no room for it."""
         ends_at = time.monotonic() + _LONGEST_WAIT
         while True:
             try:
@@ -340,45 +340,45 @@ class ResultKeeper:
     def _end_opening(self, name: str, opening: asyncio.Task[KeptFile]) -> None:
         del self._opening[name]
         if not opening.cancelled():
-            opening.exception()  # whoever waits for it raises it; all may have left
+            opening.exception()  # its waiters raise it; all may have left
 
-    def _require_usable(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> None:
-        if "reason" in kept:
-            raise UnusableError(kept["reason"])
-        if not kept.keys() - _OF_RUNS:
+    def _require_usable(self, resource: Resource, record: KeptRows, fingerprint: str | None) -> None:
+        if "reason" in record:
+            raise UnusableError(record["reason"])
+        if not record.keys() - _OF_RUNS:
             raise UnusableError("The rows are not kept yet.")
         # A reason is not signed: all that a forged one does is to have the rows read from the database.
-        if not self._is_signed(resource, kept):
+        if not self._is_signed(resource, record):
             logger.error("The kept rows of the resource %s... were changed in the store.", resource.id[:6])
             raise TamperedError("The record of the kept rows is not valid.")
-        if kept["storage"] != self.storage.id:
+        if record["storage"] != self.storage.id:
             raise UnusableError("The rows are kept at another server.")
-        if datetime.fromisoformat(kept["as_of"]) + self._kept.keep_for <= self.clock.now():
+        if datetime.fromisoformat(record["as_of"]) + self._kept_settings.keep_for <= self.clock.now():
             raise UnusableError("The kept rows are too old.")
-        if fingerprint is None or kept["fingerprint"] != fingerprint:
+        if fingerprint is None or record["fingerprint"] != fingerprint:
             raise UnusableError("The rules for the rows have changed since they were kept.")
 
-    def _is_signed(self, resource: Resource, kept: KeptRows) -> bool:
+    def _is_signed(self, resource: Resource, record: KeptRows) -> bool:
         try:
-            signature = bytes.fromhex(kept["signature"])
-            is_ours = self._seal.verify(signature, *_signed(resource.id, kept))
+            signature = bytes.fromhex(record["signature"])
+            is_ours = self._seal.verify(signature, *_signed_parts(resource.id, record))
         except (KeyError, TypeError, ValueError):
             return False
-        return is_ours and all(map(is_cell, kept["cells"]))
+        return is_ours and all(map(is_cell, record["cells"]))
 
-    async def _open_file(self, resource: Resource, kept: KeptRows, path: Path) -> KeptFile:
-        name = kept["file"]
+    async def _open_file(self, resource: Resource, record: KeptRows, path: Path) -> KeptFile:
+        name = record["file"]
         self._shut(name)
         descriptor = await asyncio.to_thread(hold, path)
         if descriptor is None:
             # A copy of an object may have made room for another one; it is fetched again.
-            path = await self._located(name) or path
+            path = await self._locate(name) or path
             descriptor = await asyncio.to_thread(hold, path)
         if descriptor is None:
             raise FileGoneError(_GONE)
         try:
             state, digest = await asyncio.to_thread(descriptor.digest)
-            if digest != kept["digest"]:
+            if digest != record["digest"]:
                 logger.error("The file of the kept rows of the resource %s... was changed.", resource.id[:6])
                 raise TamperedError("The file of the kept rows was changed.")
             source = await open_file(resource.source, path, state, self._limits, self.shares)
@@ -396,18 +396,18 @@ class ResultKeeper:
     # Deleting ---------------------------------------------------------------------------------------------
 
     async def of(self, resource_id: str) -> KeptRows | None:
-        """What the row of a resource says of its kept rows."""
+        """The record of kept rows in the row of a resource."""
         resource = await self._store.get(resource_id)
         return None if resource is None else resource.kept
 
-    async def forget(self, resource_id: str, kept: KeptRows | None) -> None:
+    async def forget(self, resource_id: str, record: KeptRows | None) -> None:
         """Delete the file of a resource that was deleted. Streams that read it go on."""
-        name = None if kept is None else kept.get("file")
+        name = None if record is None else record.get("file")
         match = None if name is None else FILE_NAME.fullmatch(name)
         # A row that was changed may name the file of another resource.
-        if kept is None or name is None or match is None or match[1] != resource_id:
+        if record is None or name is None or match is None or match[1] != resource_id:
             return
-        if kept.get("storage") != self.storage.id:
+        if record.get("storage") != self.storage.id:
             return
         self._shut(name)
         with suppress(StorageError):  # the next sweep deletes it
@@ -422,8 +422,8 @@ class ResultKeeper:
         self._referenced = {name for name in self._referenced if number[name.partition("@")[0]] == 1}
         ids = sorted({match[1] for file in files if (match := FILE_NAME.fullmatch(file.name))})
         standings: dict[str, ResourceState] = {}
-        for start in range(0, len(ids), _MOST_ASKED):
-            standings |= await self._store.standings(ids[start : start + _MOST_ASKED])
+        for start in range(0, len(ids), _BATCH):
+            standings |= await self._store.standings(ids[start : start + _BATCH])
         doomed = [file.name for file in files if await self._is_useless(file, standings)]
         await self.storage.delete(*doomed)
         return len(doomed)
@@ -432,26 +432,26 @@ class ResultKeeper:
         now, match = self.clock.now(), FILE_NAME.fullmatch(file.name)
         standing = None if match is None else standings.get(match[1])
         is_over = standing is not None and standing.expires_at is not None and standing.expires_at <= now
-        if is_over or file.written_at + self._kept.keep_for <= now:
+        if is_over or file.written_at + self._kept_settings.keep_for <= now:
             return True
-        if match is not None and standing is not None and await self._is_named(match[1], file.name):
+        if match is not None and standing is not None and await self._names_file(match[1], file.name):
             return False
         # Its row may be about to be written, unless it was there before.
         is_new = file.written_at + self._settings.pending_timeout + _SPARE > now
         return file.name in self._referenced or not is_new
 
-    async def _is_named(self, resource_id: str, name: str) -> bool:
+    async def _names_file(self, resource_id: str, name: str) -> bool:
         """Whether the row of the resource names the file."""
         if name not in self._referenced:
             resource = await self._store.get(resource_id)
-            kept = None if resource is None else resource.kept
-            if kept is not None and kept.get("file") == name:
+            record = None if resource is None else resource.kept
+            if record is not None and record.get("file") == name:
                 self._referenced.add(name)
         return name in self._referenced
 
 
-def _signed(resource_id: str, kept: KeptRows) -> tuple[str | bytes, ...]:
-    rest = {name: value for name, value in kept.items() if name not in _OF_RUNS and name != "signature"}
+def _signed_parts(resource_id: str, record: KeptRows) -> tuple[str | bytes, ...]:
+    rest = {name: value for name, value in record.items() if name not in _OF_RUNS and name != "signature"}
     return _LABEL, resource_id, orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
 
 
@@ -460,7 +460,7 @@ def _id_in(name: str) -> str:
     return name.partition("@")[0]
 
 
-def _sum(count: _Counted, recent: Mapping[str, _Written]) -> int:
+def _sum(count: _Counted, recent: Mapping[str, _WrittenFile]) -> int:
     """The bytes of files that were counted, and of those that were written since."""
     return count.size + sum(file.size for name, file in recent.items() if name not in count.names)
 

@@ -1,4 +1,4 @@
-"""Where the files of kept results are: the interface, and a folder of this machine."""
+"""Storages of the files of kept results: the interface, and a folder of this machine."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ResultStorage(Protocol):
         ...
 
     async def get(self, name: str) -> Path | None:
-        """Where this machine can read the file; None if it does not exist. Nothing writes to it any more.
+        """The path at which this machine can read the file; None if it does not exist. Nothing writes to it any more.
 
         Raises StorageFullError if that needs room which files in use have.
         """
@@ -258,12 +258,12 @@ class LocalResultStorage:
 
 def _try_to_write(folder: Path) -> None:
     """Write what a start writes, and delete it."""
-    with tempfile.TemporaryDirectory(prefix="part-", dir=folder) as made:
-        Path(made, _ID_FILE).write_bytes(bytes(4096))
+    with tempfile.TemporaryDirectory(prefix="part-", dir=folder) as trial:
+        Path(trial, _ID_FILE).write_bytes(bytes(4096))
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a process that lives has a lock on a file or folder."""
+    """Whether a running process has a lock on a file or folder."""
     try:
         descriptor = os.open(path, os.O_RDONLY | NO_FOLLOW)
     except OSError:

@@ -16,7 +16,7 @@ from dualsql.databases.source import Source
 from dualsql.errors import DualResponseError
 from dualsql.freeze.values import exact_forms
 from dualsql.kept.cells import uses_of
-from dualsql.kept.files import kept_statement
+from dualsql.kept.files import statement_of_file
 from dualsql.kept.service import FileGoneError, ResultKeeper, UnusableError
 from dualsql.kept.settings import KeptSettings
 from dualsql.log import log_failure
@@ -43,11 +43,13 @@ _MOST_PLANS = 16
 class KeptViews:
     """Opens the kept rows of one server's results; a `KeptReader`."""
 
-    def __init__(self, keeper: ResultKeeper, policy: Policy, settings: Settings, kept: KeptSettings) -> None:
+    def __init__(
+        self, keeper: ResultKeeper, policy: Policy, settings: Settings, kept_settings: KeptSettings
+    ) -> None:
         self._keeper = keeper
         self._policy = policy
         self._settings = settings
-        self._kept = kept
+        self._kept_settings = kept_settings
         self._plans: MutableMapping[str, tuple[Derived, ActiveRules]] = util.LRUCache(_MOST_PLANS)
         self._statements: MutableMapping[tuple[Derived, TableForms], Compiled] = util.LRUCache(_MOST_PLANS)
         self._by_code_point: dict[str, bool] = {}
@@ -78,7 +80,7 @@ class KeptViews:
         key = f"{live.key}{view.run}"
         return replace(live, view=view, key=key, total=total, notes=(), late_hint="", instead=instead)
 
-    async def usable_view(self, resource: Resource, kept: KeptRows, live: View) -> KeptView:
+    async def usable_view(self, resource: Resource, record: KeptRows, live: View) -> KeptView:
         """The kept rows of a resource.
 
         Raises:
@@ -90,41 +92,41 @@ class KeptViews:
         if (obstacle := await self.obstacle_to_keeping(live, fingerprint)) is not None:
             raise UnusableError(obstacle)
         try:
-            file = await self._keeper.open_file(resource, kept, fingerprint)
+            file = await self._keeper.open_file(resource, record, fingerprint)
         except FileGoneError:
             newer = await self._keeper.of(resource.id)  # refreshed since the resource was read
-            if newer is None or newer.get("file") == kept["file"]:
+            if newer is None or newer.get("file") == record["file"]:
                 raise
-            kept = newer
-            file = await self._keeper.open_file(resource, kept, fingerprint)
-        plans = self._plans.get(kept["file"])
+            record = newer
+            file = await self._keeper.open_file(resource, record, fingerprint)
+        plans = self._plans.get(record["file"])
         if plans is None:
-            if len(kept["cells"]) != len(live.columns):
+            if len(record["cells"]) != len(live.columns):
                 raise UnusableError("The rows were kept by another release.")
-            statement = kept_statement(live.shape, kept["cells"])
+            statement = statement_of_file(live.shape, record["cells"])
             derived = Derived(statement.select, file.source.meanings, number=statement.number)
-            plans = self._plans[kept["file"]] = derived, statement.rules
+            plans = self._plans[record["file"]] = derived, statement.rules
         return KeptView(
             file.source,
             *plans,
             live.settings,
-            # The file has the rows of this reader only: an estimate tells of no others (decision 10).
+            # The file has the rows of this reader only: an estimate discloses nothing of others (decision 10).
             may_estimate=True,
             results=None,
-            original=Original(live.derived, live.dialect, kept["copied"]),
-            run=f"@{kept['digest'][:32]}",
-            as_of=datetime.fromisoformat(kept["as_of"]),
-            kept=kept,
+            original=Original(live.derived, live.dialect, record["copied"]),
+            run=f"@{record['digest'][:32]}",
+            as_of=datetime.fromisoformat(record["as_of"]),
+            kept=record,
         )
 
     async def describe(self, resource: Resource, live: View) -> KeptDescription:
         """See `KeptReader`."""
-        kept = resource.kept or KeptRows()
+        record = resource.kept or KeptRows()
         try:
-            view = await self.usable_view(resource, kept, live)
+            view = await self.usable_view(resource, record, live)
         except UnusableError as error:
             return KeptDescription(kept=False, reason=str(error))
-        record = view.kept or kept
+        record = view.kept or record
         as_of = instant(datetime.fromisoformat(record["as_of"]))
         return KeptDescription(kept=True, as_of=as_of, rows=record["rows"], bytes=record["bytes"])
 
@@ -179,8 +181,8 @@ class KeptViews:
 
     async def obstacle_to_keeping(self, view: View, fingerprint: str | None) -> str | None:
         """Why the rows of a view with this fingerprint may not be kept; None if they may."""
-        obstacle = self._known_obstacle(view, fingerprint)
-        if obstacle is not None or self._kept.keep_past_rule_changes:
+        obstacle = self._obstacle_of_rules(view, fingerprint)
+        if obstacle is not None or self._kept_settings.keep_past_rule_changes:
             return obstacle
         try:
             rights = view.source.backend.rights
@@ -192,14 +194,14 @@ class KeptViews:
             is_narrowed = True
         return _NARROWED if is_narrowed else None
 
-    def _known_obstacle(self, view: View, fingerprint: str | None) -> str | None:
+    def _obstacle_of_rules(self, view: View, fingerprint: str | None) -> str | None:
         names = [column.name.casefold() for column in view.columns]
         # DuckDB compares names without case, also quoted ones, and would read one column for both.
         if len(set(names)) < len(names):
             return "Two columns have names that differ only in case."
         if fingerprint is None:
             return "A value of the statement or of a rule cannot be compared later."
-        if self._kept.keep_past_rule_changes:
+        if self._kept_settings.keep_past_rule_changes:
             return None
         if self._policy.has_functions:
             return "The rows are narrowed by functions."

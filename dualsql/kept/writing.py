@@ -1,4 +1,4 @@
-"""Writes the rows of a run to a file. The run goes on without a file that fails."""
+"""Writes the rows of a run to a file. The run continues without a file that fails."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class RunFile:
     async def open(self) -> None:
         """Begin the file, once another one may be written."""
         keeper = self._keeper
-        async with self._noted():
-            # In a thread, it would be left behind by a caller who goes.
+        async with self._note_failure():
+            # Not in a thread, where a cancelled caller would leave it behind.
             self._folder = keeper.storage.new_folder()
             await keeper.begin(self.name, self._resource)
             await self._share.enter_async_context(keeper.shares.writing)
@@ -79,7 +79,7 @@ class RunFile:
 
     async def add(self, writer: KeptWriter, chunk: Chunk) -> None:
         """Add rows that the writer has written."""
-        async with self._noted():
+        async with self._note_failure():
             if self._file is not None:
                 self._require_keepable(writer, self._file, chunk)
                 await self._begin(writer, self._file)
@@ -87,16 +87,16 @@ class RunFile:
 
     async def finish(self, run: KeptRun, start: datetime) -> KeptRows:
         """Put the complete file into the storage. Returns its record, or why there is none."""
-        async with self._noted():
+        async with self._note_failure():
             if self._file is not None and self._folder is not None:
-                return await self._finished(run, start, self._file, self._folder / "rows")
+                return await self._finish(run, start, self._file, self._folder / "rows")
         return KeptRows(reason=self.reason or UNWRITABLE)
 
     async def close(self) -> None:
         """Give back what the file has taken. One that is not complete is deleted."""
-        await asyncio.shield(self._released())
+        await asyncio.shield(self._release())
 
-    async def _finished(self, run: KeptRun, start: datetime, file: KeptFileWriter, path: Path) -> KeptRows:
+    async def _finish(self, run: KeptRun, start: datetime, file: KeptFileWriter, path: Path) -> KeptRows:
         keeper, writer = self._keeper, run.writer
         self._require_keepable(writer, file, Chunk(b"", 0))
         await self._begin(writer, file)
@@ -105,8 +105,8 @@ class RunFile:
         keeper.require_size(size)
         keeper.require_room(self.name, size)
         await keeper.storage.put(self.name, path)
-        keeper.note_written(self.name)
-        return keeper.signed(
+        keeper.note_stored(self.name)
+        return keeper.sign(
             self._resource.id,
             KeptRows(
                 storage=keeper.storage.id,
@@ -133,7 +133,7 @@ class RunFile:
             self._is_begun = True
 
     @asynccontextmanager
-    async def _noted(self) -> AsyncIterator[None]:
+    async def _note_failure(self) -> AsyncIterator[None]:
         """Note what fails in the block as the reason."""
         try:
             yield
@@ -147,7 +147,7 @@ class RunFile:
         if self.reason is not None:
             await self.close()  # the disk may be full of it
 
-    async def _released(self) -> None:
+    async def _release(self) -> None:
         file, folder = self._file, self._folder
         self._file = self._folder = None
         try:
@@ -179,7 +179,7 @@ async def keep(file: RunFile, run: KeptRun) -> tuple[KeptRows, bool]:
     return await file.finish(run, start), True
 
 
-async def opened(keeper: ResultKeeper, resource: Resource) -> RunFile:
+async def open_file(keeper: ResultKeeper, resource: Resource) -> RunFile:
     """A file for the rows of a run that is about to begin.
 
     Raises:

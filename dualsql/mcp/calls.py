@@ -18,7 +18,7 @@ from anyio import to_thread
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, TimeoutError as PoolTimeoutError
 
-from dualsql.envelope import Wanted
+from dualsql.envelope import RequestedForm
 from dualsql.errors import (
     BadParameterError,
     Cause,
@@ -166,7 +166,7 @@ _CONDITIONS = {"where", "condition", "filter"}
 _IN_SQL = "Use filters, or write the condition in sql: SELECT * FROM data WHERE ..."
 
 
-def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+def close_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a tool's arguments, in plain types and with other properties forbidden.
 
     The SDKs drop unknown arguments, or answer with a validator's text and address.
@@ -180,12 +180,12 @@ def in_plain_types(schema: Mapping[str, Any]) -> dict[str, Any]:
     Pydantic repeats each name as a title and writes an optional text as `anyOf` of text and null. Some hosts refuse a
     parameter without a `type`. Null is still accepted, because pydantic validates arguments, not this schema.
     """
-    return _changed(schema, _in_plain_types)
+    return _change(schema, _in_plain_types)
 
 
 def without_titles(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema without titles, in which pydantic repeats each name."""
-    return _changed(schema, _without_title)
+    return _change(schema, _without_title)
 
 
 def _in_plain_types(schema: dict[str, Any]) -> dict[str, Any]:
@@ -204,14 +204,14 @@ def _without_title(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _NULL = {"type": "null"}
-_NAMED_SCHEMAS = frozenset({"properties", "$defs", "patternProperties"})
+_KEYS_OF_SCHEMAS = frozenset({"properties", "$defs", "patternProperties"})
 _VALUES = frozenset({"default", "enum", "const", "examples", "required"})
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def _changed(schema: Mapping[str, Any], change: Change) -> dict[str, Any]:
-    """What `change` makes of a schema and of each schema in it."""
+def _change(schema: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    """Apply `change` to a schema and to each schema in it."""
     return {name: _changed_value(name, value, change) for name, value in change(dict(schema)).items()}
 
 
@@ -221,15 +221,15 @@ def _changed_value(keyword: str, value: Any, change: Change) -> Any:
     if keyword in _VALUES:
         return value
     if isinstance(value, dict):
-        if keyword in _NAMED_SCHEMAS:
-            return {name: _changed(each, change) for name, each in value.items()}
-        return _changed(value, change)
+        if keyword in _KEYS_OF_SCHEMAS:
+            return {name: _change(each, change) for name, each in value.items()}
+        return _change(value, change)
     if isinstance(value, list):
-        return [_changed(each, change) if isinstance(each, dict) else each for each in value]
+        return [_change(each, change) if isinstance(each, dict) else each for each in value]
     return value
 
 
-def given_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def without_empty_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments without unknown ones that are null or an empty text: models fill in what they do not need."""
     properties = schema.get("properties", {})
     return {name: value for name, value in arguments.items() if name in properties or value not in (None, "")}
@@ -298,14 +298,14 @@ def malformed_call(tool: str, message: str) -> CallToolResult:
 INVALID_PARAMETERS = "INVALID_PARAMETERS"
 """The code of a malformed call, for callers that asked for data."""
 
-Refuse = Callable[[str, Mapping[str, Any], Mapping[str, Any], Wanted], "CallToolResult"]
+Refuse = Callable[[str, Mapping[str, Any], Mapping[str, Any], RequestedForm], "CallToolResult"]
 """`Tool.malformed`: returns the answer to a malformed call."""
 
 _JSON = (str, int, float, list, dict)
 
 
 def refuse_nothing(
-    message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: Wanted
+    message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: RequestedForm
 ) -> CallToolResult:
     """Placeholder in the tool object of an SDK until the tool is registered."""
     raise NotImplementedError
@@ -424,7 +424,7 @@ class CallContext(NamedTuple):
         token: the access token that the SDK has verified.
         report: sends progress to the client.
         is_task: the call runs as a background task, so no client waits for it.
-        wanted: the form of the answer, from the headers of the call.
+        form: the form of the answer, from the headers of the call.
         ids: of the request that the call came with; None if it did not come with one.
         arguments: those that are JSON and not null.
     """
@@ -433,7 +433,7 @@ class CallContext(NamedTuple):
     token: Any | None
     report: Report | None = None
     is_task: bool = False
-    wanted: Wanted = Wanted()
+    form: RequestedForm = RequestedForm()
     ids: RequestIds | None = None
     arguments: Mapping[str, Any] = _NONE
 
@@ -445,10 +445,10 @@ _LONGEST_CALL = 600
 def tool_call(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """A call for `dualsql.resource.CALLS`: without its arguments, if they are long or cannot be stored."""
     try:
-        written = json.dumps(dict(arguments)).decode()
+        text = json.dumps(dict(arguments)).decode()
     except (ValueNotRepresentableError, ValueError, TypeError):
         return {"tool": tool}
-    return {"tool": tool, "arguments": written} if len(written) <= _LONGEST_CALL else {"tool": tool}
+    return {"tool": tool, "arguments": text} if len(text) <= _LONGEST_CALL else {"tool": tool}
 
 
 def client_name(session: Any) -> str | None:
@@ -487,7 +487,7 @@ class ResultAdapter(Protocol):
         """The tool result for what the function returned."""
         ...
 
-    def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
+    def problem_result(self, problem: ToolProblem, form: RequestedForm) -> Mapping[str, Any]:
         """The tool result for a problem."""
         ...
 
@@ -498,10 +498,6 @@ def cause_of_code(code: str) -> Cause:
     for each in classes:  # which grows
         classes += each.__subclasses__()
     return next((each.cause for each in classes if each.code == code), "server")
-
-
-def _cause_of(code: str) -> Cause:
-    return "caller" if code == INVALID_PARAMETERS else cause_of_code(code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -536,7 +532,9 @@ class Tool:
             finally:
                 EVENTS.report(RowsShown(self.name, record.rows or 0))
                 if record.code is not None:
-                    EVENTS.report(ErrorAnswered(record.code, "mcp", _cause_of(record.code)))
+                    is_of_caller = record.code == INVALID_PARAMETERS
+                    cause = "caller" if is_of_caller else cause_of_code(record.code)
+                    EVENTS.report(ErrorAnswered(record.code, "mcp", cause))
                 if measurement is not None:
                     record.trace_id = measurement.trace_id or record.trace_id
                     if record.code is not None:
@@ -545,7 +543,7 @@ class Tool:
     def _measure(self, get_context: Callable[[], CallContext]) -> AbstractContextManager[Measurement | None]:
         headers: list[tuple[bytes, bytes]] = []
         if EVENTS.listener is not None:
-            with suppress(Exception):  # the call itself tells what is wrong with it
+            with suppress(Exception):  # the error of the call itself says what is wrong with it
                 ids = get_context().ids
                 if ids is not None and ids.traceparent:
                     headers.append((b"traceparent", ids.traceparent.encode()))
@@ -563,10 +561,10 @@ class Tool:
         profile: SDKProfile,
         record: RequestRecord,
     ) -> CallToolResult | Any:
-        form = Wanted()
+        form = RequestedForm()
         try:
             context = get_context()
-            form = context.wanted
+            form = context.form
             if context.ids is not None:
                 record.id, record.trace_id, record.address, _ = context.ids
             principal = None if context.token is None else self.principal(context.token)
@@ -591,7 +589,7 @@ class Tool:
         return call_tool_result(with_structured_text(result, form))
 
     def malformed(
-        self, message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: Wanted
+        self, message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: RequestedForm
     ) -> CallToolResult:
         """The answer to a malformed call: a text; for a program INVALID_PARAMETERS, with what came and what should."""
         if not form.is_structured:
@@ -606,7 +604,7 @@ class Tool:
         return call_tool_result(with_structured_text(self.adapter.problem_result(problem, form), form))
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """What the function returns."""
+        """Call the function."""
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**arguments)
         # In a thread, because the function may do more than build a Select. asyncio.to_thread is not used: it would

@@ -56,7 +56,7 @@ def describe_tool(
     return f"{own}\n\n{results}".lstrip()
 
 
-def titled(name: str) -> str:
+def tool_title(name: str) -> str:
     """The title for people made from the name of a tool: "search_schools" -> "Search schools"."""
     return name.replace("_", " ").replace("-", " ").strip().capitalize() or name
 
@@ -151,7 +151,7 @@ def make_tool(
         if value not in get_args(allowed):
             raise ConfigurationError(f"{option} is one of {', '.join(get_args(allowed))}.")
     tool_name = _name_of(function, name)
-    result_title = title or titled(tool_name)
+    result_title = title or tool_title(tool_name)
     parse_sample(results.get("sample", "head"))
     checked_options = CreateOptions(name=result_title, **results).checked(dual.settings)
     return _tool_of(

@@ -171,10 +171,10 @@ def _function(tool: Tool, *, is_declared: bool) -> Callable[..., Any]:
         if not isinstance(output, _RESULTS):
             return output
 
-        async def known(**_: Any) -> Any:
+        async def return_output(**_: Any) -> Any:
             return output
 
-        return await replace(tool, function=known).call(arguments, _context, PROFILE)
+        return await replace(tool, function=return_output).call(arguments, _context, PROFILE)
 
     returns = CallToolResult if is_declared else inspect.Signature.empty
     return with_signature(run, tool.function, tool.name, tool.parameters, returns)

@@ -14,19 +14,19 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
-from dualsql.envelope import Wanted
+from dualsql.envelope import RequestedForm
 from dualsql.mcp.calls import (
     CallContext,
     Refuse,
     SDKProfile,
     Tool,
     client_name,
-    closed,
-    given_arguments,
+    close_schema,
     invalid_arguments,
     refuse_nothing,
     unknown_argument,
     with_signature,
+    without_empty_arguments,
 )
 from dualsql.mcp.listing import list_tool
 from dualsql.mcp.negotiation import form_of_call, ids_of
@@ -46,7 +46,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
     parameters = list(tool.parameters)
     own_context = next((each.name for each in parameters if each.annotation is Context), None)
     if own_context is None:
-        # In a background task, only a parameter gives access to the Context, which tells that the call is a task.
+        # In a background task, only a parameter gives access to the Context, which says that the call is a task.
         parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=Context))
 
     async def run(**arguments: Any) -> Any:
@@ -61,7 +61,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
         output_schema=tool.adapter.output_schema,
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
-    fastmcp_tool.parameters, fastmcp_tool.refuse = closed(fastmcp_tool.parameters), tool.malformed  # type: ignore[attr-defined]
+    fastmcp_tool.parameters, fastmcp_tool.refuse = close_schema(fastmcp_tool.parameters), tool.malformed  # type: ignore[attr-defined]
     server.add_tool(fastmcp_tool)
     list_tool(server, tool.name)
 
@@ -73,7 +73,7 @@ class FastMCPTool(FunctionTool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """See `fastmcp.tools.FunctionTool`."""
-        passed_arguments = given_arguments(arguments, self.parameters)
+        passed_arguments = without_empty_arguments(arguments, self.parameters)
         message = unknown_argument(passed_arguments, self.parameters)
         try:
             if message is None:
@@ -87,7 +87,7 @@ class FastMCPTool(FunctionTool):
 
 
 def call_context(context: Context) -> CallContext:
-    """What the SDK knows of a call."""
+    """The context of a call, from the SDK."""
 
     async def report(number: float, message: str) -> None:
         await context.report_progress(number, message=message)
@@ -109,7 +109,7 @@ def _address() -> Any:
         return None
 
 
-def _form_of(context: Context) -> Wanted:
+def _form_of(context: Context) -> RequestedForm:
     return form_of_call(get_http_headers(include_all=True), _meta(context))
 
 

@@ -1,4 +1,4 @@
-"""What a client sees in the list of tools, where it depends on the client."""
+"""The list of tools, where it depends on the client."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 
 from dualsql.envelope import (
     VARY,
-    Wanted,
+    RequestedForm,
     create_dual_mode_error,
     create_dual_mode_response,
     dual_mode_tool_result,
-    wanted,
+    requested_form,
 )
 from dualsql.errors import ResourceExpiredError
 from dualsql.formats import json
@@ -53,11 +53,11 @@ class TaskOffer:
 
     Attributes:
         wait: how long a call may take before it is answered with a task.
-        taken: the id of the pending resource and the style of its result; None until the offer is taken.
+        started: the id of the pending resource and the style of its result; None until the query is a task.
     """
 
     wait: timedelta
-    taken: tuple[str, ResultStyle] | None = None
+    started: tuple[str, ResultStyle] | None = None
 
 
 TASK_OFFER: ContextVar[TaskOffer | None] = ContextVar("dualsql_task_offer", default=None)
@@ -89,7 +89,7 @@ async def _send_progress(report: Report, call: WaitingCall) -> None:
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
             seconds = round(clock() - start)
-            # MCP wants a number that grows with each notification: rows may not, while the database sorts.
+            # MCP requires a number that grows with each notification: rows may not, while the database sorts.
             number = max(float(call.rows or seconds), number + 0.001)
             await report(number, progress_message(seconds, call.rows))
 
@@ -100,7 +100,7 @@ def progress_message(seconds: int, rows: int | None = None) -> str:
     return sentence if not rows else f"{sentence} Rows so far: {rows:,}."
 
 
-def form_of_call(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> Wanted:
+def form_of_call(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> RequestedForm:
     """The form that one call asks for: in its `_meta`, which every transport has, or else in its HTTP headers."""
     # _meta may hold any JSON; what is no text asks for nothing.
     texts = {name.lower(): value for name, value in (meta or {}).items() if isinstance(value, str)}
@@ -110,7 +110,7 @@ def form_of_call(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | No
         if headers is None
         else {name: value for name, value in headers.items() if name.lower() not in of_meta}
     )
-    return wanted({**of_meta, **of_headers})
+    return requested_form({**of_meta, **of_headers})
 
 
 def ids_of(
@@ -132,10 +132,10 @@ class ToolCall(NamedTuple):
     """The name of a call, and the form of the answer that its headers ask for."""
 
     operation: str
-    wanted: Wanted
+    form: RequestedForm
 
 
-def with_structured_text(result: Mapping[str, Any], form: Wanted) -> Mapping[str, Any]:
+def with_structured_text(result: Mapping[str, Any], form: RequestedForm) -> Mapping[str, Any]:
     """The tool result; if the headers ask for data, its text is the structured content as JSON.
 
     A host passes on the text or the structured content, hardly ever both, so each of them holds all of the data.
@@ -191,7 +191,7 @@ def problem_result(problem: ToolProblem, envelope: Envelope, call: ToolCall) -> 
         suggestion=problem["hint"] or None,
         details=problem["details"],
     )
-    return dual_mode_tool_result(answer, call.wanted)
+    return dual_mode_tool_result(answer, call.form)
 
 
 def _dual_mode(
@@ -204,4 +204,4 @@ def _dual_mode(
         shown={"type": "markdown", "content": response.to_text(text_format=style.text_format)},
         seconds=seconds,
     )
-    return dual_mode_tool_result(answer, call.wanted)
+    return dual_mode_tool_result(answer, call.form)

@@ -26,12 +26,12 @@ from dualsql.mcp.calls import (
     SDKProfile,
     Tool,
     client_name,
-    closed,
-    given_arguments,
+    close_schema,
     invalid_arguments,
     refuse_nothing,
     unknown_argument,
     with_signature,
+    without_empty_arguments,
 )
 from dualsql.mcp.listing import list_tool
 from dualsql.mcp.negotiation import form_of_call, ids_of
@@ -104,7 +104,7 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
         description=tool.description,
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
-    official_tool.parameters, official_tool.refuse = closed(official_tool.parameters), tool.malformed  # type: ignore[attr-defined]
+    official_tool.parameters, official_tool.refuse = close_schema(official_tool.parameters), tool.malformed  # type: ignore[attr-defined]
     registered = server._tool_manager  # noqa: SLF001 - mcp 2.3 takes a Tool object in its constructor only
     if registered.get_tool(tool.name) is None:
         registered._tools[tool.name] = official_tool  # noqa: SLF001
@@ -126,7 +126,7 @@ class OfficialTool(ServerTool):
         convert_result: bool = False,  # noqa: FBT001, FBT002 - the SDK's signature
     ) -> Any:
         """See `mcp.server.mcpserver.tools.Tool`."""
-        passed_arguments = given_arguments(arguments, self.parameters)
+        passed_arguments = without_empty_arguments(arguments, self.parameters)
         message = unknown_argument(passed_arguments, self.parameters)
         try:
             if message is None:
@@ -135,7 +135,7 @@ class OfficialTool(ServerTool):
             if not isinstance(error.__cause__, ValidationError) or type(error) is not ToolError:
                 raise
             message = invalid_arguments(error.__cause__)
-        return self.refuse(message, arguments, self.parameters, _call_context(context).wanted)
+        return self.refuse(message, arguments, self.parameters, _call_context(context).form)
 
 
 def _call_context(context: Context[Any, Any]) -> CallContext:
@@ -150,7 +150,7 @@ def _call_context(context: Context[Any, Any]) -> CallContext:
     meta = cast("Mapping[str, Any] | None", context.request_context.meta)
     headers, client_address = (None, None) if request is None else (request.headers, request.client)
     form, ids = form_of_call(headers, meta), ids_of(headers, meta, client_address)
-    return CallContext(client, get_access_token(), report, wanted=form, ids=ids)
+    return CallContext(client, get_access_token(), report, form=form, ids=ids)
 
 
 def _type_with_schema(schema: dict[str, Any]) -> Any:

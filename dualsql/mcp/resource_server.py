@@ -58,7 +58,7 @@ CurrentPrincipal = Callable[[], Principal | None]
 
 _MAXIMUM_COMPLETIONS = 100  # the limit of MCP
 
-_NOT_FOUND = (INVALID_PARAMS, -32002)
+_NO_RESOURCE = (INVALID_PARAMS, -32002)
 """Codes of a resource that does not exist: of this protocol, and of the older one."""
 
 # Errors that depend on the URI or the caller. Clients treat -32602 as a resource that does not exist.
@@ -150,10 +150,10 @@ class ChainedProvider:
                 return await self._pass_on("resources/read", context, params)
             except MCPError as error:
                 # The server may have its own resources under such URIs, but not this one.
-                is_bare = error.code in _NOT_FOUND and "code" not in (error.data or {})
+                is_bare = error.code in _NO_RESOURCE and "code" not in (error.data or {})
                 if not is_bare or not uri.startswith(self.provider.start):
                     raise
-        with self._logged(context, "resources/read"):
+        with self._log_request(context, "resources/read"):
             return await with_mcp_errors(lambda: self.provider.read(uri, self.current_principal()), uri=uri)
 
     async def list(self, context: Any, params: PaginatedRequestParams) -> Any:
@@ -192,7 +192,7 @@ class ChainedProvider:
         )
         return CompleteResult(completion=completion)
 
-    def _logged(self, context: Any, method: str) -> AbstractContextManager[RequestRecord]:
+    def _log_request(self, context: Any, method: str) -> AbstractContextManager[RequestRecord]:
         """The block answers one request. Its record is its own: a session's context is that of its first request."""
         request = context.request
         headers, client = (None, None) if request is None else (request.headers, request.client)
@@ -205,7 +205,7 @@ class ChainedProvider:
     async def _page(
         self, context: Any, cursor: str | None, before: Sequence[Resource]
     ) -> ListResourcesResult:
-        with self._logged(context, "resources/list"):
+        with self._log_request(context, "resources/list"):
             page, following = await with_mcp_errors(
                 lambda: self.provider.list(self.current_principal(), cursor)
             )

@@ -378,10 +378,10 @@ class ResultsProvider:
         rows = self._page_size
         while True:
             request = PageRequest(limit=rows)
-            read = await self._dual.unchecked.read_page(resource, principal, request)
-            page = read.to_wire()
+            first_page = await self._dual.unchecked.read_page(resource, principal, request)
+            page = first_page.to_wire()
             whole = {"resource": description, "page": page}
-            text = await run_heavy(json.dumps, whole) if read.is_heavy else json.dumps(whole)
+            text = await run_heavy(json.dumps, whole) if first_page.is_heavy else json.dumps(whole)
             if len(text) <= MAXIMUM_BYTES:
                 return text.decode()
             if len(page["data"]) <= 1:

@@ -14,11 +14,11 @@ from pydantic import PydanticUserError, TypeAdapter
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 
 from dualsql.envelope import (
-    Wanted,
+    RequestedForm,
     create_dual_mode_response,
     dual_mode_schema,
     dual_mode_tool_result,
-    plain,
+    plain_value,
     readable,
 )
 from dualsql.errors import ConfigurationError
@@ -99,7 +99,7 @@ _ERROR = {"type": "object"}
 def output_schema(results_format: ResultsFormat) -> dict[str, Any]:
     """The JSON Schema of `structuredContent`: a dual response, or `error`.
 
-    It is an outline, because hosts show it to models: what is in each part is told by its names in the answer.
+    It is an outline, because hosts show it to models: the names in the answer say what is in each part.
     `dualsql_client.wire` has all of it.
     """
     return or_error(_object(results=_RESULTS[results_format], resource=_RESOURCE, metadata=_METADATA))
@@ -113,7 +113,7 @@ def or_error(schema: dict[str, Any]) -> dict[str, Any]:
     return {**plain_schema, "properties": {**schema.get("properties", {}), "error": _ERROR}, **either}
 
 
-def inlined(schema: dict[str, Any]) -> dict[str, Any]:
+def inline_refs(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with every `$ref` replaced by its definition, a recursive one by an open schema.
 
     Some hosts do not resolve references, and the official SDK does not accept them in a given schema.
@@ -170,17 +170,17 @@ class DualResultAdapter:
         async with progress(context.report):
             response = await self._response(output, context, principal, None if offer is None else offer.wait)
         if offer is not None and response.status == "pending":
-            offer.taken = response.resource_id, self.style
-        call = ToolCall(self.name, context.wanted)
+            offer.started = response.resource_id, self.style
+        call = ToolCall(self.name, context.form)
         seconds = time.perf_counter() - start
         return response_result(response, self.style, call, client=context.client, seconds=seconds)
 
-    def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
+    def problem_result(self, problem: ToolProblem, form: RequestedForm) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
         return problem_result(problem, self.style.envelope, ToolCall(self.name, form))
 
     def _warn_of_no_token(self, context: CallContext) -> None:
-        """Warn once of a server that knows its callers over REST, and was called over HTTP by MCP without a token."""
+        """Warn once: the server authenticates callers over REST, and was called over HTTP by MCP without a token."""
         is_http = context.ids is not None and context.ids.address is not None
         is_known = context.token is not None or IS_IDENTIFIED.get()
         if (
@@ -237,7 +237,7 @@ class PlainResultAdapter:
     def __init__(self, return_type: Any, *, text_budget: int, operation: str | None = None) -> None:
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(return_type)
-            schema = without_titles(inlined(self._adapter.json_schema(mode="serialization")))
+            schema = without_titles(inline_refs(self._adapter.json_schema(mode="serialization")))
         except PydanticUserError as error:
             raise ConfigurationError(
                 "What the tool's function returns has no JSON schema.",
@@ -259,7 +259,7 @@ class PlainResultAdapter:
         start = time.perf_counter()
         # The result is validated, because the protocol requires that it matches the published schema.
         valid = self._adapter.validate_python(output, by_alias=True, by_name=True)
-        data = plain(self._adapter.dump_python(valid, mode="json", by_alias=True))
+        data = plain_value(self._adapter.dump_python(valid, mode="json", by_alias=True))
         if self._operation is not None:
             answer = create_dual_mode_response(
                 data,
@@ -268,11 +268,11 @@ class PlainResultAdapter:
                 shown={"type": "text", "content": readable(data, budget=self._budget)},
                 seconds=time.perf_counter() - start,
             )
-            return dual_mode_tool_result(answer, context.wanted)
+            return dual_mode_tool_result(answer, context.form)
         text = readable(data, budget=self._budget)
         return {"content": [text_block(text)], "structuredContent": data, "isError": False}
 
-    def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
+    def problem_result(self, problem: ToolProblem, form: RequestedForm) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
         if self._operation is None:
             return problem_tool_result(problem)

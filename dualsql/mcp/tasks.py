@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import Field
 
-from dualsql.envelope import wanted
+from dualsql.envelope import requested_form
 from dualsql.errors import DualResponseError, QueryCancelledError, ResourceFailedError
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
@@ -109,9 +109,9 @@ class Tasks(Extension):
             result = await call_next(ctx)
         finally:
             TASK_OFFER.reset(token)
-        if offer.taken is None:
+        if offer.started is None:
             return result
-        resource_id, style = offer.taken
+        resource_id, style = offer.started
         resource = await self._open(resource_id, "read")
         # The style is part of the id: any process writes the result that the tool would have (decision 21).
         return {"resultType": "task", **_task(f"{resource_id}.{'.'.join(style)}", resource, "working")}
@@ -148,7 +148,7 @@ class Tasks(Extension):
         return None if token is None else self._principal(token)
 
     async def _result(self, resource: Resource, style: ResultStyle, ctx: Context) -> Mapping[str, Any]:
-        call = ToolCall(resource.name, wanted(getattr(ctx.request, "headers", None)))
+        call = ToolCall(resource.name, requested_form(getattr(ctx.request, "headers", None)))
         try:
             response = await self._pending.show_again(resource, self._current_principal())
         except DualResponseError as error:
@@ -159,7 +159,7 @@ class Tasks(Extension):
             result = response_result(
                 with_description, style, call, client=client_name(ctx.session), seconds=0.0
             )
-        return with_structured_text(result, call.wanted)
+        return with_structured_text(result, call.form)
 
 
 def _supports_tasks(ctx: Context) -> bool:

@@ -52,14 +52,14 @@ def openapi_document(
         is_authenticated: the server has an authenticator. The document then names bearer tokens as optional: results
             without an owner need none, and an authenticator of the application may read another credential.
     """
-    has_pages = any("text/html" in found.answers for found in operations)
-    is_dual_mode = any(found.is_enveloped for found in operations)
+    has_pages = any("text/html" in operation.answers for operation in operations)
+    is_dual_mode = any(operation.is_enveloped for operation in operations)
     paths: dict[str, dict[str, Any]] = {}
-    for found in operations:
-        item = paths.setdefault(found.path, _path_item(found.path))
-        item[found.method.lower()] = _operation(found)
-    for found in operations:
-        _add_plain_methods(paths[found.path], found)
+    for operation in operations:
+        item = paths.setdefault(operation.path, _path_item(operation.path))
+        item[operation.method.lower()] = _operation(operation)
+    for operation in operations:
+        _add_plain_methods(paths[operation.path], operation)
     schemes = {"bearer": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
@@ -75,7 +75,7 @@ def openapi_document(
         "components": {
             "schemas": {
                 **component_schemas(is_dual_mode=is_dual_mode),
-                **_further_schemas(operations),
+                **{name: schema for each in operations for name, schema in each.schemas.items()},
             },
             "responses": _problems(has_pages=has_pages, is_dual_mode=is_dual_mode),
             "headers": {name: _header(name) for name in HEADERS},
@@ -84,10 +84,6 @@ def openapi_document(
         # {} makes the token optional (OpenAPI 3.1, Security Requirement Object).
         **({"security": [{}, {"bearer": []}]} if is_authenticated else {}),
     }
-
-
-def _further_schemas(operations: Sequence[Operation]) -> dict[str, Schema]:
-    return {name: schema for each in operations for name, schema in each.schemas.items()}
 
 
 def _path_item(path: str) -> dict[str, Any]:
@@ -101,37 +97,37 @@ def _path_item(path: str) -> dict[str, Any]:
     }
 
 
-def _operation(found: Operation) -> dict[str, Any]:
+def _operation(operation: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "operationId": found.name,
-        "summary": found.summary,
-        "parameters": [*_parameters(found)],
-        "responses": _responses(found),
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": [*_parameters(operation)],
+        "responses": _responses(operation),
     }
-    if found.body is not None:
-        schema = body_schema(found)
+    if operation.body is not None:
+        schema = body_schema(operation)
         described["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
-    if found.form is not None:
-        content = {"application/x-www-form-urlencoded": {"schema": found.form}}
+    if operation.form is not None:
+        content = {"application/x-www-form-urlencoded": {"schema": operation.form}}
         described["requestBody"] = {"required": True, "content": content}
     return described
 
 
-def _parameters(found: Operation) -> Iterator[Mapping[str, Any]]:
-    for name, parameter in found.query.items():
+def _parameters(operation: Operation) -> Iterator[Mapping[str, Any]]:
+    for name, parameter in operation.query.items():
         schema = parameter.text or parameter.value
         described = {"name": name, "in": "query", "description": parameter.description, "schema": schema}
         # Names are joined by commas.
         yield {**described, "style": "form", "explode": False} if schema.get("type") == "array" else described
-    enveloped = (FORMAT_HEADER, CONTEXT_HEADER) if found.is_enveloped else ()
-    for name in (*found.asks, *enveloped, REQUEST_ID_HEADER):
+    enveloped = (FORMAT_HEADER, CONTEXT_HEADER) if operation.is_enveloped else ()
+    for name in (*operation.asks, *enveloped, REQUEST_ID_HEADER):
         description, schema = REQUEST_HEADERS[name]
         yield {"name": name, "in": "header", "description": description, "schema": schema}
 
 
-def body_schema(found: Operation) -> Schema:
+def body_schema(operation: Operation) -> Schema:
     """The schema of a body. A null is as if the name was left out, unless `rules` require it."""
-    required = found.rules.get("required", ())
+    required = operation.rules.get("required", ())
     return {
         "type": "object",
         "properties": {
@@ -139,11 +135,11 @@ def body_schema(found: Operation) -> Schema:
                 **(parameter.value if name in required else _or_null(parameter.value)),
                 "description": parameter.description,
             }
-            for name, parameter in (found.body or {}).items()
+            for name, parameter in (operation.body or {}).items()
         },
         "additionalProperties": False,
-        **found.rules,
-        **({} if found.example is None else {"examples": [found.example]}),
+        **operation.rules,
+        **({} if operation.example is None else {"examples": [operation.example]}),
     }
 
 
@@ -158,20 +154,20 @@ def _or_null(schema: Schema) -> Schema:
     return schema
 
 
-def _responses(found: Operation) -> dict[str, Any]:
-    content = {media_type: {"schema": schema} for media_type, schema in found.answers.items()}
-    named = (*_ALWAYS, *(("Vary",) if found.is_enveloped else ()), *found.headers)
+def _responses(operation: Operation) -> dict[str, Any]:
+    content = {media_type: {"schema": schema} for media_type, schema in operation.answers.items()}
+    header_names = (*_ALWAYS, *(("Vary",) if operation.is_enveloped else ()), *operation.headers)
     answered: dict[str, Any] = {
-        "description": found.summary,
-        "headers": {name: _header_ref(name) for name in dict.fromkeys(named)},
+        "description": operation.summary,
+        "headers": {name: _header_ref(name) for name in dict.fromkeys(header_names)},
         **({"content": content} if content else {}),
-        **({"links": dict(found.links)} if found.links else {}),
+        **({"links": dict(operation.links)} if operation.links else {}),
     }
-    responses = {str(found.status): answered}
-    if "If-None-Match" in found.asks:
+    responses = {str(operation.status): answered}
+    if "If-None-Match" in operation.asks:
         headers = {name: _header_ref(name) for name in (*_ALWAYS, "ETag", "Vary")}
         responses["304"] = {"description": "The caller's copy is current.", "headers": headers}
-    return responses | _errors(found.errors)
+    return responses | _errors(operation.errors)
 
 
 def _errors(codes: Iterable[str]) -> dict[str, Any]:
@@ -179,17 +175,21 @@ def _errors(codes: Iterable[str]) -> dict[str, Any]:
     for code in dict.fromkeys(codes):
         by_status.setdefault(KINDS[code].status, []).append(code)
     return {
-        str(status): {"$ref": f"#/components/responses/{status}", "description": ", ".join(named)}
-        for status, named in sorted(by_status.items())
+        str(status): {"$ref": f"#/components/responses/{status}", "description": ", ".join(codes_of_status)}
+        for status, codes_of_status in sorted(by_status.items())
     }
 
 
-def _add_plain_methods(item: dict[str, Any], found: Operation) -> None:
+def _add_plain_methods(item: dict[str, Any], operation: Operation) -> None:
     """HEAD, which answers as GET without a body; OPTIONS, which lists the methods."""
-    if found.method == "GET" and "HEAD" in found.methods:
+    if operation.method == "GET" and "HEAD" in operation.methods:
         # With another name: an operationId is unique in the document.
         bodiless = replace(
-            found, name=f"{found.name}Head", answers={}, links={}, summary=f"Headers only: {found.summary}"
+            operation,
+            name=f"{operation.name}Head",
+            answers={},
+            links={},
+            summary=f"Headers only: {operation.summary}",
         )
         head = _operation(bodiless)
         # An answer to HEAD has no content (RFC 9110, 9.3.2), and the shared answers of errors have one.
@@ -198,11 +198,11 @@ def _add_plain_methods(item: dict[str, Any], found: Operation) -> None:
             headers = _problem_headers(int(status))
             head["responses"][status] = {"description": described, "headers": headers}
         item["head"] = head
-    if "OPTIONS" in found.methods and "options" not in item:
+    if "OPTIONS" in operation.methods and "options" not in item:
         headers = {name: _header_ref(name) for name in (*_ALWAYS, "Vary", "Allow")}
         answered = {"description": "The methods of the path.", "headers": headers}
         item["options"] = {
-            "operationId": f"{found.name}Options",
+            "operationId": f"{operation.name}Options",
             "summary": "The methods of the path.",
             "responses": {"204": answered} | _errors(("FOREIGN_REQUEST",)),
         }
@@ -219,8 +219,8 @@ def _header_ref(name: str) -> Schema:
 
 
 def _problem_headers(status: int) -> dict[str, Schema]:
-    named = (*_ALWAYS, "Vary", *OF_PAGES, *_ERROR_HEADERS.get(status, ()))
-    return {name: _header_ref(name) for name in named}
+    header_names = (*_ALWAYS, "Vary", *OF_PAGES, *_ERROR_HEADERS.get(status, ()))
+    return {name: _header_ref(name) for name in header_names}
 
 
 def _problems(*, has_pages: bool, is_dual_mode: bool) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def _problems(*, has_pages: bool, is_dual_mode: bool) -> dict[str, Any]:
 
 def errors_by_code() -> dict[str, type[DualResponseError]]:
     """The classes of errors of dualsql's own."""
-    found: dict[str, type[DualResponseError]] = {}
+    classes: dict[str, type[DualResponseError]] = {}
     pending: list[type[DualResponseError]] = [DualResponseError]
     while pending:
         error = pending.pop()
@@ -256,8 +256,8 @@ def errors_by_code() -> dict[str, type[DualResponseError]]:
         # A subclass of the application's own is answered as dualsql's class that it extends.
         if error.__module__.partition(".")[0] == "dualsql":
             # A class without a code of its own inherits one. Its parent came first and stays.
-            found.setdefault(error.code, error)
-    return found
+            classes.setdefault(error.code, error)
+    return classes
 
 
 def _problem(code: str, error: type[DualResponseError]) -> wire.Problem:
@@ -276,8 +276,8 @@ def _problem(code: str, error: type[DualResponseError]) -> wire.Problem:
 def component_schemas(*, is_dual_mode: bool) -> Mapping[str, Any]:
     """The schemas of the types in WIRE, and of the types that they name."""
     adapters: list[Any] = [
-        (name, "validation", TypeAdapter(found))
-        for name, found in WIRE.items()
+        (name, "validation", TypeAdapter(type_))
+        for name, type_ in WIRE.items()
         if is_dual_mode or name != DUAL_MODE
     ]
     _, shared = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")

@@ -42,19 +42,19 @@ class OpenAPI(Feature):
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         self._server = server
-        self._written: dict[str, bytes] = {}
+        self._documents: dict[str, bytes] = {}
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`. Each document is written once, when it is first asked for."""
 
         async def answer(request: Request) -> Response:
             refuse_query(request.scope["query_string"])
-            if not self._written:
-                self._written[WELL_KNOWN] = json.dumps(self._service())
-                self._written[OPENAPI] = json.dumps(self.document())
+            if not self._documents:
+                self._documents[WELL_KNOWN] = json.dumps(self._service())
+                self._documents[OPENAPI] = json.dumps(self.document())
             # Starlette's Mount adds its prefix to root_path and leaves it in path, as ASGI says.
             path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-            return Response(self._written[path], media_type=JSON)
+            return Response(self._documents[path], media_type=JSON)
 
         documents = [method_routes(path, {"GET": answer}, DOCUMENT_METHODS) for path in (WELL_KNOWN, OPENAPI)]
         return FeatureRoutes(documents=list(chain.from_iterable(documents)))

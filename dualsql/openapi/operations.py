@@ -192,8 +192,8 @@ ROWS: Schema = {"type": "array", "items": {"type": "object"}}
 def streams() -> dict[str, Schema]:
     """The formats of a stream of rows, by media type."""
     return {
-        found.media_type: ROWS if found.media_type == JSON else plain_schema(found.media_type)
-        for found in FORMATS.values()
+        format_.media_type: ROWS if format_.media_type == JSON else plain_schema(format_.media_type)
+        for format_ in FORMATS.values()
     }
 
 
@@ -262,24 +262,24 @@ OF_PAGES = ("Content-Security-Policy", "Cross-Origin-Opener-Policy")
 """Headers of pages, and of errors that are answered with one."""
 
 
-def whole(least: int, most: int, example: int) -> Schema:
+def whole_schema(least: int, most: int, example: int) -> Schema:
     """A whole number."""
     return {"type": "integer", "minimum": least, "maximum": most, "examples": [example]}
 
 
 def name_schema(pattern: str | None = None) -> Schema:
     """The name of a column."""
-    found = {"type": "string", "minLength": 1, "maxLength": MAXIMUM_NAME_LENGTH}
-    return found if pattern is None else {**found, "pattern": pattern}
+    schema = {"type": "string", "minLength": 1, "maxLength": MAXIMUM_NAME_LENGTH}
+    return schema if pattern is None else {**schema, "pattern": pattern}
 
 
 def _names() -> tuple[Schema, Schema]:
-    found = {"type": "array", "minItems": 1, "maxItems": MAXIMUM_COLUMNS, "uniqueItems": True}
+    schema = {"type": "array", "minItems": 1, "maxItems": MAXIMUM_COLUMNS, "uniqueItems": True}
     examples = [["name", "state"]]
     return (
-        {**found, "items": name_schema(), "examples": examples},
+        {**schema, "items": name_schema(), "examples": examples},
         # In a URL a comma separates names: a column that has one can be named in a body only.
-        {**found, "items": name_schema("^[^,]+$"), "examples": examples},
+        {**schema, "items": name_schema("^[^,]+$"), "examples": examples},
     )
 
 
@@ -299,14 +299,15 @@ def _sort(settings: Settings) -> tuple[Schema, Schema]:
 
 def shared_parameters(settings: Settings) -> Parameters:
     """The parameters that several operations take."""
-    offset = whole(0, settings.maximum_offset, 100)
+    offset = whole_schema(0, settings.maximum_offset, 100)
     return {
         **stream_parameters(settings),
         "offset": Parameter("Rows before the page.", offset),
         "skip": Parameter("Another name for offset.", offset),
-        "limit": Parameter("The most rows of the page.", whole(1, settings.maximum_page_size, 100)),
+        "limit": Parameter("The most rows of the page.", whole_schema(1, settings.maximum_page_size, 100)),
         "cell_limit": Parameter(
-            "Cut texts and documents after so many characters; `cut` lists them.", whole(1, LONGEST_CELL, 500)
+            "Cut texts and documents after so many characters; `cut` lists them.",
+            whole_schema(1, LONGEST_CELL, 500),
         ),
         "count": Parameter(
             "Count the rows anew, in this way. No other parameter is allowed beside it.",
@@ -327,25 +328,27 @@ def stream_parameters(settings: Settings) -> Parameters:
         "format": ({"enum": [*FORMATS], "examples": ["csv"]},),
         "names": _names(),
         "sort": _sort(settings),
-        "rows": (whole(0, settings.maximum_stream_rows, 1000),),
-        "offset": (whole(0, settings.maximum_offset, 500),),
+        "rows": (whole_schema(0, settings.maximum_stream_rows, 1000),),
+        "offset": (whole_schema(0, settings.maximum_offset, 500),),
         "cursor": ({"type": "string"},),
         "token": (TOKEN,),
         "digest": (DIGEST,),
     }
     return {
-        name: Parameter(found.meaning, *(schemas.get(found.kind) or (_option_schema(found),)))
-        for name, found in STREAM_PARAMETERS.items()
+        name: Parameter(parameter.meaning, *(schemas.get(parameter.kind) or (_option_schema(parameter),)))
+        for name, parameter in STREAM_PARAMETERS.items()
     }
 
 
-def _option_schema(found: StreamParameter) -> Schema:
-    return {"enum": [*found.words]} if found.words else {"type": "boolean", "default": found.default}
+def _option_schema(parameter: StreamParameter) -> Schema:
+    return (
+        {"enum": [*parameter.words]} if parameter.words else {"type": "boolean", "default": parameter.default}
+    )
 
 
-def _of(known: Parameters, names: Iterable[str], **instead: Schema) -> dict[str, Parameter]:
+def _of(parameters: Parameters, names: Iterable[str], **instead: Schema) -> dict[str, Parameter]:
     return {
-        name: Parameter(known[name].description, instead[name]) if name in instead else known[name]
+        name: Parameter(parameters[name].description, instead[name]) if name in instead else parameters[name]
         for name in names
     }
 
@@ -382,11 +385,11 @@ def resource_operations(
         representations, listings: further media types of GET of a result, and of the collection.
         has_links: results are read by signed links, too.
     """
-    known = shared_parameters(settings)
-    link = _of(known, ("link",) if has_links else ())
+    parameters = shared_parameters(settings)
+    link = _of(parameters, ("link",) if has_links else ())
     further_headers = (*OF_PAGES, "Refresh")
-    of_result = {found: plain_schema(found) for found in representations}
-    of_listing = {found: plain_schema(found) for found in listings}
+    of_result = {media_type: plain_schema(media_type) for media_type in representations}
+    of_listing = {media_type: plain_schema(media_type) for media_type in listings}
     return [
         _document(WELL_KNOWN, "getService", "The endpoints and defaults of this service."),
         _document(OPENAPI, "getOpenAPI", "This document."),
@@ -396,7 +399,7 @@ def resource_operations(
             name="listResults",
             summary="Your own results, newest first.",
             methods=COLLECTION_METHODS,
-            query=_of(known, LISTING_QUERY, limit=whole(1, LONGEST_LISTING, 20)),
+            query=_of(parameters, LISTING_QUERY, limit=whole_schema(1, LONGEST_LISTING, 20)),
             answers=in_json("ResourceListing") | of_listing,
             headers=further_headers if of_listing else (),
             errors=(*ANY, "RESOURCE_NOT_FOUND"),
@@ -407,7 +410,7 @@ def resource_operations(
             name="getResult",
             summary="The metadata of a result; with page parameters, a page of its rows.",
             methods=METHODS,
-            query={**_of(known, (*PAGE_QUERY, *COUNT_QUERY)), **link},
+            query={**_of(parameters, (*PAGE_QUERY, *COUNT_QUERY)), **link},
             answers=in_json("ResourceDescription", "Page") | of_result,
             headers=("Vary", "ETag", "Retry-After", *((*further_headers, "Set-Cookie") if of_result else ())),
             asks=CONDITIONAL,
@@ -421,7 +424,7 @@ def resource_operations(
             summary="A page of the rows of a result.",
             methods=METHODS,
             query=link,
-            body=_of(known, PAGE_BODY),
+            body=_of(parameters, PAGE_BODY),
             rules=CURSOR_OR_OFFSET,
             example={"limit": 100, "sort": {"field": "earnings", "order": "desc"}},
             answers=in_json("Page"),
@@ -482,7 +485,7 @@ def _keeping() -> list[Operation]:
 
 
 def _streaming(link: Parameters, settings: Settings) -> list[Operation]:
-    taken = stream_parameters(settings)
+    parameters = stream_parameters(settings)
     shared: dict[str, Any] = {
         "path": "/{id}/rows",
         "summary": "All rows of a result as a stream.",
@@ -493,12 +496,14 @@ def _streaming(link: Parameters, settings: Settings) -> list[Operation]:
     }
     together = {"dependentRequired": {"after": ["resume"], "last": ["resume"], "resume": ["after"]}}
     return [
-        Operation(method="GET", name="getRows", query={**taken, **link}, errors=(*READS, *STREAMS), **shared),
+        Operation(
+            method="GET", name="getRows", query={**parameters, **link}, errors=(*READS, *STREAMS), **shared
+        ),
         Operation(
             method="POST",
             name="postRows",
             query=link,
-            body=taken,
+            body=parameters,
             rules=together,
             example={"format": "csv", "columns": ["name", "earnings"]},
             errors=(*READS, *STREAMS, *BODY),

@@ -1,4 +1,4 @@
-"""The feature Pending: queries that go on when their caller has stopped waiting."""
+"""The feature Pending: queries that run on when their caller has stopped waiting."""
 
 from __future__ import annotations
 

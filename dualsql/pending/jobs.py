@@ -2,7 +2,7 @@
 
 A job has no row in the store while its caller waits. If the wait ends first, the job stores a pending resource, which
 every process sees, and settles it when the query ends. While the query runs, the server renews a lease
-(`Settings.pending_lease`); if the server dies, the lease expires and the others report the query as failed. A caller
+(`Settings.pending_lease`); if the server ends, the lease expires and the others report the query as failed. A caller
 with an equal request joins the job that runs, or gets its result.
 """
 
@@ -55,7 +55,7 @@ StopAction = Literal["settle", "delete", "nothing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryWork:
-    """What a job does.
+    """The work of a job.
 
     Attributes:
         resource: the pending resource.
@@ -77,7 +77,7 @@ class Job:
 
     Attributes:
         is_kept: it has a row in the store.
-        is_told: a caller has its id and may come back for it.
+        is_announced: a caller has its id and may come back for it.
         is_over: the query has ended, or was stopped.
         until: the end of its lease, once it has a row.
         noted: what its row says of the rows that were read.
@@ -87,7 +87,7 @@ class Job:
     work: QueryWork
     waiting: int = 0
     is_kept: bool = False
-    is_told: bool = False
+    is_announced: bool = False
     is_over: bool = False
     on_stop: StopAction = "settle"
     progress: RunProgress = field(default_factory=RunProgress)
@@ -121,7 +121,7 @@ class Jobs:
         self._shares = Shares(settings.maximum_pending)
         self._running: set[Job] = set()
         # Running jobs and finished ones whose result no caller has fetched, the oldest first.
-        self._known: dict[Hashable, Job] = {}
+        self._jobs: dict[Hashable, Job] = {}
         self._renewing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
@@ -136,7 +136,7 @@ class Jobs:
         """Forget the event loop of the last run and its jobs."""
         self._shares = Shares(self._settings.maximum_pending)
         self._running.clear()
-        self._known.clear()
+        self._jobs.clear()
         self._renewing, self._closing = None, asyncio.Event()
 
     @property
@@ -164,20 +164,20 @@ class Jobs:
 
     def forget(self, resource_id: str) -> None:
         """Stop the query of a resource that was deleted."""
-        for job in {*self._running, *self._known.values()}:
+        for job in {*self._running, *self._jobs.values()}:
             if job.id == resource_id:
                 self._stop(job, "nothing")
 
     async def cancel(self, resource: Resource) -> bool:
         """Mark a pending resource as failed and stop its query, whichever process runs it. False if it had ended."""
         error = QueryCancelledError("The query was cancelled.")
-        is_cancelled = await self._store.settle(_failed(resource, error, self._access.clock.now()))
+        is_cancelled = await self._store.settle(_fail(resource, error, self._access.clock.now()))
         self.forget(resource.id)  # another process sees it at its next renewal
         return is_cancelled
 
     def response_of(self, resource_id: str, principal: Principal | None) -> DualResponse | None:
         """The response of a query that ended here for `principal`, if no caller has fetched it yet."""
-        for job in self._known.values():
+        for job in self._jobs.values():
             is_theirs = job.id == resource_id and job.work.principal == principal
             if is_theirs and job.task.done() and not job.task.cancelled():
                 answered = job.task.result()
@@ -195,25 +195,25 @@ class Jobs:
             TooManyQueriesError: `Settings.maximum_pending` run already.
             DualResponseError: the query failed, or its resource could not be stored.
         """
-        job = await self._known_job(key) or self._begin(key, work())
+        job = await self._job_of(key) or self._begin(key, work())
         report_to_caller(job.progress)
         job.waiting += 1
         try:
             return await self._answer(job, wait)
         finally:
             job.waiting -= 1
-            if not job.waiting and not job.is_told:  # its last caller was cancelled
+            if not job.waiting and not job.is_announced:  # its last caller was cancelled
                 self._stop(job, "delete")
 
     def _stop(self, job: Job, on_stop: StopAction) -> None:
         self._release(job)  # an equal request from now on starts a new job
         job.stop(on_stop)
 
-    async def _known_job(self, key: Hashable) -> Job | None:
-        job = self._known.get(key)
+    async def _job_of(self, key: Hashable) -> Job | None:
+        job = self._jobs.get(key)
         if job is None or not job.task.done():
             return job
-        # A result is shared only while its resource lives.
+        # A result is shared only until its resource expires.
         resource = await self._store.get(job.id)
         if resource is not None and not resource.is_expired(self._access.clock.now()):
             return job
@@ -226,32 +226,32 @@ class Jobs:
         job = Job(key=key, work=work)
         job.task = asyncio.create_task(self._run(job))
         self._running.add(job)
-        self._known[key] = job
+        self._jobs[key] = job
         job.task.add_done_callback(lambda _: self._end(job))
         job.task.add_done_callback(lambda _: shares.give_back(caller))
         return job
 
     def _end(self, job: Job) -> None:
         self._running.discard(job)
-        if not job.is_told:
+        if not job.is_announced:
             self._release(job)
-        unclaimed = [known for known in self._known.values() if known.task.done()]
+        unclaimed = [job for job in self._jobs.values() if job.task.done()]
         for oldest in unclaimed[: -self._settings.maximum_pending]:
             self._release(oldest)
 
     def _release(self, job: Job) -> None:
-        if self._known.get(job.key) is job:
-            del self._known[job.key]
+        if self._jobs.get(job.key) is job:
+            del self._jobs[job.key]
 
     async def _answer(self, job: Job, wait: timedelta) -> DualResponse:
         await asyncio.wait({job.task}, timeout=wait.total_seconds())
         if not job.task.done():
             await asyncio.shield(self._keep_pending(job))
             if job.is_kept:
-                job.is_told = True
+                job.is_announced = True
                 return job.work.response
             await asyncio.wait({job.task})
-        return await self._claimed(job)
+        return await self._claim(job)
 
     async def _keep_pending(self, job: Job) -> None:
         async with job.lock:
@@ -261,7 +261,7 @@ class Jobs:
                 await self._access.keep(resource, job.work.principal, rows=0)
                 job.is_kept = True
 
-    async def _claimed(self, job: Job) -> DualResponse:
+    async def _claim(self, job: Job) -> DualResponse:
         self._release(job)
         answered = job.task.result()
         if isinstance(answered, DualResponseError):
@@ -272,12 +272,15 @@ class Jobs:
         return answered.response
 
     async def _run(self, job: Job) -> FinishedQuery | DualResponseError:
-        answer = await self._result(job)
+        # It is cancelled by `stop`, which says what happens to the row.
+        answer = await outcome(job.work.run(job.progress), self._settings.pending_timeout)
         job.is_over = True
         async with job.lock:
             stored: FinishedQuery | DualResponseError
             try:
-                stored = await (self._settled(job, answer) if job.is_kept else self._kept(job, answer))
+                stored = await (
+                    self._settle_job(job, answer) if job.is_kept else self._store_answer(job, answer)
+                )
             except DualResponseError as error:
                 stored = error
         if isinstance(answer, FinishedQuery) and (stored is not answer or job.on_stop != "settle"):
@@ -285,18 +288,14 @@ class Jobs:
         EVENTS.report(CreationEnded(stored.cause if isinstance(stored, DualResponseError) else "none"))
         return stored
 
-    async def _result(self, job: Job) -> FinishedQuery | DualResponseError:
-        # It is cancelled by `stop`, which says what happens to the row.
-        return await outcome(job.work.run(job.progress), self._settings.pending_timeout)
-
-    async def _kept(
+    async def _store_answer(
         self, job: Job, answer: FinishedQuery | DualResponseError
     ) -> FinishedQuery | DualResponseError:
         if isinstance(answer, FinishedQuery):
             await self._access.keep(answer.resource, job.work.principal, rows=len(answer.response.sample))
         return answer
 
-    async def _settled(
+    async def _settle_job(
         self, job: Job, answer: FinishedQuery | DualResponseError
     ) -> FinishedQuery | DualResponseError:
         if job.on_stop == "delete":
@@ -308,12 +307,12 @@ class Jobs:
             ended = (
                 answer.resource
                 if isinstance(answer, FinishedQuery)
-                else _failed(job.work.resource, answer, now)
+                else _fail(job.work.resource, answer, now)
             )
             is_ours = await self._settle(ended)
         except (BadParameterError, LimitExceededError) as error:  # of its sample
             answer = error
-            is_ours = await self._settle(_failed(job.work.resource, error, self._access.clock.now()))
+            is_ours = await self._settle(_fail(job.work.resource, error, self._access.clock.now()))
         return (
             answer if is_ours else QueryInterruptedError("The server that ran the query stopped responding.")
         )
@@ -335,8 +334,8 @@ class Jobs:
 
     async def _renew_leases(self) -> None:
         """Renew the leases of which a third is over, and write how many rows were read."""
-        kept = [job for job in self._running if job.is_kept]
-        due = {job.id: job for job in kept if job.until is not None and self._records.must_renew(job.until)}
+        jobs = [job for job in self._running if job.is_kept]
+        due = {job.id: job for job in jobs if job.until is not None and self._records.must_renew(job.until)}
         if due:
             until = self._records.new_lease()
             alive = set(await self._store.prolong(due.keys(), until=until))
@@ -344,7 +343,7 @@ class Jobs:
                 job.until = until
                 if resource_id not in alive:
                     self._stop(job, "nothing")  # deleted, or given up, by another process
-        for job in kept:
+        for job in jobs:
             noted = self._records.running(None, job.progress.rows)
             before = 0 if job.noted is None else job.noted["running"]["rows"]
             is_new = not job.is_over and job.progress.rows != before
@@ -353,7 +352,7 @@ class Jobs:
 
 
 async def outcome(work: Awaitable[T], limit: timedelta) -> T | DualResponseError:
-    """What the work returns, or why it does not; no caller may be left to raise that to."""
+    """The result of the work, or its error, which is returned: there may be no caller to raise it to."""
     try:
         async with asyncio.timeout(limit.total_seconds()):
             return await work
@@ -368,6 +367,6 @@ async def outcome(work: Awaitable[T], limit: timedelta) -> T | DualResponseError
         return DualResponseError("The query failed.", hint="The server's log has the cause.")
 
 
-def _failed(resource: Resource, error: DualResponseError, now: datetime) -> Resource:
+def _fail(resource: Resource, error: DualResponseError, now: datetime) -> Resource:
     expires_at = now + resource.lifetime
     return replace(resource, status="failed", failure=problem_of(error), expires_at=expires_at)

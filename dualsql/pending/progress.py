@@ -47,7 +47,7 @@ def in_background(view: View) -> View:
 
 
 class RunRecords:
-    """What the row of a resource says of the run whose rows it is going to keep."""
+    """The record, in the row of a resource, of the run whose rows it is going to keep."""
 
     def __init__(self, store: ResourceStore, settings: Settings, clock: Clock) -> None:
         self._store = store
@@ -67,10 +67,10 @@ class RunRecords:
         """Whether a third of the lease is over: two renewals may fail before it ends."""
         return until - self._clock.now() <= self._settings.pending_lease * 2 / 3
 
-    def running(self, kept: KeptRows | None, rows: int) -> KeptRows:
+    def running(self, record: KeptRows | None, rows: int) -> KeptRows:
         """The record with the number of rows that a run has read, and the end of its lease."""
         until = self.new_lease()
-        rest = KeptRows() if kept is None else kept.copy()
+        rest = KeptRows() if record is None else record.copy()
         rest.pop("failure", None)
         return KeptRows(**{**rest, "running": KeptProgress(rows=rows, until=until.isoformat())})
 

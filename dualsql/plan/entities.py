@@ -35,31 +35,31 @@ def written_out(statement: Statement) -> Statement:
         NotFreezableError: SQLAlchemy cannot compile it, or no condition can express how an eager load filters it.
     """
     if isinstance(statement, CompoundSelect):
-        return _written_compound(statement)
+        return _write_out_compound(statement)
     assert isinstance(statement, Select)
-    return _written_select(statement)
+    return _write_out_select(statement)
 
 
-def _written_compound(statement: AnyCompound) -> AnyCompound:
+def _write_out_compound(statement: AnyCompound) -> AnyCompound:
     copy = internals.copy_with(statement, with_options=criteria_options(statement))
-    copy.selects = [_written_part(part) for part in statement.selects]
+    copy.selects = [_write_out_part(part) for part in statement.selects]
     return copy
 
 
-def _written_part(part: Any) -> Any:
+def _write_out_part(part: Any) -> Any:
     """A part of a set operation. It renders as a subquery does: with deferred columns, without loader options."""
     if not is_open(part):
         return part
     if isinstance(part, SelectStatementGrouping):
-        return SelectStatementGrouping(_written_part(part.element))
+        return SelectStatementGrouping(_write_out_part(part.element))
     if isinstance(part, CompoundSelect):
-        return _written_compound(part)
+        return _write_out_compound(part)
     bare = _with_columns(part, raw_columns(part))
     state = _compile_state(bare, _render_for_subquery=True, _enable_eagerloads=False)
     return _with_columns(bare, list(_outputs(state)))
 
 
-def _written_select(statement: AnySelect) -> AnySelect:
+def _write_out_select(statement: AnySelect) -> AnySelect:
     # Eager loads that no option names are not joined. With eager loads disabled, SQLAlchemy would read no option.
     state = _compile_state(statement, _enable_eagerloads=has_loaders(statement))
     select = _with_columns(statement, list(_outputs(state)))

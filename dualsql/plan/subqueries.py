@@ -86,8 +86,8 @@ def _outer(rows: Ordered) -> AnySelect:
     name = FreeNames(rows.shape.select).take("result")
     # Without keys, an outer statement cannot express the order. A LIMIT inside keeps its rows all the same.
     if rows.order.obstacle:
-        cut = all_rows(rows)
-        return with_criteria_of(cut, select(*cut.subquery(name).c))
+        limited = all_rows(rows)
+        return with_criteria_of(limited, select(*limited.subquery(name).c))
     outer, keys = carried_around(rows, rows.order.keys, name)
     return outer.order_by(*clauses_of(keys, rows.capabilities))
 

@@ -15,8 +15,8 @@ from dualsql.profiles.statistics import (
     read_bins,
     read_summary,
     read_values,
-    spread,
-    summary,
+    spread_statement,
+    summary_statement,
     values,
 )
 
@@ -32,7 +32,7 @@ __all__ = [
     "read_summary",
     "read_values",
     "sample_notes",
-    "spread",
-    "summary",
+    "spread_statement",
+    "summary_statement",
     "values",
 ]

@@ -12,7 +12,7 @@ from sqlalchemy.sql.elements import ColumnClause
 
 from dualsql import plan
 from dualsql.capabilities import Capabilities
-from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
@@ -95,7 +95,7 @@ class ProfiledColumn:
 
     @property
     def uses(self) -> Iterator[Use]:
-        """What its statistics use kept cells for."""
+        """The uses that its statistics make of kept cells."""
         yield "nulls"
         if self.has_range or self.is_grouped:
             # Which of two texts comes first is known where the database compares code points.
@@ -156,12 +156,12 @@ class ProfiledRows:
         """The profiled columns."""
         values = dict(zip(self.result, self.source.c, strict=True))
         return [
-            ProfiledColumn(column, self._compared(values[column]), is_hidden(column.expression, self.hides))
+            ProfiledColumn(column, self._comparable(values[column]), is_hidden(column.expression, self.hides))
             for column in self.columns
         ]
 
-    def _compared(self, value: Any) -> Any:
-        return instant(value) if self.capabilities.spells_instants and is_instant(value) else value
+    def _comparable(self, value: Any) -> Any:
+        return normalized_instant(value) if self.capabilities.spells_instants and is_instant(value) else value
 
     def statement_of(self, *outputs: Any) -> AnySelect:
         """A SELECT of these outputs over the rows."""

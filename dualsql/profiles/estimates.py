@@ -10,7 +10,7 @@ from typing import Any
 
 from dualsql.freeze.document import AnySelect
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
-from dualsql.profiles.statistics import FREQUENT, SHOWN, binned_range, edges, value_or_beginning
+from dualsql.profiles.statistics import FREQUENT, MOST_CHARACTERS, binned_range, edges, value_or_beginning
 
 MOST_ROWS = 20_000
 _MOST_CELLS = 400_000
@@ -31,12 +31,12 @@ def one_in(
     most_bytes: int,
 ) -> int:
     """One of how many of the `rows` is read: about `MOST_ROWS` of them, fewer if they are wide."""
-    widest = sum(min(SHOWN, summaries[column.name].get("longest") or _WIDTH) for column in columns)
+    widest = sum(min(MOST_CHARACTERS, summaries[column.name].get("longest") or _WIDTH) for column in columns)
     most = min(MOST_ROWS, _MOST_CELLS // max(1, len(columns)), most_bytes // max(1, widest))
     return max(1, -(-rows // max(1, most)))
 
 
-def chosen_rows(
+def random_rows(
     data: ProfiledRows,
     columns: Sequence[ProfiledColumn],
     summaries: Mapping[str, Mapping[str, Any]],
@@ -64,7 +64,11 @@ def _length_positions(
     columns: Sequence[ProfiledColumn], summaries: Mapping[str, Mapping[str, Any]]
 ) -> dict[int, int]:
     """Number of a column with texts longer than are read -> the place of their lengths in a row."""
-    long = [n for n, column in enumerate(columns) if (summaries[column.name].get("longest") or 0) > SHOWN]
+    long = [
+        n
+        for n, column in enumerate(columns)
+        if (summaries[column.name].get("longest") or 0) > MOST_CHARACTERS
+    ]
     return {number: position for position, number in enumerate(long, start=len(columns))}
 
 
@@ -74,7 +78,7 @@ def estimate(
     total: int,
     rows: Sequence[Sequence[Any]],
 ) -> dict[str, dict[str, Any]]:
-    """Column name -> estimates for all `total` rows, with `estimated`, from rows of `chosen_rows`.
+    """Column name -> estimates for all `total` rows, with `estimated`, from rows of `random_rows`.
 
     Texts whose beginnings and lengths are equal count as one value.
     """
@@ -101,9 +105,9 @@ def _of_column(
     if "distinct" not in summary:
         statistics |= {"distinct": _distinct(counts, non_null, summary), "distinct_kind": "approximate"}
     statistics["most_frequent"] = [
-        {"value": value, "count": _scaled(times, non_null, sample_size)}
+        {"value": value, "count": _scale(times, non_null, sample_size)}
         for (value, _), times in counts.most_common(FREQUENT)
-        # A value that was met once says nothing of its frequency.
+        # A value that occurs once in the sample says nothing of its frequency.
         if times > 1 or (sample_size == non_null and len(counts) <= FREQUENT)
     ]
     if profiled.has_bins:
@@ -139,10 +143,10 @@ def _histogram(summary: Mapping[str, Any], counts: Counter[Any], non_null: int) 
     for (value, _), times in counts.items():
         bins[bisect_right(inner, value) + 1] += times
     return binned_range(
-        bounds, {number: _scaled(times, non_null, sample_size) for number, times in bins.items()}
+        bounds, {number: _scale(times, non_null, sample_size) for number, times in bins.items()}
     )
 
 
-def _scaled(times: int, total: int, sample_size: int) -> int:
-    """How often something occurs in `total` rows that was met `times` in a sample of `sample_size`."""
+def _scale(times: int, total: int, sample_size: int) -> int:
+    """How often something occurs in `total` rows that occurs `times` in a sample of `sample_size`."""
     return round(times * total / sample_size)

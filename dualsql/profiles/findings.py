@@ -18,7 +18,7 @@ from dualsql_client.wire import ColumnProfile, Covered, Profile, ProfileKind, Pr
 
 _VALUES = ("minimum", "maximum")
 
-_LONGEST_SHOWN = 100
+_LONGEST_EXCERPT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ def _writer(profiled: ProfiledColumn, dialect: Dialect) -> json.Converter:
 
     def write(value: Any) -> Any:
         text = json.with_words(json.converted([[value]], converters)[0][0])
-        if isinstance(text, str) and len(text) > _LONGEST_SHOWN:
-            return text[:_LONGEST_SHOWN] + "…"
+        if isinstance(text, str) and len(text) > _LONGEST_EXCERPT:
+            return text[:_LONGEST_EXCERPT] + "…"
         return text
 
     return write
@@ -125,7 +125,7 @@ NOTE_WIDTH = 40
 
 
 def text_of_notes(notes: ProfileNotes) -> str:
-    """What the text of a result says of the notes; empty without notes."""
+    """The notes as lines of a result's text; empty without notes."""
     if not notes["notes"]:
         return ""
     covers = notes["covers"]

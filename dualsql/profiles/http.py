@@ -77,8 +77,8 @@ def _methods(*, takes_queries: bool) -> Sequence[str]:
 def profile_parameters(settings: Settings) -> dict[str, Parameter]:
     """The parameters of a profile, as OpenAPI describes them."""
     kind = Parameter("Whether the first rows are looked at, or all.", {"enum": [*get_args(ProfileKind)]})
-    known = {**shared_parameters(settings), "kind": kind}
-    return {name: known[name] for name in PROFILE_QUERY}
+    parameters = {**shared_parameters(settings), "kind": kind}
+    return {name: parameters[name] for name in PROFILE_QUERY}
 
 
 def profile_operations(settings: Settings, *, takes_queries: bool) -> list[Operation]:

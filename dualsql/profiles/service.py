@@ -42,9 +42,9 @@ def checked_profile(kind: Any) -> ProfileKind:
     Raises:
         BadParameterError: it is neither "sample" nor "full".
     """
-    for known in get_args(ProfileKind):
-        if kind == known:
-            return known  # type: ignore[no-any-return]
+    for valid in get_args(ProfileKind):
+        if kind == valid:
+            return valid  # type: ignore[no-any-return]
     raise BadParameterError(
         f"profile must not be {shown(kind, 80)}.",
         hint='Use "sample" or "full".',
@@ -98,10 +98,12 @@ class ProfileService:
         self, kind: ProfileKind, view: View, sample: Sequence[Sequence[Any]]
     ) -> ProfiledSample:
         """The profile of a new result, and notes on the columns that its sample misrepresents."""
-        found = await fetch_profile(view, self._settings, kind)
-        by_name = findings.sample_notes(found, view.shape.columns, sample)
-        notes = ProfileNotes(covers=found.covers, complete=found.is_complete, notes=by_name)
-        return ProfiledSample(found.to_wire(view.source.engine.dialect), notes, findings.text_of_notes(notes))
+        profile = await fetch_profile(view, self._settings, kind)
+        by_name = findings.sample_notes(profile, view.shape.columns, sample)
+        notes = ProfileNotes(covers=profile.covers, complete=profile.is_complete, notes=by_name)
+        return ProfiledSample(
+            profile.to_wire(view.source.engine.dialect), notes, findings.text_of_notes(notes)
+        )
 
     async def check(
         self,
@@ -165,14 +167,14 @@ def _profiling(
     view: View, settings: ProfileSettings, kind: ProfileKind, columns: Sequence[str] | None
 ) -> _Profiling:
     requested = chosen_columns(view.shape.columns, columns)
-    chosen = requested[: settings.maximum_profile_columns]
+    profiled_columns = requested[: settings.maximum_profile_columns]
     ordered, hides = view.ordered(), view.rules.form.hides
     data = (
-        profiled_rows(ordered, chosen, hides)
+        profiled_rows(ordered, profiled_columns, hides)
         if kind == "full"
-        else first_profiled_rows(ordered, chosen, hides, most=settings.profile_sample)
+        else first_profiled_rows(ordered, profiled_columns, hides, most=settings.profile_sample)
     )
-    data = replace(data, left_out=len(requested) - len(chosen))
+    data = replace(data, left_out=len(requested) - len(profiled_columns))
     return _Profiling(view, data, kind, settings.profile_budget)
 
 
@@ -190,7 +192,7 @@ class _Profiling:
         """The statistics that were computed in time."""
         start = _now()
         try:
-            (row,) = await self._fetch(statistics.summary(self.data))
+            (row,) = await self._fetch(statistics.summary_statement(self.data))
         except QueryTimeoutError:
             return self._result(None, {})
         rows, by_column = statistics.read_summary(self.data, row)
@@ -225,17 +227,17 @@ class _Profiling:
         """Estimate what was not counted, if the time is enough for that."""
         most = self._view.settings.maximum_page_bytes
         step = estimates.one_in(rows, late, by_column, most_bytes=most)
-        sample = await self._chosen_rows(late, by_column, step)
+        sample = await self._random_rows(late, by_column, step)
         if sample is not None:
             by_name = await asyncio.to_thread(estimates.estimate, late, by_column, rows, sample)
             for name, estimated in by_name.items():
                 by_column[name] |= estimated
 
-    async def _chosen_rows(
+    async def _random_rows(
         self, columns: Sequence[ProfiledColumn], by_column: Statistics, step: int
     ) -> Sequence[Sequence[Any]] | None:
         """One of `step` rows; None without time or without a way to choose them."""
-        while (statement := estimates.chosen_rows(self.data, columns, by_column, step)) is not None:
+        while (statement := estimates.random_rows(self.data, columns, by_column, step)) is not None:
             try:
                 return await self._fetch(statement)
             except LimitExceededError:  # wide rows: more bytes than an answer may have

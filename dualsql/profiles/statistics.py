@@ -79,7 +79,7 @@ def _between(lowest: Any, highest: Any, number: int, bins: int) -> Any:
     return lowest - lowest / bins * number + highest / bins * number
 
 
-SHOWN = 101
+MOST_CHARACTERS = 101
 """Characters of a text that are read from the database: one more than are shown."""
 
 
@@ -90,7 +90,7 @@ class ColumnSummary(NamedTuple):
     statistics: dict[str, dict[str, Any]]
 
 
-def summary(data: ProfiledRows) -> AnySelect:
+def summary_statement(data: ProfiledRows) -> AnySelect:
     """The statement for all columns. It returns one row for `read_summary`."""
     outputs = [
         expression.label(f"f{number}_{name}")
@@ -101,18 +101,18 @@ def summary(data: ProfiledRows) -> AnySelect:
 
 
 def read_summary(data: ProfiledRows, row: Sequence[Any]) -> ColumnSummary:
-    """The statistics in the one row of `summary`."""
+    """The statistics in the one row of `summary_statement`."""
     values = iter(row)
     rows = int(next(values))
     statistics: dict[str, dict[str, Any]] = {}
     for profiled in data.profiled:
         # The values have the order of the statement's columns.
-        read = {name: next(values) for name, _ in _expressions(profiled, data)}
-        if read:
-            read["nulls"] = rows - int(read.pop("known"))
-            if "about" in read:
-                read |= {"distinct": int(read.pop("about")), "distinct_kind": "approximate"}
-        statistics[profiled.name] = read
+        summary = {name: next(values) for name, _ in _expressions(profiled, data)}
+        if summary:
+            summary["nulls"] = rows - int(summary.pop("known"))
+            if "about" in summary:
+                summary |= {"distinct": int(summary.pop("about")), "distinct_kind": "approximate"}
+        statistics[profiled.name] = summary
     return ColumnSummary(rows, statistics)
 
 
@@ -134,7 +134,7 @@ def value_or_beginning(
     data: ProfiledRows, profiled: ProfiledColumn, value: ColumnElement[Any]
 ) -> ColumnElement[Any]:
     """The value, or the beginning of a text: a cell may hold megabytes."""
-    return data.capabilities.query.beginning(value, SHOWN) if profiled.is_text else value
+    return data.capabilities.query.beginning(value, MOST_CHARACTERS) if profiled.is_text else value
 
 
 FREQUENT = 5
@@ -213,7 +213,7 @@ def counted_values(
     return select(value, counts.c.times).where(*conditions).cte("chosen_values") if conditions else counts
 
 
-def spread(data: ProfiledRows, counts: CTE, percents: Sequence[int]) -> AnySelect:
+def spread_statement(data: ProfiledRows, counts: CTE, percents: Sequence[int]) -> AnySelect:
     """The statement of the number of values, the lowest, the highest, and those below which so many of 100 are."""
     value, times = counts.c.value, counts.c.times
     upto = func.sum(times, type_=BigInteger()).over(order_by=value).label("upto")

@@ -9,12 +9,12 @@ from typing import Any
 from sqlalchemy import func, literal, type_coerce, types
 
 from dualsql.capabilities import Capabilities
-from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
 from dualsql.kept.cells import Use
-from dualsql.query.comparisons import BUCKETS, Element, bound
+from dualsql.query.comparisons import BUCKETS, Element, typed_parameter
 from dualsql.query.conditions import (
     Conditions,
     comparable,
@@ -59,15 +59,15 @@ def group_key(group: Group, conditions: Conditions) -> Element:
         )
     if is_plain_text(column):
         return conditions.dialect.exact(column.expression)
-    key = _as_shown(column, conditions.capabilities)
-    return _told_apart(column, key, conditions)
+    key = _shown_value(column, conditions.capabilities)
+    return _distinct_value(column, key, conditions)
 
 
-def _as_shown(column: ResultColumn, capabilities: Capabilities) -> Element:
+def _shown_value(column: ResultColumn, capabilities: Capabilities) -> Element:
     return comparable(column, capabilities) if shows_singles(column) else in_one_form(column, capabilities)
 
 
-def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
+def _distinct_value(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
     dialect = conditions.dialect
     if not conditions.capabilities.query.tells_apart(column.shown):
         raise BadParameterError(
@@ -107,7 +107,7 @@ def _bucket(group: Group, column: ResultColumn, conditions: Conditions) -> Eleme
             hint='Take "day".',
             details={"column": column.name},
         )
-    beginning = conditions.dialect.cut_date(column.expression, group.bucket)
+    beginning = conditions.dialect.bucket_start(column.expression, group.bucket)
     if beginning is None:
         engine = conditions.capabilities.name
         raise BadParameterError(
@@ -188,7 +188,7 @@ def ranked_values(measures: Iterable[AggregateColumn], conditions: Conditions) -
     return values
 
 
-def aggregated(
+def write_aggregate(
     measure: AggregateColumn, conditions: Conditions, ranks: Mapping[str, RankedValues]
 ) -> Element:
     """The aggregate of a group.
@@ -264,7 +264,7 @@ def _as_stored(column: ResultColumn, _conditions: Conditions) -> Element:
 def _in_one_spelling(column: ResultColumn, conditions: Conditions) -> Element:
     element = column.expression
     is_spelled = conditions.capabilities.spells_instants and is_instant(element)
-    return instant(element) if is_spelled else element
+    return normalized_instant(element) if is_spelled else element
 
 
 def _distinguished(column: ResultColumn, conditions: Conditions) -> Element:
@@ -272,9 +272,9 @@ def _distinguished(column: ResultColumn, conditions: Conditions) -> Element:
         return conditions.dialect.exact(column.expression)
     is_spelled = is_instant(column.expression)
     element = (
-        _in_one_spelling(column, conditions) if is_spelled else _as_shown(column, conditions.capabilities)
+        _in_one_spelling(column, conditions) if is_spelled else _shown_value(column, conditions.capabilities)
     )
-    return _told_apart(column, element, conditions)
+    return _distinct_value(column, element, conditions)
 
 
 def _in_order(column: ResultColumn, conditions: Conditions) -> Element:
@@ -303,7 +303,7 @@ def _percentile(call: AggregateCall) -> Element:
     if call.ranks is not None:
         assert call.fraction is not None  # a percentile without one is refused when it is read
         return call.ranks.at(call.fraction)
-    fraction = call.dialect.double(bound(call.fraction, types.Double()))
+    fraction = call.dialect.double(typed_parameter(call.fraction, types.Double()))
     percentile = func.percentile_cont(fraction).within_group(call.values)
     # Without an explicit type, SQLAlchemy would give it the type of the fraction.
     percentile.type = call.type
@@ -380,7 +380,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
             values=_distinguished,
             use="compared",
             write=lambda call: func.count(call.values.distinct(), type_=call.type),
-            is_sound=_always,  # `_told_apart` refuses columns for which it is not
+            is_sound=_always,  # `_distinct_value` refuses columns for which it is not
         ),
         AggregateFunction(
             name="sum",

@@ -2,7 +2,7 @@
 
 To add an operator, add a row here, its name in `dualsql_client.wire.Operator` and a method of
 `dualsql_client.query.Compared`. To add a bucket, add a row here, its name in `dualsql_client.wire.Bucket`, and its SQL
-in `QueryDialect.cut_date` of each database.
+in `QueryDialect.bucket_start` of each database.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ BUCKETS: Mapping[Bucket, DateBucket] = {
 }
 
 
-def bound(value: Any, type_: SQLType) -> Element:
+def typed_parameter(value: Any, type_: SQLType) -> Element:
     """A value as a parameter."""
     return BindParameter(None, value, type_=type_, unique=True)
 
@@ -119,18 +119,18 @@ def exactly(
 
 def _contains(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
     # LIKE is not used: its wildcards need escapes, and it ignores case on some databases.
-    return dialect.position(text, bound(part, types.String())) > 0
+    return dialect.position(text, typed_parameter(part, types.String())) > 0
 
 
 def _contains_any_case(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
-    lowered = dialect.lowered(bound(part, types.String()))
+    lowered = dialect.lowered(typed_parameter(part, types.String()))
     # The text as it is, too: a database whose lower() depends on the place in a word may write a part in another way.
     return or_(dialect.position(dialect.lowered(text), lowered) > 0, _contains(dialect, text, part))
 
 
 def _starts_with(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
     # No LIKE, for the reasons given in _contains().
-    return dialect.exact(dialect.beginning(text, len(part))) == bound(part, types.String())
+    return dialect.exact(dialect.beginning(text, len(part))) == typed_parameter(part, types.String())
 
 
 OPERATORS: Mapping[Operator, ConditionOperator] = {

@@ -28,15 +28,15 @@ from dualsql.query.comparisons import (
     OPERATORS,
     Element,
     OperatorKind,
-    bound,
     condition_on,
     exactly,
     operators_of,
+    typed_parameter,
 )
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql.query_dialects import QueryDialect
 from dualsql.sqlalchemy_dialects import ranges
-from dualsql_client.conversions import decimal
+from dualsql_client.conversions import parse_decimal
 from dualsql_client.ndjson import decoder
 from dualsql_client.wire import Operator
 
@@ -79,35 +79,35 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
         encoding = "float"
     keeps_months = encoding == "interval" and capabilities.query.has_months and not column.meaning.is_made
     if keeps_months and has_months(value):
-        return cast(bound(value, types.Text()), column.type)
+        return cast(typed_parameter(value, types.Text()), column.type)
     try:
-        read = _READERS[encoding](column, value)
+        operand = _READERS[encoding](column, value)
     except (ValueError, TypeError, ArithmeticError, AttributeError):
         raise _wrong(column, encoding) from None
-    if isinstance(read, datetime):
+    if isinstance(operand, datetime):
         if capabilities.spells_instants and not isinstance(column.type, types.TypeDecorator):
-            read = (
-                read.replace(tzinfo=None)
-                if read.tzinfo is None
-                else read.astimezone(UTC).replace(tzinfo=None)
+            operand = (
+                operand.replace(tzinfo=None)
+                if operand.tzinfo is None
+                else operand.astimezone(UTC).replace(tzinfo=None)
             )
         else:
-            read = _zoned(column, read, capabilities)
+            operand = _with_zone(column, operand, capabilities)
     if (
         encoding in {"date", "datetime"}
-        and isinstance(read, str)
+        and isinstance(operand, str)
         and not capabilities.query.has_infinite_dates
     ):
         raise _wrong(column, encoding)
     if column.meaning.is_made:
-        return bound(_as_made(column, read), column.type)
-    value_element = bound(read, _type_of(column, encoding))
+        return typed_parameter(_stored_value(column, operand), column.type)
+    value_element = typed_parameter(operand, _type_of(column, encoding))
     # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
     is_real = capabilities.query.has_single_reals and isinstance(column.stored, types.REAL)
     return cast(value_element, types.REAL()) if is_real else value_element
 
 
-def _as_made(column: ResultColumn, value: Any) -> Any:
+def _stored_value(column: ResultColumn, value: Any) -> Any:
     try:
         return bind_value(value, column.meaning, column.meanings)
     except ValueError:
@@ -170,11 +170,11 @@ def _decimal(_: ResultColumn, value: Any) -> Decimal:
         or len(str(value)) > _LONGEST_NUMBER
     ):
         raise TypeError
-    read = decimal(repr(value) if isinstance(value, float) else str(value))
+    number = parse_decimal(repr(value) if isinstance(value, float) else str(value))
     # MariaDB has at most 65 digits. A short exponent could stand for millions of digits.
-    if not read.is_finite() or len(format(read, "f")) > _MOST_DIGITS:
+    if not number.is_finite() or len(format(number, "f")) > _MOST_DIGITS:
         raise ValueError
-    return read
+    return number
 
 
 def _boolean(_: ResultColumn, value: Any) -> bool:
@@ -207,17 +207,17 @@ def _any(column: ResultColumn, value: Any) -> Any:
     return _float(column, value)
 
 
-def _decoded(column: ResultColumn, value: Any) -> Any:
+def _decode(column: ResultColumn, value: Any) -> Any:
     decode = decoder(column.describe())
     if not isinstance(value, str) or decode is None:
         raise TypeError
-    read = decode(value)
-    if isinstance(read, datetime) and read.tzinfo is not None:
-        read.astimezone(UTC)  # raises at the ends of the years 1 and 9999
-    return read
+    decoded = decode(value)
+    if isinstance(decoded, datetime) and decoded.tzinfo is not None:
+        decoded.astimezone(UTC)  # raises at the ends of the years 1 and 9999
+    return decoded
 
 
-def _zoned(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> datetime:
+def _with_zone(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> datetime:
     """The instant as the column has it. Without a zone it is in UTC, as in SQL texts."""
     wants_zone = has_zone(column, keeps_zones=capabilities.keeps_zones)
     if wants_zone and instant.tzinfo is None:
@@ -237,12 +237,12 @@ _READERS: Mapping[str, Callable[[ResultColumn, Any], Any]] = {
     "decimal": _decimal,
     "boolean": _boolean,
     "text": _text,
-    "date": _decoded,
-    "time": _decoded,
-    "datetime": _decoded,
-    "interval": _decoded,
-    "uuid": _decoded,
-    "base64": _decoded,
+    "date": _decode,
+    "time": _decode,
+    "datetime": _decode,
+    "interval": _decode,
+    "uuid": _decode,
+    "base64": _decode,
     "any": _any,
 }
 
@@ -369,13 +369,15 @@ class Conditions:
         if name is not None and kinds[0] and all(one == kinds[0] for one in kinds):
             return _of_moments(element, operator, constants, name(element), kinds[0])
         condition = condition_on(operator, element, values)
-        read = [one for one in map(_bytes_shown_as, constants) if one is not None]
-        if not read or (OPERATORS[operator].takes == "two" and len(read) < len(constants)):
+        literals = [one for one in map(_bytes_shown_as, constants) if one is not None]
+        if not literals or (OPERATORS[operator].takes == "two" and len(literals) < len(constants)):
             return condition
         raw = element
         if not self.capabilities.query.has_loose_comparisons:
             raw = cast(cast(element, types.Text()), types.LargeBinary())  # valid for every type
-        compared = condition_on(operator, raw, [bound(one, types.LargeBinary()) for one in read])
+        compared = condition_on(
+            operator, raw, [typed_parameter(one, types.LargeBinary()) for one in literals]
+        )
         return case((self.capabilities.query.is_bytes(element), compared), else_=condition)
 
 
@@ -407,15 +409,15 @@ def _moments_shown_as(value: Any) -> Mapping[str, SQLType]:
         return {}
     if has_months(value):
         return _INTERVALS
-    for read, plain, zoned in (
+    for parse, plain, zoned in (
         (date.fromisoformat, _DAYS, _DAYS),
         (datetime.fromisoformat, _INSTANTS, _ZONED_INSTANTS),
         (time.fromisoformat, _HOURS, _ZONED_HOURS),
     ):
         with suppress(ValueError):
-            moment = read(value)
-            is_as_shown = moment.isoformat() == value
-            return (plain if getattr(moment, "tzinfo", None) is None else zoned) if is_as_shown else {}
+            moment = parse(value)
+            is_same = moment.isoformat() == value
+            return (plain if getattr(moment, "tzinfo", None) is None else zoned) if is_same else {}
     return {}
 
 
@@ -428,7 +430,7 @@ def _of_moments(
 ) -> ColumnElement[bool]:
     """A condition on dates, times or intervals without a declared type, for which drivers accept no texts."""
     text = cast(element, types.Text())
-    texts = [bound(one, types.Text()) for one in constants]
+    texts = [typed_parameter(one, types.Text()) for one in constants]
     compared = [
         (type_name == name, condition_on(operator, cast(text, type_), [cast(one, type_) for one in texts]))
         for name, type_ in kinds.items()
@@ -485,11 +487,16 @@ def holds(column: ResultColumn) -> str:
     meaning = column.meaning
     if not meaning.is_same:
         return f"values ({encoding}) that the database has in another form, of the type {meaning.name}"
-    return _HELD.get(encoding, encoding)
+    return _CONTENTS.get(encoding, encoding)
 
 
 _FEW = 5
-_HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": "values of no declared type"}
+_CONTENTS = {
+    "base64": "bytes",
+    "json": "JSON documents",
+    "array": "arrays",
+    "any": "values of no declared type",
+}
 
 
 def possible_operators(column: ResultColumn, capabilities: Capabilities) -> frozenset[Operator]:
@@ -538,7 +545,7 @@ def _require_nulls(column: ResultColumn) -> None:
 def _of_instants(element: Any, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
     takes = OPERATORS[operator].takes
     if takes == "several":
-        return instants.one_of(element, values)
+        return instants.is_one_of(element, values)
     if takes == "two":
         return instants.between(element, *values)
     # SQLAlchemy's own comparisons can use an index.

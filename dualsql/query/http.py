@@ -48,7 +48,7 @@ from dualsql.openapi.operations import (
     name_schema,
     shared_parameters,
     streams,
-    whole,
+    whole_schema,
 )
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
@@ -87,7 +87,7 @@ NAMING = ("name",)
 
 def query_routes(server: ResultServer, service: QueryService) -> FeatureRoutes:
     """The routes of a resource for queries over it."""
-    endpoints = {kind: _endpoint(server, service, read, keys) for kind, (read, keys) in _READERS.items()}
+    endpoints = {kind: _endpoint(server, service, reader, keys) for kind, (reader, keys) in _READERS.items()}
     endpoints["refine"] = _refining(server)
     return FeatureRoutes(
         routes=[
@@ -101,7 +101,7 @@ def query_routes(server: ResultServer, service: QueryService) -> FeatureRoutes:
 def _endpoint(
     server: ResultServer,
     service: QueryService,
-    read: Callable[[Any], ResultQuery],
+    reader: Callable[[Any], ResultQuery],
     keys: Sequence[str],
 ) -> Endpoint:
     async def answer(request: Request) -> Response:
@@ -109,8 +109,8 @@ def _endpoint(
         values = json_object(await read_json_body(request, server.settings))
         refuse_unknown(values, dict.fromkeys((*keys, *WINDOW)), "key")
         window = without_nulls({name: values[name] for name in WINDOW if name in values})
-        query = read({name: value for name, value in values.items() if name not in WINDOW})
-        format_ = _wanted_format(window.get("format"), request)
+        query = reader({name: value for name, value in values.items() if name not in WINDOW})
+        format_ = _stream_format(window.get("format"), request)
         principal = await server.access.identify(request)
         query = _of_caller(query, principal)
         resource = await server.open_resource(resource_id_of(request), principal, "read")
@@ -128,8 +128,8 @@ def _endpoint(
         if window.get("offset"):
             # A stream has no offset of its own: the question skips the rows.
             query = replace(query, offset=integer_value("offset", window["offset"]))
-        asked = stream_request({**window, "format": format_.name}, request.headers)
-        stream = await service.stream_unchecked(resource, query, asked, principal=principal)
+        stream_parameters = stream_request({**window, "format": format_.name}, request.headers)
+        stream = await service.stream_unchecked(resource, query, stream_parameters, principal=principal)
         return await answer_stream(server, request, stream, resource=resource, principal=principal)
 
     return answer
@@ -157,7 +157,7 @@ def _refining(server: ResultServer) -> Endpoint:
     return refine
 
 
-def _wanted_format(name: Any, request: Request) -> Format | None:
+def _stream_format(name: Any, request: Request) -> Format | None:
     """The format of a stream; None for a page."""
     if name is not None:
         return chosen_format(str(name), request.headers)
@@ -241,7 +241,7 @@ def questions_of(settings: Settings) -> Mapping[str, Parameter]:
     shared = shared_parameters(settings)
     return {
         **shared,
-        "limit": Parameter("The most rows.", whole(0, settings.maximum_stream_rows, 100)),
+        "limit": Parameter("The most rows.", whole_schema(0, settings.maximum_stream_rows, 100)),
         "filters": Parameter("Which rows.", _CONDITIONS),
         "having": Parameter("Which groups, by columns of the answer.", _CONDITIONS),
         "group_by": Parameter("Columns; dates may be cut.", _list(groups, MAXIMUM_GROUPS, ["state"])),

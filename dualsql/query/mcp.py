@@ -162,14 +162,14 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
         }  # fmt: skip
         arguments = {name: value for name, value in arguments.items() if value is not None}
         query = _result_query(arguments)
-        parent = await _opened(dual, resource, caller)
-        named = with_names_of(query, [column["name"] for column in parent.columns])
+        parent = await _open(dual, resource, caller)
+        query = with_names_of(query, [column["name"] for column in parent.columns])
         calls = [*calls_in(parent.metadata), tool_call("query_result", arguments)]
-        name = f"{parent.name}: {in_words(named)}"[:_LONGEST_NAME]
+        name = f"{parent.name}: {in_words(query)}"[:_LONGEST_NAME]
         return await dual.create_response(
             name=name,
             parent=parent,
-            refinement=named,
+            refinement=query,
             principal=caller,
             metadata={CALLS: calls},
             **result_options,
@@ -199,7 +199,7 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
     )(refine_result)
 
 
-async def _opened(dual: ResultServer, text: str, caller: Principal | None) -> Resource:
+async def _open(dual: ResultServer, text: str, caller: Principal | None) -> Resource:
     """The resource that a model names. Errors say how it is named, and by which calls an expired one is made again."""
     try:
         return await dual.open_resource(id_in(text), caller, "read")
@@ -257,7 +257,7 @@ def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope
                 f"{operation} needs a data_access_id.",
                 hint=_WHERE_THE_ID_IS if caller is None else 'operation="list" shows them.',
             )
-        resource = await _opened(dual, data_access_id, caller)
+        resource = await _open(dual, data_access_id, caller)
         if operation == "schema":
             return _schema(dual, resource)
         if sql is None:

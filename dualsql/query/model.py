@@ -76,18 +76,18 @@ MAXIMUM_ALIAS = 63
 
 
 def group_name(column: str, bucket: Bucket | None) -> str:
-    """What a group without a name of its own is called: that of its column, which may be long, or placed_month."""
-    return column if bucket is None else _cut(f"{column}_{bucket}")
+    """The name of a group without one of its own: that of its column, which may be long, or placed_month."""
+    return column if bucket is None else _shorten(f"{column}_{bucket}")
 
 
 def aggregate_name(function: str, column: str | None, fraction: float | None) -> str:
-    """What an aggregate without a name of its own is called: count, sum_price, p90_price."""
+    """The name of an aggregate without one of its own: count, sum_price, p90_price."""
     if column is None:
         return function
-    return _cut(f"{function}_{column}" if fraction is None else f"p{fraction * 100:g}_{column}")
+    return _shorten(f"{function}_{column}" if fraction is None else f"p{fraction * 100:g}_{column}")
 
 
-def _cut(name: str) -> str:
+def _shorten(name: str) -> str:
     return name.encode(errors="replace")[:MAXIMUM_ALIAS].decode(errors="ignore")
 
 
@@ -171,22 +171,24 @@ def with_names_of(query: ResultQuery, columns: Sequence[str]) -> ResultQuery:
     """
     if isinstance(query, SQLQuery):
         return query
-    groups = tuple(_group_named(group, columns) for group in query.groups)
-    measures = tuple(_measure_named(measure, columns) for measure in query.aggregates)
-    named = replace(query, groups=groups, aggregates=measures, condition=_named(query.condition, columns))
-    if len(set(names_of(named))) < len(names_of(named)):
+    groups = tuple(_with_group_name(group, columns) for group in query.groups)
+    measures = tuple(_with_measure_name(measure, columns) for measure in query.aggregates)
+    renamed = replace(
+        query, groups=groups, aggregates=measures, condition=_with_condition_names(query.condition, columns)
+    )
+    if len(set(names_of(renamed))) < len(names_of(renamed)):
         return query
-    answer = names_of(named) if named.is_grouped else columns
-    shown = None if query.columns is None else tuple(own_name(name, answer) for name in query.columns)
+    answer = names_of(renamed) if renamed.is_grouped else columns
+    shown = None if query.columns is None else tuple(exact_name(name, answer) for name in query.columns)
     return replace(
-        named,
+        renamed,
         columns=query.columns if shown is None or len(set(shown)) < len(shown) else shown,
-        having=_named(query.having, answer),
-        order=tuple(replace(key, column=own_name(key.column, answer)) for key in query.order),
+        having=_with_condition_names(query.having, answer),
+        order=tuple(replace(key, column=exact_name(key.column, answer)) for key in query.order),
     )
 
 
-def own_name(name: str, columns: Sequence[str]) -> str:
+def exact_name(name: str, columns: Sequence[str]) -> str:
     """The name of the column that is called so in any case; the name itself, if none or several are."""
     if name in columns:
         return name
@@ -194,30 +196,30 @@ def own_name(name: str, columns: Sequence[str]) -> str:
     return matches[0] if len(matches) == 1 else name
 
 
-def _group_named(group: Group, columns: Sequence[str]) -> Group:
-    column = own_name(group.column, columns)
+def _with_group_name(group: Group, columns: Sequence[str]) -> Group:
+    column = exact_name(group.column, columns)
     is_default = group.name == group_name(group.column, group.bucket)
     return replace(group, column=column, name=group_name(column, group.bucket) if is_default else group.name)
 
 
-def _measure_named(measure: AggregateColumn, columns: Sequence[str]) -> AggregateColumn:
+def _with_measure_name(measure: AggregateColumn, columns: Sequence[str]) -> AggregateColumn:
     function, fraction = measure.function, measure.fraction
-    column = None if measure.column is None else own_name(measure.column, columns)
+    column = None if measure.column is None else exact_name(measure.column, columns)
     is_default = measure.name == aggregate_name(function, measure.column, fraction)
     name = aggregate_name(function, column, fraction) if is_default else measure.name
     return replace(measure, column=column, name=name)
 
 
-def _named(condition: Condition | None, columns: Sequence[str]) -> Any:
+def _with_condition_names(condition: Condition | None, columns: Sequence[str]) -> Any:
     match condition:
         case AllOf(parts):
-            return AllOf(tuple(_named(part, columns) for part in parts))
+            return AllOf(tuple(_with_condition_names(part, columns) for part in parts))
         case AnyOf(parts):
-            return AnyOf(tuple(_named(part, columns) for part in parts))
+            return AnyOf(tuple(_with_condition_names(part, columns) for part in parts))
         case Negation(part):
-            return Negation(_named(part, columns))
+            return Negation(_with_condition_names(part, columns))
         case Comparison():
-            return replace(condition, column=own_name(condition.column, columns))
+            return replace(condition, column=exact_name(condition.column, columns))
         case None:
             return None
 
@@ -229,7 +231,7 @@ def names_of(question: StructuredQuery) -> Sequence[str]:
 
 _LONGEST = 500
 _LONGEST_VALUE = 40
-_SHOWN_VALUES = 5
+_MOST_VALUES = 5
 
 
 def in_words(query: ResultQuery) -> str:
@@ -285,9 +287,9 @@ def _comparison(comparison: Comparison) -> str:
     if operator.takes == "flag":
         return f"{comparison.column} {operator.words if comparison.value else operator.opposite}"
     values = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
-    texts = [_value(value) for value in values[:_SHOWN_VALUES]]
-    if len(values) > _SHOWN_VALUES:
-        texts.append(f"{len(values) - _SHOWN_VALUES} more")
+    texts = [_value(value) for value in values[:_MOST_VALUES]]
+    if len(values) > _MOST_VALUES:
+        texts.append(f"{len(values) - _MOST_VALUES} more")
     joint = " and " if operator.takes == "two" else ", "
     return f"{comparison.column} {operator.words} {joint.join(texts)}"
 

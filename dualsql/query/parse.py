@@ -46,7 +46,7 @@ MAXIMUM_NAME = 256
 MAXIMUM_CALL = 400
 """Characters of an aggregate in the form of a call."""
 
-_SHOWN = 60
+_LONGEST_EXCERPT = 60
 _LONGEST_JSON = 64 * 1024
 
 KEYS = ("columns", "filters", "group_by", "aggregates", "having", "order_by")
@@ -188,9 +188,11 @@ def _condition(value: Any, key: str) -> Condition:
     if len(value) == 1 and not {"column", "op", "value"} & set(value):
         ((column, operand),) = value.items()
         if isinstance(column, str) and isinstance(operand, str | int | float):
-            value = operand if len(str(operand)) <= _SHOWN else "..."
-            rewrite = {"column": column[:_SHOWN], "op": "eq", "value": value}
-            raise _malformed(f"{column[:_SHOWN]!r} is no key of {key}.", key, f"Write {json.dumps(rewrite)}.")
+            value = operand if len(str(operand)) <= _LONGEST_EXCERPT else "..."
+            rewrite = {"column": column[:_LONGEST_EXCERPT], "op": "eq", "value": value}
+            raise _malformed(
+                f"{column[:_LONGEST_EXCERPT]!r} is no key of {key}.", key, f"Write {json.dumps(rewrite)}."
+            )
     refuse_unknown(value, ("column", "op", "value"), f"key of {key}")
     return _comparison(value, key)
 
@@ -225,13 +227,13 @@ _FUNCTIONS: Mapping[str, str] = {
 """Other accepted spellings of names, from the tables of operators and aggregates."""
 
 
-def _spelled(word: Any) -> Any:
+def _normalize(word: Any) -> Any:
     """ "IS NOT NULL" as is_not_null."""
     return "_".join(word.lower().replace("-", " ").split()) if isinstance(word, str) else word
 
 
 def _look_up(table: Mapping[str, Any], word: Any) -> Any:
-    """What the table has for a word, or else the value itself; JSON's lists and objects are in no table."""
+    """The entry of the table for a word, or else the value itself; JSON's lists and objects are in no table."""
     return table.get(word, word) if isinstance(word, str) else word
 
 
@@ -242,18 +244,18 @@ def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
 
 
 def _comparison(value: Mapping[str, Any], key: str) -> Comparison | Negation:
-    word = _spelled(value.get("op", "eq"))
+    word = _normalize(value.get("op", "eq"))
     if not isinstance(word, str):
-        return _compared({**value, "op": word}, key)
+        return _read_comparison({**value, "op": word}, key)
     if word in _NEGATIONS:
-        return Negation(_compared({**value, "op": _NEGATIONS[word]}, key))
+        return Negation(_read_comparison({**value, "op": _NEGATIONS[word]}, key))
     # is_not_null is "is_null with false". With false of its own it is refused, as a word that is not known.
     if word in _OPPOSITES and value.get("value", True) in (True, None):
         value, word = {**value, "value": False}, _OPPOSITES[word]
-    return _compared({**value, "op": _SIGNS.get(word, word)}, key)
+    return _read_comparison({**value, "op": _SIGNS.get(word, word)}, key)
 
 
-def _compared(value: Mapping[str, Any], key: str) -> Comparison:
+def _read_comparison(value: Mapping[str, Any], key: str) -> Comparison:
     operator = _word(value["op"], tuple(OPERATORS), "op", instead=NOT_HERE)
     column = _name(value.get("column"), key)
     takes = OPERATORS[operator].takes
@@ -293,7 +295,7 @@ def _group(value: Any) -> Group:
     value = _with_names(value, _GROUP_KEYS)
     refuse_unknown(value, ("column", "bucket", "as"), "key of group_by")
     column = _name(value.get("column"), "group_by")
-    word = _spelled(value.get("bucket"))
+    word = _normalize(value.get("bucket"))
     bucket = None if word is None else _word(word, tuple(BUCKETS), "bucket")
     return Group(_alias(value, "group_by") or group_name(column, bucket), column, bucket)
 
@@ -305,7 +307,7 @@ def _aggregate(value: Any) -> AggregateColumn:
         raise _malformed("An aggregate is an object.", "aggregates")
     value = _with_names(value, _AGGREGATE_KEYS)
     refuse_unknown(value, ("function", "column", "fraction", "as"), "key of aggregates")
-    word = _spelled(value.get("function"))
+    word = _normalize(value.get("function"))
     function = _word(_look_up(_FUNCTIONS, word), tuple(AGGREGATES), "function")
     if value.get("column") == "*" and function == "count":
         value = {**value, "column": None}
@@ -362,7 +364,7 @@ def _order_key(value: Any) -> QuerySort:
         raise _malformed("A key of order_by is a column's name, or an object.", "order_by")
     value = _with_names(value, _ORDER_KEYS)
     refuse_unknown(value, ("column", "order"), "key of order_by")
-    word = _spelled(value.get("order", "asc"))
+    word = _normalize(value.get("order", "asc"))
     direction = _word(_look_up(_DIRECTIONS, word), ("asc", "desc"), "order")
     return QuerySort(_name(value.get("column"), "order_by"), direction == "desc")
 
@@ -441,11 +443,11 @@ _WORD = re.compile(r"[0-9A-Za-z]+")
 
 def id_in(text: str) -> str:
     """The id of a resource, from its URI as printed in a result, its URL, the URL of its rows, or the id itself."""
-    wanted = text.strip()
-    identifiers: set[str] = {word for word in _WORD.findall(wanted) if is_checked(word)}
+    reference = text.strip()
+    identifiers: set[str] = {word for word in _WORD.findall(reference) if is_checked(word)}
     if len(identifiers) == 1:
         return identifiers.pop()
-    path = wanted.partition("?")[0].removesuffix("/rows")
+    path = reference.partition("?")[0].removesuffix("/rows")
     # Ids of earlier releases have no checksum.
-    uri = uri_of_url(path) if is_web(path) else wanted
-    return resource_id(uri or wanted) or wanted
+    uri = uri_of_url(path) if is_web(path) else reference
+    return resource_id(uri or reference) or reference

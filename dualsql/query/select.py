@@ -13,7 +13,7 @@ from sqlalchemy import BindParameter, CompoundSelect, Dialect, FromClause, selec
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql.capabilities import Capabilities
-from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.meanings import Meanings
 from dualsql.columns.result import ResultColumn, chosen_columns
 from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
@@ -31,7 +31,7 @@ from dualsql.plan.subqueries import (
     sole_key,
     with_label,
 )
-from dualsql.query.aggregates import AGGREGATES, aggregated, group_key, ranked_values
+from dualsql.query.aggregates import AGGREGATES, group_key, ranked_values, write_aggregate
 from dualsql.query.comparisons import OPERATORS
 from dualsql.query.conditions import Conditions
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation, SQLQuery, StructuredQuery
@@ -77,10 +77,10 @@ def _select_rows(question: StructuredQuery, result: Shape, capabilities: Capabil
         if projected(result.select, positions) is None:
             result = nested(result, capabilities)
             columns = [result.columns[position] for position in positions]
-    return _cut_out(question, result, columns, capabilities)
+    return _selection(question, result, columns, capabilities)
 
 
-def _cut_out(
+def _selection(
     question: StructuredQuery, result: Shape, columns: Sequence[ResultColumn], capabilities: Capabilities
 ) -> AnySelect:
     statement = result.select
@@ -102,7 +102,7 @@ def _sorted_by(column: ResultColumn, capabilities: Capabilities) -> ResultColumn
     # Where instants are kept as texts, one instant can be spelt in several ways, which sort apart.
     if not capabilities.spells_instants or not is_instant(column.expression):
         return column
-    return column.moved(instant(column.expression))
+    return column.moved(normalized_instant(column.expression))
 
 
 def _comparisons_in(condition: Condition | None) -> Iterator[Comparison]:
@@ -134,7 +134,7 @@ def uses_in(question: StructuredQuery) -> Iterator[tuple[str, Use]]:
 
 def _select_groups(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
     _require_several_rows(question, result)
-    relation, columns = related(_with_columns(result, _read_by(question)), capabilities)
+    relation, columns = as_relation(_with_columns(result, _read_by(question)), capabilities)
     source = _conditions(columns, capabilities)
     keys = [group_key(group, source) for group in question.groups]
     rows = None if question.condition is None else source.write(question.condition)
@@ -152,7 +152,7 @@ def _select_groups(question: StructuredQuery, result: Shape, capabilities: Capab
         source = _conditions(columns, capabilities)
     outputs = [
         *(key.label(group.name) for key, group in zip(keys, question.groups, strict=True)),
-        *(aggregated(measure, source, ranks).label(measure.name) for measure in question.aggregates),
+        *(write_aggregate(measure, source, ranks).label(measure.name) for measure in question.aggregates),
     ]
     statement: AnySelect = select(*outputs).select_from(relation).group_by(*keys)
     if rows is not None:
@@ -249,7 +249,7 @@ def _require_several_rows(question: StructuredQuery, result: Shape) -> None:
             )
 
 
-def related(result: Shape, capabilities: Capabilities) -> tuple[FromClause, list[ResultColumn]]:
+def as_relation(result: Shape, capabilities: Capabilities) -> tuple[FromClause, list[ResultColumn]]:
     """The result as a subquery, and its columns under the result's own names."""
     inner = as_subquery(all_rows(ordered(result, capabilities)), RELATION)
     return inner, [column.moved(element) for column, element in zip(result.columns, inner.c, strict=True)]

@@ -37,7 +37,7 @@ from dualsql.kept.translation import (
     UntranslatableError,
     computing_as,
     is_translated,
-    stand_in,
+    table_of_rows,
     translate_statement,
 )
 from dualsql.plan.subqueries import converts_values
@@ -127,17 +127,17 @@ class QueryService:
             InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
-        query = _named(query, resource)
+        query = _with_result_names(query, resource)
         request_checked = request.checked(self._settings)
         target = await self._target(resource, query, principal, request_checked.sort)
         with step("question"):
             page = await self._pages.read(target, request_checked)
             # A model takes the groups of a page for all of them, unless it reads how many there are.
             if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
-                # The page may be the database's, in place of kept rows that could not be read.
-                is_kept = page.as_of is not None or target.view.kept is None
-                read = target if is_kept else await self._live_target(resource, query, principal)
-                return await self._with_groups_counted(page, read.view)
+                if page.as_of is None and target.view.kept is not None:
+                    # The page is the database's, in place of kept rows that could not be read.
+                    target = await self._live_target(resource, query, principal)
+                return await self._with_groups_counted(page, target.view)
             return page
 
     async def stream_unchecked(
@@ -149,7 +149,7 @@ class QueryService:
         principal: Principal | None = None,
     ) -> ResultStream:
         """The whole answer as bytes in the format of `request`. Neither rights nor expiry are checked."""
-        query = _named(query, resource)
+        query = _with_result_names(query, resource)
         checked = request.checked(self._settings)
         target = await self._target(resource, query, principal, checked.sort)
         return self._streams.open(target, checked)
@@ -164,7 +164,7 @@ class QueryService:
         Raises:
             As `page_unchecked` before its query.
         """
-        query = _named(query, resource)
+        query = _with_result_names(query, resource)
         live = await self._view(resource, self._views.live(resource, principal), query, principal)
         parent = await self._views.of(resource, principal)
         view = None if parent.kept is None else await self._kept_view(resource, parent, query, principal)
@@ -178,7 +178,7 @@ class QueryService:
         Raises:
             ConfigurationError: hooks of this server are plain functions, which expect the statements of its tools.
         """
-        query = _named(query, resource)
+        query = _with_result_names(query, resource)
         view = self._views.live(resource, principal)
         if self._views.policy.has_functions:
             _refuse_functions()
@@ -187,14 +187,14 @@ class QueryService:
             return self._answer(query, view, tables)
         return await compute_in_thread(
             view.source.limits,
-            lambda: self._answer(query, self._copied(view, resource.document), tables),
+            lambda: self._answer(query, self._copy(view, resource.document), tables),
         )
 
     async def kept_answer(
         self, resource: Resource, query: ResultQuery, principal: Principal | None
     ) -> KeptAnswer | None:
         """The answer from the kept rows of the result; None if the principal reads it from the database."""
-        query = _named(query, resource)
+        query = _with_result_names(query, resource)
         parent = await self._views.of(resource, principal)
         if parent.as_of is None:
             return None
@@ -234,7 +234,7 @@ class QueryService:
         if view.kept is None or not sort:
             return True
         source = self._views.live(resource, principal).source
-        is_by_code_point = await self._kept.compares_by_code_point(source)
+        is_by_code_point = await self._kept_reader.compares_by_code_point(source)
         names = {key["field"] for key in sort}
         return all(
             sorts_alike(column, by_code_point=is_by_code_point)
@@ -287,7 +287,7 @@ class QueryService:
             return await self._structured_view(resource, parent, query, live, principal)
         if not is_translated(live.dialect.name):
             return None
-        by_code_point = await self._kept.compares_by_code_point(live.source)
+        by_code_point = await self._kept_reader.compares_by_code_point(live.source)
         key = (parent.derived, by_code_point, resource.document, query.digest)
         if key in self._translations:
             translation = self._translations[key]
@@ -308,7 +308,7 @@ class QueryService:
     ) -> View | None:
         """The answer of kept rows to a question, which is written as that of `live`; None without one."""
         rows = self._views.live(resource, principal)
-        if not await self._kept.can_use(parent, rows, uses_in(query)):
+        if not await self._kept_reader.can_use(parent, rows, uses_in(query)):
             return None
         with suppress(BadParameterError):  # what the file cannot answer, and the database can
             result_view = await self._view(resource, parent, query, principal)
@@ -323,7 +323,7 @@ class QueryService:
             return _translation(live, parent, query, by_code_point=by_code_point)
 
         def derived() -> Derived | None:
-            rows = self._copied(live, resource.document)
+            rows = self._copy(live, resource.document)
             answer = _translation(rows, parent, query, by_code_point=by_code_point)
             if answer is not None:
                 _compile(parent.answering(answer, rows))
@@ -337,21 +337,21 @@ class QueryService:
         tables = self._tables(view, query, principal)
         if self._views.policy.has_functions:
             # The statement differs for each principal, so it is not cached.
-            return view.over(await self._derived(resource, view, query, tables))
+            return view.over(await self._derive(resource, view, query, tables))
         # Kept rows have a table of their own, which only the rules of their view know.
         rows = view.source.name if view.kept is None else view.derived
         key = (rows, resource.document, query.digest, tables.names)
         statement = self._statements.get(key)
         if statement is None:
-            statement = self._statements[key] = await self._derived(resource, view, query, tables)
+            statement = self._statements[key] = await self._derive(resource, view, query, tables)
         return view.over(statement)
 
     @property
-    def _kept(self) -> KeptReader:
+    def _kept_reader(self) -> KeptReader:
         assert self._views.kept is not None, "it has read the view"
         return self._views.kept
 
-    def _copied(self, view: View, document: bytes) -> View:
+    def _copy(self, view: View, document: bytes) -> View:
         """The view with a statement of its own, for a worker thread; `document` is that of its resource."""
         if view.kept is not None or self._views.policy.has_functions:
             return view  # of one table, or made for one request
@@ -363,14 +363,14 @@ class QueryService:
             return NO_TABLES
         return self._sources.readable(principal, view.source.name)
 
-    async def _derived(
+    async def _derive(
         self, resource: Resource, view: View, query: ResultQuery, tables: ReadableTables
     ) -> Derived:
         if _is_quick(query, resource):
             return Derived(self._answer(query, view, tables), view.source.meanings)
 
         def derived() -> Derived:
-            parent = self._copied(view, resource.document)
+            parent = self._copy(view, resource.document)
             answer = Derived(self._answer(query, parent, tables), view.source.meanings)
             _compile(view.over(answer))
             return answer
@@ -415,7 +415,7 @@ _MOST_BYTES = 1_000
 """Of a document: that of a join of 40 tables has 670, with a column of each 1,150."""
 
 
-def _named(query: ResultQuery, resource: Resource) -> ResultQuery:
+def _with_result_names(query: ResultQuery, resource: Resource) -> ResultQuery:
     """The query with the columns' names as the result has them."""
     return with_names_of(query, [column["name"] for column in resource.columns])
 
@@ -437,12 +437,12 @@ def _compile(answer: View) -> None:
 def _translation(live: View, parent: KeptView, query: SQLQuery, *, by_code_point: bool) -> Derived | None:
     assert parent.kept is not None
     number: Any = parent.shape.number
-    kept = KeptColumns(live.shape, parent.kept["cells"], number.table, number)
-    relation, dialect = stand_in(kept), live.dialect
+    file = KeptColumns(live.shape, parent.kept["cells"], number.table, number)
+    relation, dialect = table_of_rows(file), live.dialect
     try:
         statement = build_select(query, relation, live.source.capabilities, dialect)
         rows = plan.ordered(plan.shape(statement, live.source.meanings), live.source.capabilities)
-        translation = translate_statement(rows, relation, kept, dialect.name, by_code_point=by_code_point)
+        translation = translate_statement(rows, relation, file, dialect.name, by_code_point=by_code_point)
         return Derived(translation, parent.source.meanings)
     except (UntranslatableError, UnknownTableError) as error:  # the file holds no tables
         logger.debug("A question over kept rows is asked of the database: %s", error)
@@ -454,7 +454,7 @@ def _answer(
 ) -> AnySelect:
     source, capabilities = view.source, view.source.capabilities
     if isinstance(view, KeptView):
-        assert view.original is not None  # of kept rows that were not asked yet
+        assert view.original is not None  # of kept rows, which have not answered yet
         computation = view.original.derived.shape.meanings.computation
         capabilities = computing_as(capabilities, view.dialect.name, compensates=computation.compensates)
     parts = (view.shape, capabilities, source.engine.dialect)
@@ -527,7 +527,7 @@ class RefineService:
             )
         parent_id = options.parent.id if isinstance(options.parent, Resource) else id_in(options.parent)
         parent = await self._access.open(parent_id, options.principal, "read")
-        refinement = _named(read_result_query(options.refinement), parent)
+        refinement = _with_result_names(read_result_query(options.refinement), parent)
         depth = depth_of(parent) + 1
         self._require_room(parent, depth)
         statement = await self._query.statement(parent, refinement, options.principal)

@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, and_, case, cast, func, not_, or_, type_co
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
-from dualsql.query.comparisons import Element, bound
+from dualsql.query.comparisons import Element, typed_parameter
 
 _STORED: dict[type[Any], SQLType] = {
     int: types.BigInteger(),
@@ -91,14 +91,14 @@ def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool
 
 def of_uuids(element: Element, uuids: Sequence[UUID], *, is_negated: bool) -> ColumnElement[bool]:
     """Whether the shown UUID is one of these, in any spelling."""
-    same = _digits(element).in_([bound(one.hex, types.String()) for one in uuids])
+    same = _digits(element).in_([typed_parameter(one.hex, types.String()) for one in uuids])
     if is_negated:
         return not_(same)
     if len(uuids) > _MOST_RANGES:
         return same
     raw = _raw(element)
     begins = (
-        raw.between(bound(one, types.String()), bound(one + "~", types.String()))
+        raw.between(typed_parameter(one, types.String()), typed_parameter(one + "~", types.String()))
         for one in _beginnings(uuids)
     )
     # The range uses an index on the first digits, and the second condition compares all digits.
@@ -135,7 +135,7 @@ _WHOLE = "00:00:00.000000"
 def _padded(element: Element) -> Element:
     """A time of day with seconds and six decimal digits, as SQLAlchemy writes it; any other text unchanged."""
     raw = _raw(element)
-    missing = func.substr(bound(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
+    missing = func.substr(typed_parameter(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
     is_time = and_(raw.like("__:__%"), func.time(raw).is_not(None))
     return case((is_time, raw.concat(missing)), else_=raw)
 
@@ -195,10 +195,10 @@ _LONGEST_NUMBER = 25
 
 
 def _numbers(value: str) -> Iterator[int | float]:
-    for read in (int, float):
+    for type_ in (int, float):
         with suppress(ValueError):
-            if len(value) <= _LONGEST_NUMBER and str(read(value)) == value and abs(read(value)) < 2**63:
-                yield read(value)
+            if len(value) <= _LONGEST_NUMBER and str(type_(value)) == value and abs(type_(value)) < 2**63:
+                yield type_(value)
 
 
 def _without_escapes(value: str) -> bytes:
@@ -211,4 +211,4 @@ def _without_escapes(value: str) -> bytes:
 
 
 def _constant(value: Any) -> Element:
-    return bound(value, _STORED[type(value)])
+    return typed_parameter(value, _STORED[type(value)])

@@ -67,16 +67,16 @@ class Original(NamedTuple):
     dialect: Dialect
     copied: Sequence[int | None]
 
-    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
+    def writer(self, format_: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of some of the columns, which writes what the database would have written."""
         backend = backend_of(self.dialect)
-        copied = None if backend is None else backend.copied_writers.get(written.name)
-        places = self.derived.shape.columns
-        kinds = [self.copied[places.index(column)] for column in columns] if self.copied else [None]
-        known = [kind for kind in kinds if kind is not None]
-        if copied is None or len(known) < len(kinds):
-            return written.writer(columns, self.dialect, options)
-        return copied(columns, self.dialect, options, known)
+        copied = None if backend is None else backend.copied_writers.get(format_.name)
+        all_columns = self.derived.shape.columns
+        kinds = [self.copied[all_columns.index(column)] for column in columns] if self.copied else [None]
+        oids = [kind for kind in kinds if kind is not None]
+        if copied is None or len(oids) < len(kinds):
+            return format_.writer(columns, self.dialect, options)
+        return copied(columns, self.dialect, options, oids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +101,11 @@ class KeptView(View):
         """See `View`."""
         return self.source.engine.dialect if self.original is None else self.original.dialect
 
-    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
+    def writer(self, format_: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """See `View`."""
         if self.original is None:
-            return written.writer(columns, self.dialect, options)
-        return self.original.writer(written, columns, options)
+            return format_.writer(columns, self.dialect, options)
+        return self.original.writer(format_, columns, options)
 
     def over(self, derived: Derived) -> View:
         """See `View`."""
@@ -249,12 +249,12 @@ def is_refreshed(resource: Resource, now: datetime) -> bool:
 
 def describe_run(resource: Resource, now: datetime) -> KeptDescription:
     """How far the run is whose rows a resource is going to keep, or why it failed."""
-    kept, description = resource.kept or {}, KeptDescription(kept=False)
-    if "running" in kept:
+    record, description = resource.kept or {}, KeptDescription(kept=False)
+    if "running" in record:
         if resource.status == "pending" or is_refreshed(resource, now):
-            description["rows_so_far"] = kept["running"]["rows"]
+            description["rows_so_far"] = record["running"]["rows"]
         else:
             description["error"] = INTERRUPTED
-    elif "failure" in kept:
-        description["error"] = kept["failure"]
+    elif "failure" in record:
+        description["error"] = record["failure"]
     return description

@@ -67,7 +67,7 @@ async def list_resources(
             f"limit must be a whole number from 1 to {LONGEST_LISTING}.", details={"name": "limit"}
         )
     if principal is None:
-        if access.authenticate is None:  # nobody can ever have any
+        if access.authenticate is None:  # no caller can have any
             raise ResourceNotFoundError(
                 "There is no list of results: this server does not know its callers.",
                 hint="Open a result at the link in its tool result.",
@@ -84,8 +84,8 @@ async def list_resources(
         if authorize is None or await authorize(principal, resource, "read")
     ]
     if page.unreadable:
-        named = ", ".join(each[:6] for each in page.unreadable)
-        logger.error("Rows of a listing cannot be read: %s.", named)
+        names = ", ".join(each[:6] for each in page.unreadable)
+        logger.error("Rows of a listing cannot be read: %s.", names)
     await access.note("list", principal, rows=len(shown))
     return Listing(
         shown,
@@ -112,7 +112,7 @@ def _read_cursor(cursor: str) -> ListingPosition:
         if len(cursor) > conversions.LONGEST:
             raise ValueError
         moment, _, resource_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition(" ")
-        created_at = in_utc(conversions.instant(moment))
+        created_at = in_utc(conversions.parse_instant(moment))
         is_ours = is_storable_id(resource_id)
     except (ValueError, OverflowError):
         is_ours = False

@@ -21,7 +21,7 @@ _LONGEST = 100
 """Characters of a text that is decoded."""
 
 
-def require_resumable(seal: Seal, asked: Resumption, parts: TokenParts, written: Format) -> None:
+def require_resumable(seal: Seal, resumption: Resumption, parts: TokenParts, format_: Format) -> None:
     """Check that the token belongs to this stream.
 
     Raises:
@@ -30,23 +30,23 @@ def require_resumable(seal: Seal, asked: Resumption, parts: TokenParts, written:
     """
     # First: who has no valid token learns nothing about formats either.
     try:
-        signature = urlsafe_b64decode(asked.token + "=") if len(asked.token) < _LONGEST else b""
+        signature = urlsafe_b64decode(resumption.token + "=") if len(resumption.token) < _LONGEST else b""
     except ValueError:
         raise BadCursorError from None
     # Python skips characters outside the alphabet.
-    is_plain = urlsafe_b64encode(signature).decode() == asked.token + "="
+    is_plain = urlsafe_b64encode(signature).decode() == resumption.token + "="
     if not is_plain or not seal.verify(signature, *parts):
         raise BadCursorError
-    if written.resuming is None:
-        resumed = [name for name, known in FORMATS.items() if known.resuming is not None]
+    if format_.resuming is None:
+        names = [name for name, each in FORMATS.items() if each.resuming is not None]
         raise BadParameterError(
-            f"A stream of {written.name} cannot be resumed.",
-            hint=f"Start a new stream, or use one of these formats: {', '.join(resumed)}.",
+            f"A stream of {format_.name} cannot be resumed.",
+            hint=f"Start a new stream, or use one of these formats: {', '.join(names)}.",
             details={"name": "resume"},
         )
-    if asked.last is not None and written.resuming.first_row is None:
+    if resumption.last is not None and format_.resuming.first_row is None:
         raise BadParameterError(
-            f"Rows of {written.name} have no digest.", hint="Leave last out.", details={"name": "last"}
+            f"Rows of {format_.name} have no digest.", hint="Leave last out.", details={"name": "last"}
         )
 
 
@@ -71,7 +71,7 @@ async def rest_of(
                 raise _changed()
         first = await anext(batches, None)
         if resumption.last is not None and resuming.first_row is not None:
-            first = _after_known(first, resumption.last, resuming.first_row)
+            first = _without_first_row(first, resumption.last, resuming.first_row)
         # Between the caller's last row and the first missing one; the writer puts it between later rows.
         elif first is not None and resuming.separator:
             first = Chunk(resuming.separator + first.data, first.rows)
@@ -81,7 +81,7 @@ async def rest_of(
             yield chunk
 
 
-def _after_known(first: Chunk | None, digest: str, first_row: FirstRow) -> Chunk:
+def _without_first_row(first: Chunk | None, digest: str, first_row: FirstRow) -> Chunk:
     row, rest = first_row(b"" if first is None else first.data)
     if first is None or row_digest(row) != digest:
         raise _changed()

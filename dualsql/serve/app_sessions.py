@@ -43,12 +43,12 @@ class AppSessions:
         async def replay() -> Message:
             return messages.pop(0) if messages else await receive()
 
-        async def send_named(message: Message) -> None:
+        async def send_with_session(message: Message) -> None:
             if declares and message["type"] == "http.response.start" and message["status"] == 200:
                 MutableHeaders(scope=message)[SESSION_HEADER] = APPS_SESSION
             await send(message)
 
-        await self._app(scope, replay, send_named)
+        await self._app(scope, replay, send_with_session)
 
 
 def _declares_apps(body: bytes) -> bool:

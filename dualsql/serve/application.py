@@ -257,10 +257,10 @@ class Started:
     async def handler(self, method: str) -> Handler:
         """The handler of `method`. Waits until the server has started."""
         await self._has_started.wait()
-        found = None if self._server is None else low_level_server(self._server).get_request_handler(method)
-        if found is None:
+        entry = None if self._server is None else low_level_server(self._server).get_request_handler(method)
+        if entry is None:
             raise MCPError(METHOD_NOT_FOUND, f"Nothing answers {method} here.")
-        return found.handler
+        return entry.handler
 
 
 _NEED_NO_DATABASE = frozenset(
@@ -355,21 +355,23 @@ async def build_server(
             the selected tables.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database failed.
     """
-    given = settings or Settings()
+    effective = settings or Settings()
     if read_only_role is not None:
-        given = replace(given, read_only_roles={**given.read_only_roles, _SOURCE: read_only_role})
-    found = await _reflected(database, selection, given)
-    server = DualResponseServer(database, base_url=base_url, tables=found.metadata, settings=given, **options)
+        effective = replace(effective, read_only_roles={**effective.read_only_roles, _SOURCE: read_only_role})
+    reflected = await _reflect(database, selection, effective)
+    server = DualResponseServer(
+        database, base_url=base_url, tables=reflected.metadata, settings=effective, **options
+    )
     try:
         await server.start()
     # Also of Ctrl-C: connections are open, and tasks may run.
     except BaseException:
         await server.shutdown()
         raise
-    return Built(server, found)
+    return Built(server, reflected)
 
 
-async def _reflected(database: Database, selection: Selection, settings: Settings) -> ReflectedTables:
+async def _reflect(database: Database, selection: Selection, settings: Settings) -> ReflectedTables:
     source = open_source(_SOURCE, database, Registry(MetaData()), settings)
     try:
         await reach(source, timeout=settings.query_timeout)
@@ -423,7 +425,7 @@ class DataApplication(Starlette):
 
 
 class _PartOfApplication(BaseRoute):
-    """Matches what the routes of an application match. A mount at "/" would also take all paths that nobody knows."""
+    """Matches what the routes of an application match. A mount at "/" would also match all unknown paths."""
 
     def __init__(self, app: DataApplication) -> None:
         self._app = app

@@ -185,7 +185,7 @@ async def running(
     The caller runs the lifespan of `app`: uvicorn writes a traceback where one is cancelled.
 
     Args:
-        trusted_proxies: peers whose X-Forwarded-For and X-Forwarded-Proto are believed; see `proxies_in`.
+        trusted_proxies: peers whose X-Forwarded-For and X-Forwarded-Proto are trusted; see `proxies_in`.
     """
     # There is no access log: a URL contains the id of a resource, with which an anonymous caller could read it.
     # uvicorn's handlers would write its records, whose tracebacks may have texts of callers, in a form of their own.
@@ -195,7 +195,7 @@ async def running(
         log_level="warning",
         access_log=False,
         lifespan="off",
-        # By default, uvicorn believes each program of this machine, and what a variable of the environment says.
+        # By default, uvicorn trusts each program of this machine, and the peers in a variable of the environment.
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),
         timeout_graceful_shutdown=GRACE_SECONDS,
@@ -242,7 +242,7 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def origin_of(listener: socket.socket) -> str:
+def origin_of_listener(listener: socket.socket) -> str:
     """The origin at which this machine reaches the listener; loopback for the wildcard addresses."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 it is replaced here

@@ -22,11 +22,18 @@ from sqlalchemy.sql.functions import Function
 from sqlalchemy.sql.operators import OperatorClass
 from sqlglot import exp
 
-from dualsql.columns.instants import instant, instants, is_instant
+from dualsql.columns.instants import instants, is_instant, normalized_instant
 from dualsql.databases.functions import result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
-from dualsql.sql.functions import absent, instead, is_aggregate, is_windowed, known_functions, one_of
+from dualsql.sql.functions import (
+    absent,
+    allowed_functions,
+    instead,
+    is_aggregate,
+    is_windowed,
+    with_common_type,
+)
 from dualsql.sql.operations import operand, require_safe_patterns, spells_instants
 from dualsql.sql.queries import read_order
 from dualsql.sql.relations import gives_rows, item_type, series_arguments
@@ -51,7 +58,7 @@ _LARGEST_FRAME = 2**31 - 1
 def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     """`name(arguments)`, if this database has such a function and dualsql allows it."""
     lowercase = name.lower()
-    result = _known_result(translator, lowercase)
+    result = _result_type(translator, lowercase)
     require_safe_patterns(translator, lowercase, arguments)
     # Where instants are kept as texts, the greatest text need not be the latest instant.
     if lowercase in _COMPARING and spells_instants(translator.capabilities, *arguments):
@@ -71,8 +78,8 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
         )
 
 
-def _known_result(translator: Translator, name: str) -> Any:
-    """What gives the result type of a function. An unknown one is refused."""
+def _result_type(translator: Translator, name: str) -> Any:
+    """The function for the result type of a function. An unknown one is refused."""
     is_absent = absent(name, translator.dialect, translator.version)
     result = None if is_absent else result_of(name, translator.dialect)
     return result or _refuse(translator, name)
@@ -81,7 +88,7 @@ def _known_result(translator: Translator, name: str) -> Any:
 def _refuse(translator: Translator, name: str) -> NoReturn:
     """Refuse an unknown function, with a hint that says what to write instead."""
     dialect, version = translator.dialect, translator.version
-    close = get_close_matches(name, known_functions(dialect, version), n=3, cutoff=0.75)
+    close = get_close_matches(name, allowed_functions(dialect, version), n=3, cutoff=0.75)
     guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
     hint = instead(name, dialect) or guess
     if not absent(name, dialect, version) and name not in dialect.instead:
@@ -158,7 +165,7 @@ def _call(translator: Translator, name: str, nodes: list[Any], scope: Scope) -> 
         if isinstance(single, exp.Distinct):
             return _of_distinct(translator, name, single, scope)
     # First: the arguments of a function of another database may be none here, such as the unit of DATEDIFF(day, a, b).
-    _known_result(translator, name.lower())
+    _result_type(translator, name.lower())
     nodes = _by_position(translator, name, nodes)
     sorted_argument = _ordered_argument(translator, nodes, scope)
     arguments = sorted_argument or [translator.expression(argument, scope) for argument in nodes]
@@ -189,7 +196,7 @@ def _of_distinct(translator: Translator, name: str, node: Any, scope: Scope) -> 
         forbid("DISTINCT over several values", hint="Count the rows of a SELECT DISTINCT in FROM.")
     value = translator.expression(expressions[0], scope)
     if spells_instants(translator.capabilities, value):
-        value = instant(value)
+        value = normalized_instant(value)
     result: Element = call(translator, name, [distinct(value)])
     return result
 
@@ -300,7 +307,7 @@ def _window(translator: Translator, node: Any, scope: Scope) -> Element:
     frame = _frame(spec.args.get("spec"))
     partitions = [translator.expression(part, scope) for part in spec.args.get("partition_by") or ()]
     if translator.capabilities.spells_instants:
-        partitions = [instant(part) if is_instant(part) else part for part in partitions]
+        partitions = [normalized_instant(part) if is_instant(part) else part for part in partitions]
     order = spec.args.get("order")
     over: Element = aggregate.over(
         partition_by=partitions or None,
@@ -365,7 +372,7 @@ def _if(translator: Translator, node: Any, scope: Scope) -> Element:
     condition, value = (translator.expression(args[name], scope) for name in ("this", "true"))
     other = args.get("false")
     otherwise = null() if other is None else translator.expression(other, scope)
-    return one_of(case((condition, value), else_=otherwise), [value, otherwise])
+    return with_common_type(case((condition, value), else_=otherwise), [value, otherwise])
 
 
 HANDLERS: Mapping[type[exp.Expression], Any] = {

@@ -52,7 +52,7 @@ _CONSTRUCTS: Mapping[type[Any], tuple[str, Callable[[Any], bool]]] = {
 NAMES = frozenset(name for name, _ in _CONSTRUCTS.values())
 
 
-def require_known(query: exp.Expression, capabilities: Capabilities) -> None:
+def require_constructs(query: exp.Expression, capabilities: Capabilities) -> None:
     """Refuse a text with a construct that the database lacks.
 
     Raises:

@@ -60,7 +60,7 @@ class Expansion:
         table = getattr(element, "table", None)
         if isinstance(table, AliasedReturnsRows) and isinstance(element, ColumnElement):
             return 1 + sum(map(self.of, self.sources_of(table).get(element, ())))
-        copied, times = _copied(element)
+        copied, times = _repeated_part(element)
         parts = _parts(element)
         size = 1 + sum(map(self.of, parts))
         if isinstance(element, Select):
@@ -96,7 +96,7 @@ def _parts(element: Any) -> list[Any]:
     return [part for part in parts if id(part) not in joins]
 
 
-def _copied(element: Any) -> tuple[Any, int]:
+def _repeated_part(element: Any) -> tuple[Any, int]:
     """The part of `element` that databases repeat, and how often."""
     if isinstance(element, BinaryExpression) and element.operator in _COPYING:
         return element.left, 2

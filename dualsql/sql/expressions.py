@@ -171,7 +171,7 @@ def _not(translator: Translator, node: Any, scope: Scope) -> Element:
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
-    return negation if isinstance(around, _OF_CONDITIONS) else operations.enclosed(negation)
+    return negation if isinstance(around, _OF_CONDITIONS) else operations.enclose(negation)
 
 
 _OF_CONDITIONS = (
@@ -239,7 +239,7 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
         translator.repeat(value, scope.work)
         from_low = operations.comparison(operators.ge, value, low, translator.capabilities)
         return and_(from_low, operations.comparison(operators.le, value, high, translator.capabilities))
-    condition: Element = value.between(operations.enclosed(low), operations.enclosed(high))
+    condition: Element = value.between(operations.enclose(low), operations.enclose(high))
     condition.type = types.Boolean()  # SQLAlchemy gives it none
     return condition
 
@@ -270,7 +270,7 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
         values.require_same(translator, value, option)
     if operations.spells_instants(translator.capabilities, value, *options):
         scope.work.spend(EXPRESSION * len(options))
-        return instants.one_of(value, options)
+        return instants.is_one_of(value, options)
     if _has_instants(value, translator) and all(isinstance(option, Tuple) for option in options):
         return _equals_one_row(translator, value, options, scope)
     constants = values.list_parameter(options)
@@ -309,7 +309,7 @@ def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Ele
 def _in_query(translator: Translator, value: Element, query: Any) -> Element:
     outputs = list(query.selected_columns)
     if len(outputs) == 1 and operations.spells_instants(translator.capabilities, value, *outputs):
-        value, query = instants.instant(value), instants.selecting_instants(query)
+        value, query = instants.normalized_instant(value), instants.selecting_instants(query)
     return value.in_(query)
 
 
@@ -367,7 +367,7 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
     default = args.get("default")
     otherwise = null() if default is None else translator.expression(default, scope)
     values = [*(value for _, value in branches), otherwise]
-    return functions.one_of(case(*branches, else_=otherwise), values)
+    return functions.with_common_type(case(*branches, else_=otherwise), values)
 
 
 def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -386,7 +386,9 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
     result = cast(value, target)
     # A database that computes in doubles does not round to the scale of the type.
     return (
-        functions.computed(result, translator.dialect) if translator.dialect.computes_in_doubles else result
+        functions.with_computed_type(result, translator.dialect)
+        if translator.dialect.computes_in_doubles
+        else result
     )
 
 
@@ -419,8 +421,8 @@ def _array(translator: Translator, node: Any, scope: Scope) -> Element:
     if not items and not isinstance(node.parent, exp.Cast):
         invalid("An empty array has no type.", hint="Write CAST(ARRAY[] AS INTEGER[]), or another type.")
     # SQLAlchemy takes the type of the first item, which may be NULL; PostgreSQL reads an array of NULLs as texts.
-    known = (item.type for item in items if not isinstance(item.type, types.NullType))
-    return array(items, type_=next(known, types.Text() if items else None))
+    types_of_items = (item.type for item in items if not isinstance(item.type, types.NullType))
+    return array(items, type_=next(types_of_items, types.Text() if items else None))
 
 
 def _bracket(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -449,8 +451,8 @@ def _json(text: str, kind: Any) -> Any:
             result_type = value.type if text == "->" and is_document else kind
             # The precedence of SQLAlchemy's own JSON operators (sqlalchemy/sql/operators.py, _PRECEDENCE).
             return value.op(text, precedence=15, return_type=result_type)(path)
-        found_there: Element = func.json_extract(value, path)
-        return func.json_unquote(found_there, type_=kind) if text == "->>" else found_there
+        part: Element = func.json_extract(value, path)
+        return func.json_unquote(part, type_=kind) if text == "->>" else part
 
     return read
 

@@ -1,4 +1,4 @@
-"""What only texts need of functions and operators: which calls are allowed, and the types of arithmetic.
+"""Functions and operators of SQL texts: which calls are allowed, and the types of arithmetic.
 
 SQLAlchemy gives `price * (1 - discount)` the type NUMERIC(12, 2) of its columns. On SQLite such a type rounds results,
 and two of four decimal digits would be lost. Computed values therefore get types without a scale.
@@ -36,7 +36,7 @@ def result_of_arithmetic(left: SQLType, right: SQLType, kind: SQLType) -> SQLTyp
     return types.Interval() if is_span and isinstance(kind, types.NullType) else kind
 
 
-def computed(element: ColumnElement[Any], dialect: TextDialect) -> ColumnElement[Any]:
+def with_computed_type(element: ColumnElement[Any], dialect: TextDialect) -> ColumnElement[Any]:
     """The element, with a type that keeps all of its digits."""
     kind = element.type
     if not isinstance(kind, FRACTIONS) or not kind.asdecimal:
@@ -46,7 +46,7 @@ def computed(element: ColumnElement[Any], dialect: TextDialect) -> ColumnElement
     return element if kind.scale is None else type_coerce(element, types.Numeric())
 
 
-def one_of(element: ColumnElement[Any], values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
+def with_common_type(element: ColumnElement[Any], values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
     """The element, with the common type of `values`, one of which it returns."""
     kind = common([value.type for value in values])
     return element if repr(kind) == repr(element.type) else type_coerce(element, kind)
@@ -84,7 +84,7 @@ def absent(name: str, dialect: TextDialect, version: Version | None) -> bool:
 
 
 def instead(name: str, dialect: TextDialect) -> str | None:
-    """What to write instead of a function that is not allowed; None if unknown."""
+    """The replacement for a function that is not allowed; None if unknown."""
     return dialect.instead.get(name) or _INSTEAD.get(name)
 
 
@@ -105,7 +105,7 @@ def gathers(name: str, arguments: int, dialect: TextDialect) -> bool:
     return name in AGGREGATES or name in _OTHER_AGGREGATES
 
 
-def known_functions(dialect: TextDialect, version: Version | None = None) -> list[str]:
+def allowed_functions(dialect: TextDialect, version: Version | None = None) -> list[str]:
     """The names of all allowed functions, for suggestions."""
-    named = {*dialect.functions, *COMMON, *AGGREGATES, *WINDOWS}
-    return sorted(name for name in named if not absent(name, dialect, version))
+    names = {*dialect.functions, *COMMON, *AGGREGATES, *WINDOWS}
+    return sorted(name for name in names if not absent(name, dialect, version))

@@ -52,7 +52,7 @@ INFIX: Mapping[type[exp.Expression], Infix] = {
     exp.Xor: Infix("XOR", precedence=0),
 }
 
-_NAMED = re.compile(r"\{\s*[\w.$ -]+(?:\s*,\s*[\w.$ -]+)*\s*\}|\{\s*\}")
+_PLAIN_PATH = re.compile(r"\{\s*[\w.$ -]+(?:\s*,\s*[\w.$ -]+)*\s*\}|\{\s*\}")
 """A path of PostgreSQL whose parts need no quotes: {a, 0, b}."""
 
 
@@ -65,11 +65,11 @@ def _read(translator: Translator, node: Any, scope: Scope) -> Element:
     if operator.matches:
         require_safe_pattern(translator, right)
     if operator.likens:
-        left, right = _likened(left, right), _likened(right, left)
+        left, right = _with_type_of(left, right), _with_type_of(right, left)
     return left.op(operator.sign, precedence=operator.precedence, is_comparison=True)(right)
 
 
-def _likened(element: Element, other: Element) -> Element:
+def _with_type_of(element: Element, other: Element) -> Element:
     if isinstance(element, array) and isinstance(other.type, types.ARRAY):
         return cast(element, other.type)  # of texts, it would be an array of VARCHAR
     is_text = isinstance(element, BindParameter) and isinstance(element.value, str)
@@ -98,7 +98,7 @@ def _path(node: Any) -> list[str]:
         node = node.this
     if isinstance(node, exp.Array):
         return [part.name for part in node.expressions if isinstance(part, exp.Literal)]
-    if not isinstance(node, exp.Literal) or not _NAMED.fullmatch(node.name):
+    if not isinstance(node, exp.Literal) or not _PLAIN_PATH.fullmatch(node.name):
         forbid("A path that is not a list of names", hint="Write x #>> '{a, b}', or x -> 'a' ->> 'b'.")
     return [part.strip() for part in node.name.strip("{} ").split(",") if part.strip()]
 

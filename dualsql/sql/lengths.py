@@ -73,13 +73,13 @@ _WIDTH = re.compile(r"%[^%A-Za-z]*(\*|[0-9]{5})|\{[^}]*[0-9]{5}")
 """A width of printf() or of DuckDB's format(). SQLite's printf() returns NULL for a text that is too long."""
 
 
-def require_short_texts(statement: Any, longest_made: float = math.inf) -> None:
+def require_short_texts(statement: Any, longest_text: float = math.inf) -> None:
     """Refuse a statement that makes long texts, or looks for a long text in a long one.
 
     Args:
-        longest_made: see `TextDialect.longest_made`.
+        longest_text: see `TextDialect.longest_text`.
     """
-    lengths, of_rows = Lengths(longest_made), Lengths(gathered=1)
+    lengths, of_rows = Lengths(longest_text), Lengths(gathered=1)
     waiting, ids = [statement], set()
     while waiting:
         element = waiting.pop()
@@ -90,7 +90,7 @@ def require_short_texts(statement: Any, longest_made: float = math.inf) -> None:
             lengths.check(element)
         elif (
             getattr(element, "operator", None) is operators.concat_op
-            and of_rows.of(element) > _JOINED * longest_made
+            and of_rows.of(element) > _JOINED * longest_text
         ):
             invalid("The SQL makes a text that is too long of each row.", hint="Join fewer or shorter texts.")
         elif isinstance(element, Cast) and isinstance(element.type, types.JSON | types.ARRAY):
@@ -104,8 +104,8 @@ def require_short_texts(statement: Any, longest_made: float = math.inf) -> None:
 class Lengths:
     """Estimates from above how many characters an element has. Each element is walked once."""
 
-    def __init__(self, longest_made: float = math.inf, gathered: int = _GATHERED) -> None:
-        self._longest_made, self._gathered = longest_made, gathered
+    def __init__(self, longest_text: float = math.inf, gathered: int = _GATHERED) -> None:
+        self._longest_text, self._gathered = longest_text, gathered
         self._expansion = Expansion()
         # By the ids of elements, which are kept alive.
         self._lengths: dict[int, tuple[Any, float]] = {}
@@ -131,7 +131,7 @@ class Lengths:
                 f"{function.name}() takes a constant format with widths of at most 4 digits.",
                 hint="Write '%5d'.",
             )
-        if self._longest_made < math.inf:
+        if self._longest_text < math.inf:
             self._check_growth(function, length)
         if function.name in _CUTTERS and len(function.clauses):
             self.check_document(next(iter(function.clauses)))
@@ -145,9 +145,9 @@ class Lengths:
             length = Lengths(gathered=1).of(function) / _JOINED
         elif name not in _GROWERS:
             return
-        if length > self._longest_made:
+        if length > self._longest_text:
             invalid(
-                f"{name}() may make texts of more than {self._longest_made:,} characters.",
+                f"{name}() may make texts of more than {self._longest_text:,} characters.",
                 hint=f"Bound them: {_BOUNDED.get(name, 'give a smaller width.')}",
             )
 

@@ -18,7 +18,7 @@ from dualsql.catalogue import Visible
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.formats.text import single_line
 from dualsql.mcp.calls import MalformedCallError, publish_without
-from dualsql.mcp.decorators import make_tool, titled, tool
+from dualsql.mcp.decorators import make_tool, tool, tool_title
 from dualsql.mcp.options import ToolOptions
 from dualsql.mcp.results import Answer
 from dualsql.plan.subqueries import at_most
@@ -35,7 +35,7 @@ _RULES = (
     "One SELECT, WITH or UNION over the served tables. "
     "Write values as :name and give them in parameters. Without a LIMIT all rows are counted."
 )
-_NAMED = "Or give query_name, the name of a saved query, and its parameters."
+_OR_SAVED = "Or give query_name, the name of a saved query, and its parameters."
 
 _MAXIMUM_ROWS = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 
@@ -97,7 +97,7 @@ def add_execute_query(
 
     description = f"Run a query. {_dialects(dual)} {_RULES}"
     if texts.service.saved_queries:
-        description += f" {_NAMED}"
+        description += f" {_OR_SAVED}"
     else:
         publish_without(execute_query, "query_name", required={"query": str})
     if len(texts.service.databases) == 1:
@@ -155,7 +155,7 @@ def _answer(query: ResolvedQuery, limit: int | None = None, title: str | None = 
         return Answer(select, name=name or title_of(select), source=query.source, is_text=True)
     return Answer(
         select,
-        name=name or titled(query.saved.name),
+        name=name or tool_title(query.saved.name),
         description=query.saved.description or None,
         metadata={"query_name": query.saved.name},
         source=query.source,

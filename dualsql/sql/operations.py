@@ -105,7 +105,7 @@ def operand(element: Element, needed: OperatorClass, otherwise: TypeEngine[Any] 
     return element if has_it else type_coerce(element, otherwise or types.NullType())
 
 
-def enclosed(element: Element) -> Element:
+def enclose(element: Element) -> Element:
     """A condition as an operand, in parentheses.
 
     SQLAlchemy writes `flag = 0` for NOT of a Boolean where there is none, and sets a condition within BETWEEN apart by
@@ -155,10 +155,10 @@ def _concatenation(translator: Translator, node: Any, scope: Scope) -> Element:
     if not any(isinstance(side.type, _TEXTLESS) for side in (left, right)):
         left, right = alike(translator, left, right), alike(translator, right, left)
     values.require_same(translator, left, right)
-    return concatenated(left, right)
+    return concatenate(left, right)
 
 
-def concatenated(left: Element, right: Element) -> Element:
+def concatenate(left: Element, right: Element) -> Element:
     """`left || right`."""
     return operand(left, OperatorClass.CONCATENABLE, types.String()).concat(right)
 
@@ -199,7 +199,7 @@ def _not_distinct(apply: Two) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         left, right = _both(translator, node, scope)
         if spells_instants(translator.capabilities, left, right):
-            left, right = instants.instant(left), instants.instant(right)
+            left, right = instants.normalized_instant(left), instants.normalized_instant(right)
         result: Element = apply(left, right)
         return result
 
@@ -218,7 +218,7 @@ def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
             return type_coerce(result, Forecast(Meanings(computation=computation)).of(result).type)
         kind = functions.result_of_arithmetic(left.type, right.type, result.type)
         with_type = result if kind is result.type else type_coerce(result, kind)
-        return functions.computed(with_type, translator.dialect)
+        return functions.with_computed_type(with_type, translator.dialect)
 
     return read
 
@@ -230,7 +230,7 @@ def _divided(translator: Translator, node: Any, scope: Scope) -> Element:
         kind = kind if isinstance(kind, types.Float) else types.Numeric()
     # SQLAlchemy's division follows Python. This one follows the database.
     divided: Element = left.op("/", precedence=_MULTIPLICATION, return_type=kind)(right)
-    return functions.computed(divided, translator.dialect)
+    return functions.with_computed_type(divided, translator.dialect)
 
 
 _UNCHANGED = frozenset(

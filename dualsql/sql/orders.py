@@ -44,7 +44,7 @@ class CarriedOrders:
         """The statement in its own order, then in the order of its relations."""
         return statement.order_by(*self._carried_order(statement))
 
-    def in_order_unless_cut(self, statement: Any) -> Any:
+    def in_order_unless_limited(self, statement: Any) -> Any:
         """As `in_order`, unless the statement has a limit, which was handled already."""
         return statement if internals.has_row_limit(statement) else self.in_order(statement)
 
@@ -53,7 +53,7 @@ class CarriedOrders:
         if not self._carried_order(statement):
             return statement
         new_columns = []
-        for clause in internals.order_by_clauses(self.in_order_unless_cut(statement)):
+        for clause in internals.order_by_clauses(self.in_order_unless_limited(statement)):
             base, modifiers = split_modifiers(clause)
             new_columns.append(base.label(self.name(partial(_modified, modifiers))))
         return statement.add_columns(*new_columns)

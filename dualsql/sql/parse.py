@@ -133,7 +133,7 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
         work.spend(len(tokens) // 2)
         own.steps_left = FREE_STEPS + STEPS_PER_TOKEN * len(tokens)
         statements = list(own.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql))
-        return statements if top is None else _limited(statements, top)
+        return statements if top is None else _with_limit(statements, top)
     except (InvalidSQLError, ForbiddenSQLError):
         raise
     except _TooManyStepsError as error:
@@ -161,24 +161,25 @@ def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:
 
     In the dialects here, no number follows a column called top.
     """
-    for place in range(1, len(tokens) - 1):
-        is_top = tokens[place].text.upper() == "TOP" and tokens[place].token_type is TokenType.VAR
-        is_first = tokens[place - 1].token_type in _BEFORE_TOP
+    for index in range(1, len(tokens) - 1):
+        is_top = tokens[index].text.upper() == "TOP" and tokens[index].token_type is TokenType.VAR
+        is_first = tokens[index - 1].token_type in _BEFORE_TOP
         if not (is_top and is_first):
             continue
-        number = tokens[place + 1 : place + 4]
+        number = tokens[index + 1 : index + 4]
         is_bracketed = [token.token_type for token in number] == _BRACKETED
         count = number[1] if is_bracketed else number[0]
         if count.token_type is not TokenType.NUMBER:
             continue
-        end = place + (4 if is_bracketed else 2)
+        end = index + (4 if is_bracketed else 2)
         if (
             tokens[0].token_type is not TokenType.SELECT
-            or place > _LAST_TOP
-            or _is_part(tokens[end : end + 1])
+            or index > _LAST_TOP
+            # TOP of a percentage, or with ties.
+            or any(token.text.upper() in {"PERCENT", "WITH"} for token in tokens[end : end + 1])
         ):
             _refuse_top(count.text)
-        return [*tokens[:place], *tokens[end:]], count.text
+        return [*tokens[:index], *tokens[end:]], count.text
     return tokens, None
 
 
@@ -187,12 +188,7 @@ _BRACKETED = [TokenType.L_PAREN, TokenType.NUMBER, TokenType.R_PAREN]
 _LAST_TOP = 2  # SELECT DISTINCT TOP
 
 
-def _is_part(tokens: list[Token]) -> bool:
-    """Whether TOP is of a percentage, or with ties."""
-    return any(token.text.upper() in {"PERCENT", "WITH"} for token in tokens)
-
-
-def _limited(statements: list[Any], top: str) -> list[Any]:
+def _with_limit(statements: list[Any], top: str) -> list[Any]:
     """The statements of a text that begins with SELECT TOP n, with LIMIT n in its place."""
     query = statements[0]
     if not isinstance(query, exp.Select) or query.args.get("limit") or not top.isdigit():
@@ -333,7 +329,7 @@ def _parser(name: str) -> type[Parser]:
         TokenType.ARROW: _unread(exp.JSONExtract),
         TokenType.DARROW: _unread(exp.JSONExtractScalar),
     }
-    parsers = {name: read for name, read in parser.FUNCTION_PARSERS.items() if name not in _PLAIN_CALLS}
+    parsers = {name: parse for name, parse in parser.FUNCTION_PARSERS.items() if name not in _PLAIN_CALLS}
     return type(
         "PlainParser",
         (parser,),

@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns import instants
-from dualsql.columns.instants import instant
+from dualsql.columns.instants import normalized_instant
 from dualsql.sql import functions, operations
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.parse import nulls_first
@@ -45,14 +45,14 @@ def read_order(translator: Translator, node: Any, scope: Scope) -> Iterator[Colu
     """The keys of an ORDER BY inside an expression."""
     for key in node.expressions:
         args = only(key, "this", "desc", "nulls_first")
-        yield directed(translator, translator.expression(args["this"], scope), key)
+        yield with_direction(translator, translator.expression(args["this"], scope), key)
 
 
-def directed(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
+def with_direction(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
     """The element with the direction that `key`, an exp.Ordered, gives it."""
     require_sortable(translator, element)
     if spells_instants(translator.capabilities, element):
-        element = instant(element)
+        element = normalized_instant(element)
     descending = bool(key.args.get("desc"))
     sort_key: ColumnElement[Any] = element.desc() if descending else element
     first = bool(key.args.get("nulls_first"))
@@ -106,7 +106,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     outputs = _outputs(translator, node, scope)
     if translator.capabilities.spells_instants and (args.get("group") or args.get("distinct")) is not None:
         outputs = _merge(outputs, scope)
-    statement = _correlated(select(*outputs).select_from(*elements), scope)
+    statement = _correlate(select(*outputs).select_from(*elements), scope)
     if args.get("where") is not None:
         statement = statement.where(translator.expression(only(args["where"], "this")["this"], scope))
     if args.get("group") is not None:
@@ -132,10 +132,10 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     statement = statement.order_by(*keys)
     if any(args.get(name) for name in ("limit", "offset", "fetch")):
         statement = translator.orders.in_order(statement)
-    return _cut(statement, args)
+    return _limited_rows(statement, args)
 
 
-def _correlated(statement: Any, scope: Scope) -> Any:
+def _correlate(statement: Any, scope: Scope) -> Any:
     """The SELECT, which reads no relation of an enclosing query itself, also where it has no FROM of its own."""
     return statement if scope.parent is None else statement.correlate(*scope.around())
 
@@ -144,7 +144,7 @@ def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Ele
     outputs: list[Element] = []
     for item in node.expressions:
         if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-            outputs += _starred(item, scope)
+            outputs += _expand_star(item, scope)
         else:
             outputs.append(_output(translator, item, scope))
     scope.work.spend(OUTPUT * len(outputs))
@@ -178,10 +178,10 @@ def _output(translator: Translator, item: Any, scope: Scope) -> Element:
         return output_of(item.name, value)
     name = _own_name(item, translator.dialect)
     # As in PostgreSQL, a call without an alias has the name of its function.
-    return value.label(name) if name else _named_within(value)
+    return value.label(name) if name else _with_inner_name(value)
 
 
-def _named_within(element: Element) -> Element:
+def _with_inner_name(element: Element) -> Element:
     """The element. A conversion of a conversion is given the name that SQLAlchemy would derive.
 
     SQLAlchemy asks each conversion twice for the name of its operand, so 20 nested ones would take seconds.
@@ -205,7 +205,7 @@ def _own_name(item: Any, dialect: TextDialect) -> str:
     return ""
 
 
-def _starred(item: Any, scope: Scope) -> Iterator[Element]:
+def _expand_star(item: Any, scope: Scope) -> Iterator[Element]:
     star = item.this if isinstance(item, exp.Column) else item
     only(star)
     if isinstance(item, exp.Column):
@@ -261,7 +261,7 @@ def _require_one_name(translator: Translator, node: Any, outputs: Sequence[Eleme
     """Refuse keys that name one expression twice: PostgreSQL has a NULL for each of them by itself."""
     keys = [
         _ordinal(key, outputs) if _is_ordinal(key) else translator.expression(key, scope)
-        for key in map(_unnested, _single_keys(node))
+        for key in map(_without_parentheses, _single_keys(node))
     ]
     labels = {key for key in keys if isinstance(key, Label)}
     if len({_bare(label) for label in labels}) < len(labels):
@@ -275,7 +275,7 @@ def _single_keys(node: Any) -> Iterator[Any]:
         yield from _single_keys(key) if is_set else (key,)
 
 
-def _unnested(node: Any) -> Any:
+def _without_parentheses(node: Any) -> Any:
     """A key without parentheses around it; a subquery keeps its own."""
     return node if isinstance(node, exp.Subquery) else node.unnest()
 
@@ -283,7 +283,7 @@ def _unnested(node: Any) -> Any:
 def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: Scope) -> Any:
     if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
         return _superaggregate(translator, key, [], outputs, scope)[0]
-    key = _unnested(key)
+    key = _without_parentheses(key)
     if _is_ordinal(key):
         return _bare(_ordinal(key, outputs))
     if isinstance(key, exp.Tuple):
@@ -292,7 +292,7 @@ def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: 
         return tuple_(*(_group(translator, part, outputs, scope) for part in key.expressions))
     element = translator.expression(key, scope)
     return (
-        instants.instant(element)
+        instants.normalized_instant(element)
         if operations.spells_instants(translator.capabilities, element)
         else _bare(element)
     )
@@ -334,11 +334,11 @@ def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: 
         value = _key(translator, args["this"], outputs, scope)
         if isinstance(value.type, types.TupleType) and not translator.dialect.sorts_row_values:
             refuse_row()
-        yield directed(translator, value, key)
+        yield with_direction(translator, value, key)
 
 
 def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:
-    node = _unnested(node)
+    node = _without_parentheses(node)
     if _is_ordinal(node):
         return _ordinal(node, outputs)
     # A bare name in ORDER BY refers to the SELECT list first.
@@ -347,13 +347,13 @@ def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: S
     return translator.expression(node, scope)
 
 
-def _cut(statement: Any, args: Any) -> Any:
+def _limited_rows(statement: Any, args: Any) -> Any:
     limit, offset, fetch = args.get("limit"), args.get("offset"), args.get("fetch")
     if isinstance(limit, exp.Fetch):
         limit, fetch = None, limit
     if limit is not None:
         arguments = only(limit, "expression", "offset")
-        statement = _limited(statement, arguments["expression"])
+        statement = _limit(statement, arguments["expression"])
         offset = arguments.get("offset") or offset
     if fetch is not None:
         statement = _fetch(statement, fetch)
@@ -370,10 +370,10 @@ def _fetch(statement: Any, node: Any) -> Any:
     if options is not None:
         only(options, "rows")
     count = args.get("count")
-    return _limited(statement, count.this if isinstance(count, exp.Paren) else count)
+    return _limit(statement, count.this if isinstance(count, exp.Paren) else count)
 
 
-def _limited(statement: Any, node: Any) -> Any:
+def _limit(statement: Any, node: Any) -> Any:
     if node is None:
         return statement.limit(1)
     # PostgreSQL: LIMIT ALL and LIMIT NULL are as no LIMIT.
@@ -415,14 +415,14 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
         statement = select(*statement.subquery(translator.fresh_name("operand")).c)
         outputs = list(statement.selected_columns)
     keys = _keys(translator, args.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
-    return _cut(statement.order_by(*keys), args)
+    return _limited_rows(statement.order_by(*keys), args)
 
 
 def _alike(operands: list[Any]) -> list[Any]:
     """The operands. The columns of the first one get the common types of all operands."""
     first = list(operands[0].selected_columns)
     columns = [
-        functions.one_of(outputs[0], outputs)
+        functions.with_common_type(outputs[0], outputs)
         for outputs in zip(*(operand.selected_columns for operand in operands), strict=True)
     ]
     if all(one is other for one, other in zip(first, columns, strict=True)):
@@ -431,7 +431,7 @@ def _alike(operands: list[Any]) -> list[Any]:
         one.label(other.name) if hasattr(other, "name") else one
         for one, other in zip(columns, first, strict=True)
     ]
-    # SQLAlchemy forgets a FROM that only the replaced columns name, unless it is told to keep it.
+    # SQLAlchemy drops a FROM that only the replaced columns name, unless the option keeps it.
     return [operands[0].with_only_columns(*outputs, maintain_column_froms=True), *operands[1:]]
 
 
@@ -469,7 +469,7 @@ def _wrap(translator: Translator, node: Any, scope: Scope) -> Any:
     statement = translator.orders.carrying(translator.query(node.this, scope))
     outputs = list(scope.columns_of(statement.subquery(translator.fresh_name("operand"))).values())
     keys = _keys(translator, node.args.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
-    return _cut(translator.orders.in_order(select(*outputs).order_by(*keys)), node.args)
+    return _limited_rows(translator.orders.in_order(select(*outputs).order_by(*keys)), node.args)
 
 
 def _read_with(translator: Translator, node: Any, scope: Scope) -> None:
@@ -481,8 +481,8 @@ def _read_with(translator: Translator, node: Any, scope: Scope) -> None:
         name = part.alias
         # RECURSIVE stands once for the whole list; each part may name itself, and need not.
         is_recursive = bool(args.get("recursive")) and _names_itself(part.this, name)
-        read = _recursive if is_recursive else _common
-        scope.ctes[name.lower()] = read(translator, part, scope)
+        translate = _recursive if is_recursive else _common
+        scope.ctes[name.lower()] = translate(translator, part, scope)
 
 
 def _names_itself(query: Any, name: str) -> bool:

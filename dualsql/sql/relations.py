@@ -68,7 +68,7 @@ def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[
         return []
     _append(translator, elements, first, scope)
     for join_node in select.args.get("joins") or ():
-        if _is_comma(join_node):
+        if not any(join_node.args.get(name) for name in ("on", "using", "side", "kind", "method")):  # a comma
             _append(translator, elements, join_node.this, scope)
         else:
             elements[-1] = _join(translator, elements[-1], join_node, scope)
@@ -90,10 +90,6 @@ def _append(translator: Translator, elements: list[FromClause], node: Any, scope
     for join_node in inner:
         element = _join(translator, element, join_node, scope)
     elements.append(element)
-
-
-def _is_comma(node: exp.Join) -> bool:
-    return not any(node.args.get(name) for name in ("on", "using", "side", "kind", "method"))
 
 
 def _join(translator: Translator, left: FromClause, node: exp.Join, scope: Scope) -> FromClause:
@@ -163,7 +159,7 @@ def _relations_in(element: FromClause) -> Sequence[FromClause]:
 def _column_of(relations: Sequence[FromClause], name: exp.Identifier, scope: Scope) -> ColumnElement[Any]:
     column = scope.own_column(name, relations)
     if column is None:
-        names = [known for relation in relations for known in scope.columns_of(relation)]
+        names = [column_name for relation in relations for column_name in scope.columns_of(relation)]
         unknown_column(name.name, names, scope.work.dialect)
     return column
 
@@ -196,14 +192,14 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
     if common is not None:
         translator.read(common, scope.work)
         # The alias gets a unique name, because SQLAlchemy treats two aliases with one name as one CTE.
-        return scope.add(alias, _renamed(translator, common, translator.fresh_name(alias), node, scope))
+        return scope.add(alias, _rename(translator, common, translator.fresh_name(alias), node, scope))
     registered = _registered_table(translator, name, schema, scope)
     translator.read(registered, scope.work)
     table = translator.fenced(registered)
-    return scope.add(alias, _renamed(translator, table, translator.alias(alias), node, scope))
+    return scope.add(alias, _rename(translator, table, translator.alias(alias), node, scope))
 
 
-def _renamed(translator: Translator, source: FromClause, alias: str, node: Any, scope: Scope) -> FromClause:
+def _rename(translator: Translator, source: FromClause, alias: str, node: Any, scope: Scope) -> FromClause:
     """The relation under its alias. `AS t(a, b)` also renames its columns."""
     names = alias_columns(node)
     if not names:
@@ -384,7 +380,7 @@ def series_arguments(name: str, arguments: list[Any]) -> list[Any]:
 
 
 def _alias_and_name(translator: Translator, node: Any) -> tuple[str, str]:
-    """What the text calls a relation, and what the database does, which is never the name of a table."""
+    """The name of a relation in the text, and its name for the database, which is never that of a table."""
     alias = _alias(node)
     is_free = alias and not translator.is_table_name(alias)
     name = translator.alias(alias) if is_free else translator.fresh_name(alias or "derived")

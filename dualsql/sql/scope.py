@@ -24,7 +24,7 @@ from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnErro
 from dualsql.freeze.row_number import ROW_NUMBER_OF, ROW_NUMBERS
 from dualsql.text_dialects import TextDialect
 
-_SHOWN = 60
+_LONGEST_EXCERPT = 60
 _LISTED = 40
 
 QUOTED_WORD = "quoted_word"
@@ -71,9 +71,9 @@ def unknown_table(name: str, names: Iterable[str], dialect: TextDialect) -> NoRe
     system = (_STANDARD_CATALOGUE, *dialect.system_tables)
     if any(part.startswith(system) for part in name.lower().split(".")):
         raise UnknownTableError(
-            f"There is no table {name[:_SHOWN]!r}.",
+            f"There is no table {name[:_LONGEST_EXCERPT]!r}.",
             hint=CATALOGUE,
-            details={"table": name[:_SHOWN], "suggestions": [], "tables": tables[:_LISTED]},
+            details={"table": name[:_LONGEST_EXCERPT], "suggestions": [], "tables": tables[:_LISTED]},
         )
     close = get_close_matches(name.lower(), [table.lower() for table in tables], n=3, cutoff=0.5)
     suggestions = [table for likeness in close for table in tables if table.lower() == likeness]
@@ -83,9 +83,9 @@ def unknown_table(name: str, names: Iterable[str], dialect: TextDialect) -> NoRe
     ]
     all_names = ", ".join(qualified) or "none"
     raise UnknownTableError(
-        f"There is no table {name[:_SHOWN]!r}.",
+        f"There is no table {name[:_LONGEST_EXCERPT]!r}.",
         hint=f"Did you mean {' or '.join(qualified)}?" if suggestions else f"There are: {all_names}.",
-        details={"table": name[:_SHOWN], "suggestions": suggestions, "tables": tables[:_LISTED]},
+        details={"table": name[:_LONGEST_EXCERPT], "suggestions": suggestions, "tables": tables[:_LISTED]},
     )
 
 
@@ -107,7 +107,7 @@ def excerpt(node: exp.Expression) -> str:
     except (ValueError, RecursionError):
         text = type(node).__name__
     text = " ".join(text.split())
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return text if len(text) <= _LONGEST_EXCERPT else text[: _LONGEST_EXCERPT - 3] + "..."
 
 
 def _words(name: str) -> str:
@@ -193,8 +193,8 @@ class WorkBudget:
         # Without an exact match, every name is compared.
         self.spend(len(columns) // _NAMES)
         matches = [column for key, column in columns.items() if key.lower() == name.name.lower()]
-        is_found = self.dialect.folds_quoted_names or not name.args.get("quoted")
-        return matches[0] if len(matches) == 1 and is_found else None
+        is_match = self.dialect.folds_quoted_names or not name.args.get("quoted")
+        return matches[0] if len(matches) == 1 and is_match else None
 
 
 class MergedColumn(NamedTuple):
@@ -283,7 +283,7 @@ class Scope:
                 return scope.relations[name.lower()]
             if scope.siblings is not None and name.lower() in scope.siblings.relations:
                 hint = self.work.dialect.lacks.get("LATERAL", "Write LATERAL before the subquery.")
-                forbid(f"A subquery in FROM that reads {name[:_SHOWN]!r} beside it", hint=hint)
+                forbid(f"A subquery in FROM that reads {name[:_LONGEST_EXCERPT]!r} beside it", hint=hint)
         aliases = [alias for scope in self.outward() for alias in scope.relations]
         return unknown_table(name, aliases, self.work.dialect)
 
@@ -310,7 +310,7 @@ class Scope:
         if node.args.get(QUOTED_WORD) and not self._is_like_a_name(node.name):
             return None
         is_text = node.this.args.get("quoted")
-        text = node.name[:_SHOWN].replace("'", "''")
+        text = node.name[:_LONGEST_EXCERPT].replace("'", "''")
         hint = f"Text is written in single quotes: '{text}'." if is_text else ""
         return unknown_column(node.name, self._columns(), self.work.dialect, hint=hint)
 
@@ -404,7 +404,9 @@ def output_of(name: str, column: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def quote_name(name: str, dialect: TextDialect) -> str:
     """The name as it can be written in a text of the dialect, at most 60 characters of it."""
-    return _quote_name(name[:_SHOWN], dialect.parser, dialect.name_quotes, folds=dialect.folds_names)
+    return _quote_name(
+        name[:_LONGEST_EXCERPT], dialect.parser, dialect.name_quotes, folds=dialect.folds_names
+    )
 
 
 def reserved_columns(sql: str, tables: Iterable[FromClause], dialect: TextDialect) -> set[str]:

@@ -24,7 +24,7 @@ from dualsql.saved_queries import SavedQuery
 from dualsql.tenancy import Policy
 from dualsql.tenancy.visibility import visible_names
 
-_SHOWN = 60
+_LONGEST_EXCERPT = 60
 _LISTED = 40
 
 
@@ -92,12 +92,12 @@ class NamedSources:
         """Whether the principal sees a table in the catalogue. Its SQL can name only these tables."""
         names = visible_names(self.policy, principal, source)
 
-        def is_seen(table: TableClause) -> bool:
+        def shows_table(table: TableClause) -> bool:
             is_allowed = self.registry.name_of(table) in names.tables
             # `is True`: see Catalogue._shows.
             return is_allowed and (visible is None or visible(principal, table) is True)
 
-        return is_seen
+        return shows_table
 
     def offer(self, source: str | None, visible: Visible | None) -> None:
         """Record that callers may read the tables of a source in SQL texts: see `SQLService.offer`."""
@@ -265,7 +265,7 @@ class SavedQueries(Mapping[str, SavedQuery]):
         # As for texts: it raises for callers without access, before a name is resolved.
         self._sources.policy.rules_for(principal)
         visible_queries = {
-            each: query for each, query in self.items() if self._is_seen(query, principal, visible)
+            each: query for each, query in self.items() if self._is_visible(query, principal, visible)
         }
         query = visible_queries.get(name)
         if query is None:
@@ -279,7 +279,7 @@ class SavedQueries(Mapping[str, SavedQuery]):
             query.with_values(parameters, self._sources.dialects[source_name]), source_name, query
         )
 
-    def _is_seen(self, query: SavedQuery, principal: Principal | None, visible: Visible | None) -> bool:
+    def _is_visible(self, query: SavedQuery, principal: Principal | None, visible: Visible | None) -> bool:
         source = query.source or next(iter(self._sources.sources))
         return all(map(self._sources.is_visible(principal, source, visible), query.tables))
 
@@ -320,7 +320,7 @@ def _refuse(what: str, name: str, candidates: Iterable[str]) -> NoReturn:
     raise BadParameterError(
         f"Which {what}? There are several."
         if names and not name
-        else f"There is no {what} {name[:_SHOWN]!r}.",
+        else f"There is no {what} {name[:_LONGEST_EXCERPT]!r}.",
         hint=f"Did you mean {' or '.join(close)}?" if close else f"There are: {choices}.",
         details={"suggestions": close, "known": names[:_LISTED]},
     )

@@ -32,7 +32,7 @@ def title_of(statement: Any) -> str:
     tables = _tables(statement)
     if not tables:
         return _WITHOUT_TABLES
-    subject = _listed([table.replace("_", " ") for table in tables])
+    subject = _join_words([table.replace("_", " ") for table in tables])
     if isinstance(statement, Select):
         subject = _of_select(statement, subject)
     notes = _notes(statement)
@@ -44,17 +44,17 @@ def title_of(statement: Any) -> str:
 def _of_select(select: Select[Any], tables: str) -> str:
     clauses = [
         clause
-        for given in internals.group_by_clauses(select)
-        for clause in (given.clauses if isinstance(given, ClauseList) else (given,))
+        for part in internals.group_by_clauses(select)
+        for clause in (part.clauses if isinstance(part, ClauseList) else (part,))
     ]
     groups = [name for clause in clauses if (name := _name_in(select, clause))]
     if groups:
-        return f"{tables} by {_listed(groups)}"
+        return f"{tables} by {_join_words(groups)}"
     columns = [str(column.key or "computed") for column in select.selected_columns]
     if len(columns) > _MOST_NAMES or columns == _all_columns(select):
         return tables
     distinct = "distinct " if internals.distinct_word(select) else ""
-    return f"{tables}: {distinct}{_listed(columns)}"
+    return f"{tables}: {distinct}{_join_words(columns)}"
 
 
 def _all_columns(select: Select[Any]) -> list[str]:
@@ -64,11 +64,11 @@ def _all_columns(select: Select[Any]) -> list[str]:
 
 
 def _name_in(select: Select[Any], clause: Any) -> str:
-    """What the answer calls a group; empty for an expression that the answer does not show."""
-    wanted = _key(clause)
+    """The name of a group in the answer; empty for an expression that the answer does not show."""
+    key = _key(clause)
     columns = zip(internals.raw_columns(select), select.selected_columns, strict=False)
-    shown = next((str(named.key) for column, named in columns if wanted and _key(column) == wanted), "")
-    return shown or (clause.name if isinstance(clause, ColumnClause) else "")
+    name = next((str(output.key) for column, output in columns if key and _key(column) == key), "")
+    return name or (clause.name if isinstance(clause, ColumnClause) else "")
 
 
 def _key(element: Any) -> Any:
@@ -89,12 +89,12 @@ def _tables(statement: Any) -> Sequence[str]:
     """The names of the tables that rows are read from, each where it stands first. Of a large statement only some."""
     names: dict[str, None] = {}
     # Not by recursion: the joins of a text may be hundreds deep, and queries may be recursive.
-    seen, left = set[int](), [statement]
-    while left and len(seen) < _MOST_ELEMENTS:
+    ids, left = set[int](), [statement]
+    while left and len(ids) < _MOST_ELEMENTS:
         element = left.pop()
-        if id(element) in seen:
+        if id(element) in ids:
             continue
-        seen.add(id(element))
+        ids.add(id(element))
         if isinstance(element, TableClause):
             names.setdefault(element.name)
         left += reversed(_sources(element))
@@ -102,7 +102,7 @@ def _tables(statement: Any) -> Sequence[str]:
 
 
 def _sources(element: Any) -> Sequence[Any]:
-    """What an element reads its rows from."""
+    """The sources of an element's rows."""
     if isinstance(element, Join):
         return [element.left, element.right]
     if isinstance(element, Select):
@@ -112,7 +112,7 @@ def _sources(element: Any) -> Sequence[Any]:
     return [element.element] if isinstance(element, AliasedReturnsRows | SelectStatementGrouping) else []
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_words(names: Sequence[str]) -> str:
     words = list(names)
     if len(words) > _MOST_NAMES:
         words = [*words[:_MOST_NAMES], f"{len(words) - _MOST_NAMES} more"]

@@ -27,7 +27,7 @@ from dualsql.freeze.names import FreeNames
 from dualsql.freeze.registry import check_column
 from dualsql.resource import with_notes
 from dualsql.sql import calls, expressions, queries, values
-from dualsql.sql.constructs import require_known
+from dualsql.sql.constructs import require_constructs
 from dualsql.sql.expansion import require_bounded
 from dualsql.sql.functions import gathers
 from dualsql.sql.lengths import require_short_texts
@@ -97,7 +97,7 @@ def _is_harmless(node: Any, *, is_nested: bool) -> bool:
             return type(node) in _HARMLESS
 
 
-def fenced(relation: FromClause) -> FromClause:
+def fence(relation: FromClause) -> FromClause:
     """The relation behind `OFFSET 0`, so that the database applies its rules before it computes anything else."""
     fence: FromClause = select(*relation.c).offset(0).subquery()
     return fence
@@ -106,11 +106,11 @@ def fenced(relation: FromClause) -> FromClause:
 Handler = Callable[[Any, Any, Scope], ColumnElement[Any]]
 
 _LISTED_TEXTS = 5
-_SHOWN_TEXT = 40
+_LONGEST_EXCERPT = 40
 
 
 def _short(word: str) -> str:
-    return word if len(word) <= _SHOWN_TEXT else word[: _SHOWN_TEXT - 3] + "..."
+    return word if len(word) <= _LONGEST_EXCERPT else word[: _LONGEST_EXCERPT - 3] + "..."
 
 
 _HANDLERS: Mapping[type[exp.Expression], Handler] = {**expressions.HANDLERS, **calls.HANDLERS}
@@ -159,7 +159,7 @@ def read_select(
             hint = f"{error.hint} The name of a column that is a word of SQL is written in quotes: {', '.join(names)}."
             raise InvalidSQLError(error.message, hint=hint) from error
         raise
-    require_known(tree, capabilities)
+    require_constructs(tree, capabilities)
     fails = can_fail(tree, capabilities.text)
 
     def translated(is_fenced: Callable[[FromClause], bool]) -> AnySelect | AnyCompound:
@@ -191,9 +191,9 @@ def _translate(
         statement: AnySelect | AnyCompound = translator.query(
             tree, Scope(work, hidden=translator.orders.prefix, ctes=fenced_relations)
         )
-        statement = translator.orders.in_order_unless_cut(statement)
+        statement = translator.orders.in_order_unless_limited(statement)
         require_bounded(statement)
-        require_short_texts(statement, translator.dialect.longest_made)
+        require_short_texts(statement, translator.dialect.longest_text)
     except RecursionError as error:
         raise too_deep() from error
     except SQLAlchemyError as error:
@@ -319,7 +319,7 @@ class Translator:
 
     def fenced(self, relation: FromClause) -> FromClause:
         """The relation, behind a fence if the text could reveal its hidden rows."""
-        return fenced(relation) if self._is_fenced(relation) else relation
+        return fence(relation) if self._is_fenced(relation) else relation
 
     def parameter(self, name: str) -> Any:
         """The value given for `:name`."""
@@ -342,7 +342,7 @@ class Translator:
         return values.string(word)
 
     def notes(self) -> list[str]:
-        """What the answer says of how the text was read."""
+        """The notes of an answer on how the text was read."""
         words = list(self._quoted_texts)
         if not words:
             return []

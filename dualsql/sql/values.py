@@ -44,13 +44,13 @@ _DIGITS = "Write digits, with a point or an exponent if need be."
 
 # How a text is read as a value of the type, and how to write one.
 _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any], str]] = (
-    (types.DateTime, conversions.instant, "Write it as ISO 8601 does: '2026-01-31T12:00:00'."),
+    (types.DateTime, conversions.parse_instant, "Write it as ISO 8601 does: '2026-01-31T12:00:00'."),
     (types.Date, conversions.day, "Write it as ISO 8601 does: '2026-01-31'."),
     (types.Time, conversions.clock, "Write it as ISO 8601 does: '12:00:00'."),
     (types.Uuid, conversions.identifier, "Write it as '123e4567-e89b-12d3-a456-426614174000'."),
-    (types.Integer, conversions.integer, "Write a whole number of 64 bits."),
-    (types.Numeric, conversions.decimal, _DIGITS),
-    (types.Float, conversions.real, _DIGITS),
+    (types.Integer, conversions.parse_integer, "Write a whole number of 64 bits."),
+    (types.Numeric, conversions.parse_decimal, _DIGITS),
+    (types.Float, conversions.parse_real, _DIGITS),
 )
 
 
@@ -64,8 +64,8 @@ def number(text: str, dialect: TextDialect) -> ColumnElement[Any]:
         invalid(f"{text[:40]!r} is no number.", hint=_DIGITS)
     is_double = dialect.doubles_with_exponent and "e" in text.lower()
     if dialect.computes_in_doubles or is_double:
-        return literal(conversions.real(text), types.Float())
-    return literal(conversions.decimal(text), types.Numeric())
+        return literal(conversions.parse_real(text), types.Float())
+    return literal(conversions.parse_decimal(text), types.Numeric())
 
 
 def string(text: str) -> ColumnElement[Any]:
@@ -101,12 +101,12 @@ def typed_literal(
     is_date = isinstance(type_, types.Date | types.DateTime)
     if text in INFINITIES and capabilities.query.has_infinite_dates and is_date:
         return literal(text, type_)
-    for kind, read, hint in _READERS:
+    for kind, reader, hint in _READERS:
         if isinstance(type_, kind):
             with suppress(ValueError):
                 # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
                 bare = types.Numeric() if type(type_) is types.Numeric else type_
-                return literal(_zoned(read(text), type_), bare)
+                return literal(_with_zone(reader(text), type_), bare)
             if capabilities.text.reads_dates and isinstance(type_, _MOMENTS) and _is_dated(text):
                 return capabilities.text.reads_dates(text, type_)
             if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text
@@ -163,7 +163,7 @@ def is_text(element: Any) -> TypeGuard[BindParameter[str]]:
     return isinstance(element, BindParameter) and isinstance(element.value, str)
 
 
-def _zoned(instant: Any, type_: TypeEngine[Any]) -> Any:
+def _with_zone(instant: Any, type_: TypeEngine[Any]) -> Any:
     """An instant with or without a time zone, as the column needs it. Without a zone it is in UTC."""
     if isinstance(instant, datetime) and isinstance(type_, types.DateTime):
         if type_.timezone and instant.tzinfo is None:
@@ -249,8 +249,8 @@ def _constant(translator: Translator, element: Element, meaning: Meaning) -> Any
         return None
     constant = typed_literal(element, meaning.shown, translator.capabilities)
     value = constant.value if isinstance(constant, BindParameter) else element.value
-    if isinstance(value, str) and meaning.shown_class in _WRITTEN:
-        value = _WRITTEN[meaning.shown_class](value)
+    if isinstance(value, str) and meaning.shown_class in _READERS_OF_BINDS:
+        value = _READERS_OF_BINDS[meaning.shown_class](value)
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if meaning.shown_class in (float, Decimal) and is_number:
         return meaning.shown_class(str(value))
@@ -268,7 +268,7 @@ def _read(encoding: Encoding) -> Callable[[str], Any]:
     return read
 
 
-_WRITTEN = {timedelta: _read("interval"), bytes: _read("base64")}
+_READERS_OF_BINDS = {timedelta: _read("interval"), bytes: _read("base64")}
 """Values that SQL texts cannot contain, as JSON writes them."""
 
 

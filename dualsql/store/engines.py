@@ -1,4 +1,4 @@
-"""What the store knows of the two databases that can hold it: engines, failures, locks, and a reader of single rows."""
+"""What the store needs of the two databases that can hold it: engines, failures, locks, and a reader of single rows."""
 
 from __future__ import annotations
 
@@ -126,15 +126,15 @@ def _not_migrated(message: str, url: URL | None) -> StorageError:
 def for_operator(error: StorageError) -> DualResponseError:
     """The error in words for the operator of the store, who sees its cause; callers see StorageError."""
     from dualsql.databases.postgresql import PostgreSQLGuard
-    from dualsql.databases.reach import refused
+    from dualsql.databases.reach import refusal_of
 
     if error.hint == MIGRATE_HINT:
         return ConfigurationError(error.message, hint=error.hint, developer_hint=error.developer_hint)
     cause = error.__cause__
-    known = refused(PostgreSQLGuard(), cause.orig if isinstance(cause, DBAPIError) else cause)
-    if known is None:
+    reason = refusal_of(PostgreSQLGuard(), cause.orig if isinstance(cause, DBAPIError) else cause)
+    if reason is None:
         return error
-    refusal, message, hint = known
+    refusal, message, hint = reason
     kind = StorageError if refusal is Refusal.HOST else ConfigurationError
     return kind(f"The resource store: {message}", hint=hint)
 
@@ -328,8 +328,8 @@ class RowQuery:
             name: values[name] if process is None else process(values[name])
             for name, process in self._bound.items()
         }
-        found: list[tuple[Any, ...]] = connection.execute(self._sql, parameters).fetchall()
-        return found
+        rows: list[tuple[Any, ...]] = connection.execute(self._sql, parameters).fetchall()
+        return rows
 
     def to_dict(self, row: Sequence[Any]) -> dict[str, Any]:
         """A row of `run` as SQLAlchemy would have read it."""

@@ -252,7 +252,7 @@ _KINDS: Mapping[type, tuple[str, Callable[[Any], Any]]] = {
     datetime: ("instant", datetime.isoformat),
     timedelta: ("microseconds", lambda value: value // timedelta(microseconds=1)),
 }
-_READ: Mapping[str, Callable[[Any], Any]] = {
+_READERS: Mapping[str, Callable[[Any], Any]] = {
     "bytes": b64decode,
     "instant": datetime.fromisoformat,
     "microseconds": lambda value: timedelta(microseconds=value),
@@ -273,7 +273,7 @@ def decode_row(data: bytes) -> Row:
     """
     try:
         row = {
-            name: _READ[next(iter(value))](*value.values()) if isinstance(value, dict) else value
+            name: _READERS[next(iter(value))](*value.values()) if isinstance(value, dict) else value
             for name, value in orjson.loads(data).items()
         }
     except (ValueError, TypeError, KeyError, AttributeError, StopIteration, OverflowError):
@@ -301,7 +301,7 @@ def _is_comparable(row: Row) -> bool:
 def _names_owner(data: bytes, principal: Principal) -> bool:
     """Whether a value that is no row still names the principal as its owner."""
     try:
-        found = orjson.loads(data)
-        return bool((found["owner"], found["tenant"]) == (principal.id, principal.tenant))
+        record = orjson.loads(data)
+        return bool((record["owner"], record["tenant"]) == (principal.id, principal.tenant))
     except (ValueError, TypeError, KeyError):
         return False

@@ -173,7 +173,7 @@ _HAS_ID = and_(
     func.length(_t.id).between(1, MAXIMUM_ID_LENGTH),
     _t.id == literal("").concat(_t.id),  # on SQLite, bytes equal no text
 )
-"""Whether a row has an id that `is_storable_id` knows. Others, which only another program writes, lead nowhere."""
+"""Whether `is_storable_id` accepts the id of a row. Only another program writes others, which no caller can open."""
 
 _SIZE = case((_t.size.between(0, MAXIMUM_ROW_BYTES), _t.size), else_=MAXIMUM_ROW_BYTES)
 """The size of a row, as a number that can be added up, whatever another program wrote."""

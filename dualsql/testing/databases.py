@@ -1,4 +1,4 @@
-"""What dualsql asks of a database, as tests: of a plug-in, or of a database that is used in another way than here."""
+"""The requirements on a database, as tests: of a plug-in, or of a database that is used in another way than here."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ _copies = [THINGS.alias(f"slow_{number}") for number in range(8)]
 _first, *_others = _copies
 _sum = reduce(lambda left, right: left + right, (copy.c.id % 7 for copy in _others), _first.c.id % 7)
 SLOW = select(func.sum(_sum)).select_from(
-    # Always true, which no planner knows: no join can be skipped.
+    # Always true, which no planner can prove: no join can be skipped.
     reduce(lambda joined, copy: joined.join(copy, copy.c.id != _first.c.id + 1000), _others, _first)  # type: ignore[arg-type, return-value]
 )
 """Every way to choose eight things: years of work."""
@@ -280,7 +280,7 @@ class DatabaseTests:
     async def test_pages_of_rows_that_tie_are_the_result(
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
-        """Nothing tells the rows of one kind apart."""
+        """The rows of one kind have no key."""
         url = await self._store_result(server, select(THINGS.c.kind, THINGS.c.sold))
         pairs: list[Any] = []
         cursor: str | None = None
@@ -325,8 +325,8 @@ class DatabaseTests:
         elif form == "ndjson":
             assert [orjson.loads(line) for line in stream.splitlines()[:-1]] == rows
         else:
-            read = list(csv.DictReader(io.StringIO(stream.decode("utf-8-sig"), newline="")))
-            assert [(int(row["id"]), int(row["big"])) for row in read] == [
+            records = list(csv.DictReader(io.StringIO(stream.decode("utf-8-sig"), newline="")))
+            assert [(int(row["id"]), int(row["big"])) for row in records] == [
                 (row["id"], row["big"]) for row in rows
             ]
 
@@ -386,7 +386,7 @@ class DatabaseTests:
     async def test_aggregates(self, server: DualResponseServer, http: httpx.AsyncClient) -> None:
         """Exact sums, averages as doubles, and medians where the database has them."""
         url = await self._store_result(server)
-        asked = [
+        aggregates = [
             "sum(id)",
             "sum(big)",
             "sum(price)",
@@ -395,9 +395,9 @@ class DatabaseTests:
             "max(note)",
             "count(distinct kind)",
         ]
-        question = {"aggregates": asked, "limit": 1}
-        [found] = (await _answer(http, f"{url}/query", question)).json()["data"]
-        values = list(found.values())
+        question = {"aggregates": aggregates, "limit": 1}
+        [row] = (await _answer(http, f"{url}/query", question)).json()["data"]
+        values = list(row.values())
         prices = [row["price"] for row in ROWS if row["price"] is not None]
         assert [int(values[0]), int(values[1]), Decimal(values[2])] == [
             sum(row["id"] for row in ROWS),
@@ -428,8 +428,8 @@ class DatabaseTests:
                 assert bucket in answer.json()["message"]
                 return
             counts = Counter(_beginning(row[column], bucket) for row in ROWS)
-            found = {tuple(row.values()) for row in answer.json()["data"]}
-            assert {(datetime.fromisoformat(at).replace(tzinfo=None), n) for at, n in found} == set(
+            groups = {tuple(row.values()) for row in answer.json()["data"]}
+            assert {(datetime.fromisoformat(at).replace(tzinfo=None), n) for at, n in groups} == set(
                 counts.items()
             )
 

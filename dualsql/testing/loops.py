@@ -28,8 +28,8 @@ class SharedContexts:
         self._entered: dict[object, tuple[list[object], ExitStack, Any]] = {}
 
     @contextmanager
-    def held(self, key: object, opened: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
-        """What the context manager with this key gives, which `opened` makes for the first caller."""
+    def value_of(self, key: object, opened: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
+        """The value of the context manager with this key, which `opened` makes for the first caller."""
         holder = object()
         with self._lock:
             if key not in self._entered:
@@ -52,11 +52,11 @@ SHARED = SharedContexts()
 
 def loop_of_servers() -> AbstractContextManager[BlockingPortal]:
     """The loop, which ends with its last caller."""
-    return SHARED.held("loop", partial(start_blocking_portal, "asyncio", name="dualsql-testing"))
+    return SHARED.value_of("loop", partial(start_blocking_portal, "asyncio", name="dualsql-testing"))
 
 
 async def run_in(portal: BlockingPortal, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-    """What `work` returns in the loop of the portal, awaited in any other."""
+    """Run `work` in the loop of the portal, and await its result in any other."""
     return await asyncio.wrap_future(portal.start_task_soon(work, *arguments))
 
 
@@ -70,14 +70,14 @@ class RelayedTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """See `httpx.AsyncBaseTransport`. The whole answer is read first, as `httpx.ASGITransport` does."""
         content = await request.aread()
-        sent = httpx.Request(
+        copy_of_request = httpx.Request(
             request.method,
             request.url,
             headers=request.headers,
             content=content,
             extensions=request.extensions,
         )
-        return await run_in(self._portal, self._send, sent)
+        return await run_in(self._portal, self._send, copy_of_request)
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
         response = await self._transport.handle_async_request(request)
@@ -87,7 +87,7 @@ class RelayedTransport(httpx.AsyncBaseTransport):
 
 
 class RelayedClient:
-    """A client that lives in the loop of the portal; its coroutine functions are awaited in any loop.
+    """A client in the loop of the portal; its coroutine functions are awaited in any loop.
 
     Args:
         prepare: called before each call, in its context.

@@ -1,4 +1,4 @@
-"""What any ResultStorage promises, as tests."""
+"""The promises of any ResultStorage, as tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What any ResourceStore promises, as tests. Instants are counted from NOW."""
+"""The promises of any ResourceStore, as tests. Instants are counted from NOW."""
 
 from __future__ import annotations
 
@@ -338,11 +338,11 @@ class ResourceStoreTests:
             (first, second, True),
             (first, None, False),
         ]:
-            read = await store.get(original.id)
+            before_update = await store.get(original.id)
             changes = ResourceChanges(kept=KeptChange(before, after), total=Total(7, "exact"))
             assert await store.update(original.id, changes) is is_changed
             row = await store.get(original.id)
-            assert row == (replace(original, kept=after, total_count=7) if is_changed else read)
+            assert row == (replace(original, kept=after, total_count=7) if is_changed else before_update)
         row = await store.get(original.id)
         assert row is not None
         racing = [KeptRows(file=f"{number}") for number in range(8)]
@@ -435,7 +435,7 @@ class ResourceStoreTests:
     async def test_a_text_that_cannot_be_kept_is_refused(
         self, store: ResourceStore, field: str, text: str
     ) -> None:
-        await self._kept_or_refused(store, resource(**{field: text}))
+        await self._is_stored_or_refused(store, resource(**{field: text}))
 
     @pytest.mark.parametrize(
         "metadata",
@@ -445,9 +445,9 @@ class ResourceStoreTests:
     async def test_metadata_that_cannot_be_kept_is_refused(
         self, store: ResourceStore, metadata: dict[Any, Any]
     ) -> None:
-        await self._kept_or_refused(store, resource(metadata=metadata))
+        await self._is_stored_or_refused(store, resource(metadata=metadata))
 
-    async def _kept_or_refused(self, store: ResourceStore, original: Resource) -> None:
+    async def _is_stored_or_refused(self, store: ResourceStore, original: Resource) -> None:
         try:
             await store.save(original)
         except BadParameterError:

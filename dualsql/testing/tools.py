@@ -174,7 +174,9 @@ def _tool_client(
     _let_any_loop_connect(dual)
     with loop_of_servers() as portal, ExitStack() as stack:
         if app is not None:
-            stack.enter_context(SHARED.held(app, lambda: portal.wrap_async_context_manager(_lifespan(app))))
+            stack.enter_context(
+                SHARED.value_of(app, lambda: portal.wrap_async_context_manager(_lifespan(app)))
+            )
         clients = _clients(portal, dual, mcp, dict(headers or {}), app)
         yield stack.enter_context(portal.wrap_async_context_manager(clients))
 

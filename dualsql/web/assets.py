@@ -29,7 +29,7 @@ HOME = "dualsql_home"
 """The name of the home page's route."""
 
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_KEPT_FOR_EVER = "public, max-age=31536000, immutable"
+_IMMUTABLE = "public, max-age=31536000, immutable"
 
 PAGE_HEADERS = {
     "Cache-Control": "no-store",
@@ -84,7 +84,7 @@ def _codings() -> Sequence[str]:
 
 @cache
 def assets_fingerprint() -> str:
-    """Of all files: they import each other by name, so one that changes gives all of them a new address."""
+    """A hash of all files: they import each other by name, so one that changes gives all a new address."""
     digest = sha256()
     for name, asset in sorted(assets().items()):
         digest.update(name.encode() + b"\0" + asset.content)
@@ -99,7 +99,7 @@ async def answer_asset(request: Request) -> Response:
         return problem_response(not_found())
     coding = preferred_coding(request.headers.getlist("accept-encoding"), _codings())
     is_current = request.path_params["fingerprint"] == assets_fingerprint()
-    headers = {"Cache-Control": _KEPT_FOR_EVER if is_current else "no-store", "Vary": "Accept-Encoding"}
+    headers = {"Cache-Control": _IMMUTABLE if is_current else "no-store", "Vary": "Accept-Encoding"}
     content = asset.content
     if coding is not None:
         headers["Content-Encoding"] = coding

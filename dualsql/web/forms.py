@@ -82,7 +82,7 @@ async def read_form(
         fields = {name: values[-1] for name, values in parse_qs(body.decode(), errors="strict").items()}
     except ValueError:
         raise BadParameterError("The form is not UTF-8.") from None
-    signature = _decoded(fields.get(FIELD, ""))
+    signature = _decode(fields.get(FIELD, ""))
     seal = server.parts.seal
     if not any(seal.verify(signature, *_parts(nonce, principal)) for nonce in _nonces(request)):
         raise ForeignRequestError(
@@ -106,7 +106,7 @@ def _nonces(request: Request) -> Iterator[str]:
                 yield value
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return urlsafe_b64decode(text)
     except (binascii.Error, ValueError):

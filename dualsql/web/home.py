@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from dualsql.catalogue.addresses import Address
-from dualsql.catalogue.catalogue import CatalogueView, PlacedTable
+from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.definitions import query_definition, table_definition
 from dualsql.catalogue.feature import Tables
 from dualsql.errors import DualResponseError, InvalidSQLError
@@ -58,7 +58,7 @@ class TokenSession:
     Args:
         authenticate: what reads the bearer token.
         token: the token.
-        principal: whoever has it.
+        principal: of the token.
         base_url: of the resources; its port is in the cookie's name, since browsers send a host's cookies to all ports.
     """
 
@@ -74,7 +74,7 @@ class TokenSession:
         self.cookie = f"dualsql_session_{parts.port or parts.scheme}"
 
     async def __call__(self, request: Request) -> Principal | None:
-        # A program that sends a credential is told 401, and never redirected to a form.
+        # A program that sends a credential gets 401, and is never redirected to a form.
         if "authorization" not in request.headers:
             if self._is_good(request.cookies.get(self.cookie, "")):
                 return self._principal
@@ -83,7 +83,7 @@ class TokenSession:
         return await self._authenticate(request)
 
     def start(self, token: str) -> str | None:
-        """The value of the cookie for whoever shows the token; None for another one."""
+        """The value of the cookie for a caller with the token; None for another token."""
         # As bytes: compare_digest() refuses texts outside of ASCII.
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return None
@@ -234,10 +234,13 @@ class Home:
         problem: str = "",
         status: int = 200,
     ) -> Response:
-        view = self.server.features.get(Tables).catalogue().seen_by(principal)
+        view = self.server.features.get(Tables).catalogue().view_for(principal)
         addresses = sorted(view.tables, key=lambda address: view.tables[address].name.lower())
         tables = _definitions(view, addresses)
-        others = [_full_name(view.tables[address]) for address in addresses[len(tables) : _MOST_NAMES]]
+        others = [
+            f"{table.schema}.{table.name}" if table.schema else table.name
+            for table in map(view.tables.__getitem__, addresses[len(tables) : _MOST_NAMES])
+        ]
         values = {
             "title": self.title,
             "tables": tables,
@@ -281,10 +284,6 @@ def _definitions(view: CatalogueView, addresses: Sequence[Address]) -> list[Mapp
             break
         tables.append({**table, "uri": view.catalogue.addressing.write(address)})
     return tables
-
-
-def _full_name(table: PlacedTable) -> str:
-    return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
 def _prefers_html(request: Request) -> bool:

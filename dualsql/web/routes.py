@@ -373,11 +373,11 @@ def _downloads(names: Collection[str]) -> Iterator[Download]:
     for format_ in sorted(opposite, key=lambda format_: not format_.is_for_spreadsheets):
         if format_.name not in names:
             continue
-        named = {"format": format_.name}
+        parameters = {"format": format_.name}
         if format_.excel_title:
-            yield Download(format_.excel_title, {**named, "excel": "true"})
+            yield Download(format_.excel_title, {**parameters, "excel": "true"})
         yield Download(
-            format_.title, {**named, "guard_formulas": "true"} if format_.guards_formulas else named
+            format_.title, {**parameters, "guard_formulas": "true"} if format_.guards_formulas else parameters
         )
 
 
@@ -411,7 +411,7 @@ def _can_draw() -> bool:
 
 
 def _chart(resource: Resource) -> Mapping[str, Any] | None:
-    """What the chart shows, and whether the server draws it; None for a result that is no chart."""
+    """The content of the chart, and whether the server draws it; None for a result that is no chart."""
     specification = resource.metadata.get(METADATA_KEY)
     if specification is None:
         return None
@@ -429,13 +429,13 @@ def _header(column: Column, sort: Any) -> Mapping[str, Any]:
     key: SortKey | None = next((key for key in sort if key["field"] == name), None)
     order = None if key is None else key.get("order", "asc")
     following = {None: name, "asc": f"-{name}", "desc": ""}[order]
-    can_be_named = "," not in name and not name.startswith("-")  # in a query string
+    is_sortable = "," not in name and not name.startswith("-")  # in a query string
     return {
         "name": name,
         "type": column["type"],
         "is_number": is_number(column),
         "order": {None: None, "asc": "ascending", "desc": "descending"}[order],
-        "sort": f"?{urlencode({'sort': following}) if following else ''}" if can_be_named else None,
+        "sort": f"?{urlencode({'sort': following}) if following else ''}" if is_sortable else None,
     }
 
 

@@ -41,7 +41,7 @@ async def rows_of_table(
     Raises:
         BadParameterError: the caller sees no such table, it has no such column, or the value is no JSON.
     """
-    view = server.features.get(Tables).catalogue().seen_by(principal)
+    view = server.features.get(Tables).catalogue().view_for(principal)
     address = view.catalogue.addressing.read(uri)
     if address is None or address not in view.tables:
         raise BadParameterError("There is no such table.", hint="Open the home page again.")
@@ -75,7 +75,7 @@ def sql_of(server: ResultServer, resource: Resource, *, has_values: bool) -> str
 
 def references(server: ResultServer, resource: Resource, principal: Principal | None) -> Mapping[str, Any]:
     """The columns of a result that hold keys of tables that the caller sees: name -> uri, table and column."""
-    view = server.features.get(Tables).catalogue().seen_by(principal)
+    view = server.features.get(Tables).catalogue().view_for(principal)
     live = server.parts.views.live(resource, principal)
     return {
         column.name: target
@@ -99,7 +99,7 @@ def _target(element: Any, view: CatalogueView, source: str) -> Mapping[str, Any]
 
 async def table_counts(server: ResultServer, principal: Principal | None) -> Mapping[str, str]:
     """How many rows the caller sees of the first tables, by their URIs; without those for which the time ran out."""
-    view = server.features.get(Tables).catalogue().seen_by(principal)
+    view = server.features.get(Tables).catalogue().view_for(principal)
     ends_at, counts = time.monotonic() + _SECONDS, {}
     for address in sorted(view.tables, key=lambda address: view.tables[address].name.lower())[:_MOST_COUNTED]:
         if time.monotonic() > ends_at:

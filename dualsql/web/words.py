@@ -141,7 +141,7 @@ def time_left(expires_at: datetime | None, now: datetime) -> str:
 
 
 def refusals(*, may_pin: bool, may_delete: bool) -> str:
-    """What a reader may not do with a result that belongs to nobody; empty if nothing is missing."""
+    """What a reader may not do with a result without an owner; empty if nothing is missing."""
     names = [*([] if may_pin else ["pin", "renew"]), *([] if may_delete else ["delete"])]
     return f"Not allowed here: {', '.join(names)}." if names else ""
 

@@ -114,10 +114,10 @@ def pages() -> dict[str, tuple[str, str]]:
     described_names: set[str] = set()
     contents = {}
     for part in PARTS:
-        found_names = {
+        modules = {
             name: module for module, name in reversed([*_names_of(part)]) if name not in described_names
         }
-        names = [(module, name) for name, module in found_names.items()]
+        names = [(module, name) for name, module in modules.items()]
         if names:
             described_names |= {name for _, name in names}
             names.sort(key=lambda pair: _rank(part, *pair))

@@ -91,4 +91,4 @@ def catalogue(
 
 
 def names_of(found: Catalogue, principal: Principal | None) -> list[str]:
-    return sorted(at.name for at in found.seen_by(principal).tables)
+    return sorted(at.name for at in found.view_for(principal).tables)

@@ -84,7 +84,7 @@ def test_nothing_else_leads_anywhere(uri: str) -> None:
     """For Bob there are no wages; what he may not see and what is not there is all one."""
     found = catalogue(RULES)
     address = found.addressing.read(uri)
-    assert address is None or read(found.seen_by(BOB), address) is None
+    assert address is None or read(found.view_for(BOB), address) is None
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "file", "data", "", "a b", "Catalog", "c" * 40])

@@ -19,7 +19,7 @@ from tests.catalogue.library import ANA, BOB, POSTGRESQL, RULES, SQLITE, authors
 def at(found: Catalogue, uri: str, who: Any = ANA) -> Any:
     """What is read at a URI."""
     address = found.addressing.read(uri)
-    return None if address is None else read(found.seen_by(who), address)
+    return None if address is None else read(found.view_for(who), address)
 
 
 def test_a_table_has_types_keys_and_comments() -> None:
@@ -177,7 +177,7 @@ def test_tables_of_one_name_are_told_apart() -> None:
     Table("t", other, Column("id", String))
     Table("u", one, Column("id", Integer), schema="default")
     found = catalogue(of=Registry([one, other]))
-    uris = [entry.uri for entry in found.seen_by(None).entries]
+    uris = [entry.uri for entry in found.view_for(None).entries]
     assert uris == [
         "catalog://main/catalog",
         "catalog://main/schema/%28default%29",
@@ -214,15 +214,15 @@ def test_a_saved_query_says_what_it_takes_and_reads() -> None:
 
 def test_a_saved_query_of_what_is_not_seen_is_not_there() -> None:
     found = catalogue(RULES, queries=[SHELF, PAY])
-    assert [address.name for address in found.seen_by(ANA).queries] == ["books_of_shelf", "pay"]
-    assert [address.name for address in found.seen_by(BOB).queries] == ["books_of_shelf"]
+    assert [address.name for address in found.view_for(ANA).queries] == ["books_of_shelf", "pay"]
+    assert [address.name for address in found.view_for(BOB).queries] == ["books_of_shelf"]
     assert at(found, "catalog://main/query/pay", BOB) is None
 
 
 def test_a_saved_query_stands_in_its_source() -> None:
     house = SavedQuery("here", select(books.c.isbn), source="house")
     found = catalogue(sources={"files": SQLITE, "house": POSTGRESQL}, queries=[house, SHELF])
-    assert {(address.source, address.name) for address in found.seen_by(None).queries} == {
+    assert {(address.source, address.name) for address in found.view_for(None).queries} == {
         ("house", "here"),
         ("files", "books_of_shelf"),
     }
@@ -239,7 +239,7 @@ def test_a_model_reads_the_target_of_a_foreign_key_as_sql_names_it() -> None:
         Column("region_id", ForeignKey("regions.id")),
         schema="sales",
     )
-    view = catalogue(of=Registry(metadata)).seen_by(None)
+    view = catalogue(of=Registry(metadata)).view_for(None)
     [orders] = [address for address in view.tables if address.name == "orders"]
     keys = {key["columns"][0]: key["target_table"] for key in table_for_model(view, orders)["foreign_keys"]}
     assert keys == {"customer_id": "sales.customers", "region_id": "regions"}

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table
 
 from dualsql import BadParameterError, ConfigurationError, UnknownTableError
-from dualsql.catalogue import paged
+from dualsql.catalogue import page_of
 from dualsql.catalogue.catalogue import find_tables, search_all, tables_of
 from dualsql.catalogue.search import LONGEST_TERM, MOST_TERMS
 from dualsql.freeze import Registry
@@ -18,11 +18,11 @@ from tests.catalogue.library import ANA, BOB, POSTGRESQL, RULES, SQLITE, catalog
 
 @pytest.mark.parametrize("name", ["books", "default.books", " books ", "BOOKS", "Default.Books"])
 def test_a_table_is_found_by_its_name(name: str) -> None:
-    assert [at.name for at in find_tables(catalogue().seen_by(ANA), name)] == ["books"]
+    assert [at.name for at in find_tables(catalogue().view_for(ANA), name)] == ["books"]
 
 
 def test_a_view_is_found_too() -> None:
-    assert [at.kind for at in find_tables(catalogue().seen_by(ANA), "best sellers", schema="reports")] == [
+    assert [at.kind for at in find_tables(catalogue().view_for(ANA), "best sellers", schema="reports")] == [
         "view"
     ]
 
@@ -31,7 +31,7 @@ def test_a_name_that_fits_letter_by_letter_wins() -> None:
     metadata = MetaData()
     for name in ("Events", "events", "EVENTS"):
         Table(name, metadata, Column("id", Integer))
-    seen = catalogue(of=Registry(metadata)).seen_by(ANA)
+    seen = catalogue(of=Registry(metadata)).view_for(ANA)
     assert [at.name for at in find_tables(seen, "EVENTS")] == ["EVENTS"]
     assert {at.name for at in find_tables(seen, "eVents")} == {"Events", "events", "EVENTS"}
 
@@ -43,7 +43,7 @@ def test_tables_of_one_name_are_described_together_unless_they_are_many() -> Non
         Table("t", metadata, Column("id", Integer), schema=schema)
         if schema != "s5":
             Table("u", metadata, Column("id", Integer), schema=schema)
-    seen = catalogue(of=Registry(metadata)).seen_by(ANA)
+    seen = catalogue(of=Registry(metadata)).view_for(ANA)
     assert [at.schema for at in find_tables(seen, "u")] == schemas[:5]
     with pytest.raises(BadParameterError, match="Several") as caught:
         find_tables(seen, "t")
@@ -53,7 +53,7 @@ def test_tables_of_one_name_are_described_together_unless_they_are_many() -> Non
 
 
 def test_a_denied_table_and_an_unknown_one_are_refused_alike() -> None:
-    seen = catalogue(RULES).seen_by(BOB)
+    seen = catalogue(RULES).view_for(BOB)
     messages = []
     for name in ("wages", "wagez"):
         with pytest.raises(UnknownTableError) as caught:
@@ -68,13 +68,13 @@ def test_a_denied_table_and_an_unknown_one_are_refused_alike() -> None:
 
 def test_a_misspelt_name_is_answered_with_a_near_one() -> None:
     with pytest.raises(UnknownTableError) as caught:
-        find_tables(catalogue().seen_by(ANA), "athors")
+        find_tables(catalogue().view_for(ANA), "athors")
     assert caught.value.hint == "Did you mean 'authors'?"
     assert caught.value.details["suggestions"] == ["authors"]
 
 
 def test_sources_are_told_apart() -> None:
-    seen = catalogue(sources={"files": SQLITE, "house": POSTGRESQL}).seen_by(ANA)
+    seen = catalogue(sources={"files": SQLITE, "house": POSTGRESQL}).view_for(ANA)
     assert [at.source for at in find_tables(seen, "books")] == ["files"]
     assert [at.source for at in find_tables(seen, "books", source="house")] == ["house"]
     assert len(tables_of(seen)) == 10
@@ -96,21 +96,21 @@ def test_sources_are_told_apart() -> None:
     ],
 )
 def test_words_find_names_columns_and_comments(term: str, name: str, columns: list[str]) -> None:
-    found = search_all(catalogue().seen_by(ANA), [term], limit=5)
+    found = search_all(catalogue().view_for(ANA), [term], limit=5)
     best = {match["name"]: match for match in found[:2]}
     assert name in best
     assert best[name]["columns"][:1] == columns[:1]
 
 
 def test_several_terms_in_one_call() -> None:
-    found = search_all(catalogue().seen_by(ANA), ["books", "xyzzy", "wages"], limit=1)
+    found = search_all(catalogue().view_for(ANA), ["books", "xyzzy", "wages"], limit=1)
     assert [(match["term"], match["name"]) for match in found] == [("books", "books"), ("wages", "wages")]
     assert found[1]["schema"] == "staff"
 
 
 def test_a_search_finds_only_what_is_seen() -> None:
     for who, is_seen in ((ANA, True), (BOB, False)):
-        found = search_all(catalogue(RULES).seen_by(who), ["wages"], limit=10)
+        found = search_all(catalogue(RULES).view_for(who), ["wages"], limit=10)
         assert ("wages" in {match["name"] for match in found}) is is_seen
 
 
@@ -119,13 +119,13 @@ def test_a_search_finds_only_what_is_seen() -> None:
 )
 def test_terms_are_bounded(terms: list[str]) -> None:
     with pytest.raises(BadParameterError):
-        search_all(catalogue().seen_by(ANA), terms, limit=5)
+        search_all(catalogue().view_for(ANA), terms, limit=5)
 
 
 def test_without_rapidfuzz_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     with pytest.raises(ConfigurationError, match=r"dualsql\[mcp\]"):
-        search_all(catalogue().seen_by(ANA), ["books"], limit=5)
+        search_all(catalogue().view_for(ANA), ["books"], limit=5)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 100])
@@ -134,7 +134,7 @@ def test_pieces_joined_are_the_list(limit: int) -> None:
     cursor = None
     whole = [f"catalog://main/schema/é{number:02}" for number in range(7)]
     for _ in range(20):
-        page, cursor = paged(whole, str, cursor=cursor, limit=limit)
+        page, cursor = page_of(whole, str, cursor=cursor, limit=limit)
         items += page
         if cursor is None:
             break
@@ -142,8 +142,8 @@ def test_pieces_joined_are_the_list(limit: int) -> None:
 
 
 def test_what_comes_and_goes_between_two_pages_moves_nothing_else() -> None:
-    _, cursor = paged(["a", "b", "c", "d"], str, cursor=None, limit=2)
-    page, _ = paged(["aa", "c", "d"], str, cursor=cursor, limit=2)
+    _, cursor = page_of(["a", "b", "c", "d"], str, cursor=None, limit=2)
+    page, _ = page_of(["aa", "c", "d"], str, cursor=cursor, limit=2)
     assert page == ["c", "d"]
 
 
@@ -152,11 +152,11 @@ def test_what_comes_and_goes_between_two_pages_moves_nothing_else() -> None:
 )
 def test_a_forged_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(BadParameterError):
-        paged(["a"], str, cursor=cursor, limit=1)
+        page_of(["a"], str, cursor=cursor, limit=1)
 
 
 def test_a_well_forged_cursor_shows_only_what_is_seen() -> None:
-    entries = catalogue(RULES).seen_by(BOB).entries
+    entries = catalogue(RULES).view_for(BOB).entries
     forged = urlsafe_b64encode(b"catalog://main/schema/staff/table/wage").rstrip(b"=").decode()
-    page, _ = paged(entries, lambda entry: entry.uri, cursor=forged, limit=100)
+    page, _ = page_of(entries, lambda entry: entry.uri, cursor=forged, limit=100)
     assert not any("staff" in entry.uri for entry in page)

@@ -34,13 +34,13 @@ def test_a_table_whose_rule_denies_a_principal_is_not_there() -> None:
     found = catalogue(RULES)
     assert names_of(found, ANA) == EVERYTHING
     assert names_of(found, BOB) == ["authors", "best sellers", "books", "notes"]
-    assert not found.seen_by(BOB).has(Address(source="main", kind="schema", schema="staff"))
+    assert not found.view_for(BOB).has(Address(source="main", kind="schema", schema="staff"))
 
 
 @pytest.mark.parametrize("who", [None, Principal(id="nobody")])
 def test_who_could_query_nothing_sees_nothing(who: Principal | None) -> None:
     """With a tenant's rule, every statement of theirs is refused."""
-    seen = catalogue(RULES).seen_by(who)
+    seen = catalogue(RULES).view_for(who)
     assert not seen.tables
     assert [entry.uri for entry in seen.entries] == ["catalog://main/catalog"]
 
@@ -70,7 +70,7 @@ def test_a_function_may_hide_a_table_of_one_source() -> None:
         return statement
 
     found = catalogue([refuse, Shared(*_all())], sources={"files": SQLITE, "house": POSTGRESQL})
-    assert {at.source for at in found.seen_by(ANA).tables} == {"files"}
+    assert {at.source for at in found.view_for(ANA).tables} == {"files"}
 
 
 def test_rows_left_to_postgresql_are_said_to_be_filtered() -> None:
@@ -79,8 +79,8 @@ def test_rows_left_to_postgresql_are_said_to_be_filtered() -> None:
         Shared(*_all(books)),
     ]
     found = catalogue(rules)
-    assert found.seen_by(ANA).visible["main"].filtered == {"books"}
-    assert not found.seen_by(None).tables
+    assert found.view_for(ANA).visible["main"].filtered == {"books"}
+    assert not found.view_for(None).tables
 
 
 def test_an_operator_hides_more() -> None:
@@ -106,7 +106,7 @@ def test_an_operator_s_word_that_fails_shows_nothing() -> None:
         raise KeyError("no such role")
 
     with pytest.raises(KeyError):
-        catalogue(visible=visible).seen_by(ANA)
+        catalogue(visible=visible).view_for(ANA)
 
 
 def test_what_is_seen_is_asked_anew_at_every_look() -> None:
@@ -121,7 +121,7 @@ def test_a_filter_of_a_tenant_hides_no_table() -> None:
     rule = TenantFilter(column="tenant", value=lambda who: who.tenant)
     found = catalogue([rule, Shared(*_all(authors))])
     assert names_of(found, BOB) == EVERYTHING
-    assert found.seen_by(BOB).visible["main"].filtered == {"authors"}
+    assert found.view_for(BOB).visible["main"].filtered == {"authors"}
 
 
 def _all(*but: Any) -> list[Any]:

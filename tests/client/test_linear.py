@@ -17,7 +17,7 @@ from dualsql_client.codemode import CodeMode
 from dualsql_client.detect import find, read_structure
 from dualsql_client.identifiers import with_checksum
 from dualsql_client.links import LinkReader
-from dualsql_client.markdown import undecorated
+from dualsql_client.markdown import strip_decoration
 from dualsql_client.origins import Origins
 from tests.client.hosting import RESOURCE_ID, structured
 from tests.quick import case_of
@@ -53,7 +53,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "many texts": lambda text: find([{"text": line} for line in text.splitlines()]),
     "links": lambda text: LinkReader(Origins(None, ())).read(text),
     "a description": described,
-    "a value": undecorated,
+    "a value": strip_decoration,
 }
 PIECES = (
     "|a|b|\n|-|-|\n|x|y|\n", "|a|b|\n|-|-|\n", "|-", "|x|y|\n", "|", "-", "- ", "*", "* a: b\n", "a: ", "a:b\n",

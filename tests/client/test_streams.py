@@ -57,7 +57,7 @@ from dualsql_client import (
     StreamBrokenError,
 )
 from dualsql_client.progress import Bar
-from dualsql_client.rewriting import tabbed
+from dualsql_client.rewriting import with_tabs
 from tests.client.cutting import CuttingProxy
 from tests.client.hosting import listening_socket, serving
 from tests.servers import create_server
@@ -581,7 +581,7 @@ async def test_files_that_no_stream_has(
     ],
 )
 def test_tabs_between_fields(record: str, expected: str) -> None:
-    assert tabbed(record.encode()).decode() == expected
+    assert with_tabs(record.encode()).decode() == expected
     assert list(csv.reader(io.StringIO(expected, newline=""), delimiter="\t")) == list(
         csv.reader(io.StringIO(record, newline=""))
     )

@@ -166,7 +166,7 @@ class Mutant(RequiredServer):
 
         return answer
 
-    def refused(self, error: RefusalError) -> Response:
+    def answer_error(self, error: RefusalError) -> Response:
         body = {"error": error.code.lower(), "message": error.message, "code": error.code, "hint": "Read on."}
         if self.is_at("6.1"):
             body = {"detail": error.message}
@@ -184,7 +184,7 @@ class Mutant(RequiredServer):
             raise RefusalError(401, "UNAUTHENTICATED", "The token is not valid.")
         return TOKENS.get(token)
 
-    def opened(self, request: Request) -> RowsResource:
+    def open(self, request: Request) -> RowsResource:
         caller, resource = self.caller(request), self.resources.get(request.path_params["id"])
         is_stream, is_put = request.url.path.endswith("/rows"), request.method == "PUT"
         lenient = "14.6" if is_stream else "9.4" if is_put else "5.1"
@@ -197,13 +197,13 @@ class Mutant(RequiredServer):
                 raise RefusalError(403 if self.is_at("17.1") else 404, "NOT_FOUND", _MISSING)
         if resource is not None and (self.is_at("5.3") or (self.is_at("5.4") and not resource.is_deleted)):
             return resource
-        return super().opened(request)
+        return super().open(request)
 
     async def answer(self, request: Request) -> Response:
         if request.method == "PUT":
-            return self.pin(self.opened(request))
+            return self.pin(self.open(request))
         if request.method == "GET" and not request.query_params and not self.is_at("8.1"):
-            return JSONResponse(self.description(self.opened(request)))
+            return JSONResponse(self.description(self.open(request)))
         response = await super().answer(request)
         if self.is_at("5.2") and request.method == "DELETE":
             return JSONResponse({"deleted": True})
@@ -223,10 +223,10 @@ class Mutant(RequiredServer):
             {**values, "offset": values["offset"] * values.get("limit", 1)} if self.is_at("4.2") else values
         )
 
-    def known(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    def require_names(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
         if self.is_at("4.18"):
             values = {name: value for name, value in values.items() if name in names}
-        return super().known(values, names | {"cursor"})
+        return super().require_names(values, names | {"cursor"})
 
     # Pages.
 
@@ -352,14 +352,14 @@ class Mutant(RequiredServer):
         return JSONResponse({"ok": True} if self.is_at("9.1") else {"status": "pinned", "expires_at": None})
 
     async def unpin(self, request: Request) -> Response:
-        resource = self.opened(request)
+        resource = self.open(request)
         until = resource.expires_at = datetime.now(UTC) + resource.lifetime
         if self.is_at("9.3"):
             return Response(status_code=204)
         return JSONResponse({"status": "ready", "expires_at": until.isoformat()})
 
     async def stream(self, request: Request) -> Response:
-        resource, query = self.opened(request), dict(request.query_params)
+        resource, query = self.open(request), dict(request.query_params)
         try:
             keys = self.stream_keys(query)
         except RefusalError:

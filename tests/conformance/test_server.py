@@ -62,9 +62,9 @@ class Sorted(Mutant):
         page = super().page(resource, wanted, start)
         return {**page, "data": [dict(sorted(row.items())) for row in page["data"]]}
 
-    def refused(self, error: RefusalError) -> Response:
+    def answer_error(self, error: RefusalError) -> Response:
         words = "Select a column of the result. See line 1 of the body."
-        return super().refused(RefusalError(error.status, error.code, words))
+        return super().answer_error(RefusalError(error.status, error.code, words))
 
 
 @pytest.mark.long

@@ -31,7 +31,7 @@ from dualsql import ConfigurationError, DualResponseServer
 from dualsql.databases.engines import parsed_url
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.spark import BACKEND
-from dualsql.databases.spark.dialect import SparkDialect, type_named
+from dualsql.databases.spark.dialect import SparkDialect, sqlalchemy_type
 from dualsql.databases.spark.driver import SparkConnection, SparkError, literal, read_column, spark_error
 from dualsql.databases.threads import new_synchronous_engine
 from dualsql.formats.cells import Unfit
@@ -127,7 +127,7 @@ def test_what_thrift_carries_as_text_becomes_a_value(kind: str, texts: list[Any]
     ],
 )
 def test_a_type_is_known_by_its_name(name: str, type_: type[Any]) -> None:
-    found = type_named(name)
+    found = sqlalchemy_type(name)
     assert type(found) is type_
     if isinstance(found, types.DateTime):
         assert found.timezone

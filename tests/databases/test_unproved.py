@@ -121,4 +121,4 @@ def test_the_command_says_so(institutions_url: str) -> None:
         assert "unproved_read_only" not in each.output
     told = CliRunner().invoke(app, ["doctor", *of_it, "--json", "--unproved-read-only"])
     found = {each["check"]: each for each in json.loads(told.stdout)["checks"]}
-    assert found["read-only"]["state"] == "warning" and "nothing proves" in found["read-only"]["told"]
+    assert found["read-only"]["state"] == "warning" and "nothing proves" in found["read-only"]["message"]

@@ -20,7 +20,7 @@ from dualsql.demo.app import build_mcp
 from dualsql.demo.database import Base, build, keep_secret
 from dualsql.errors import ConfigurationError, StorageError
 from dualsql.features import DualResponseServer
-from dualsql.serve.listening import listen, origin_of
+from dualsql.serve.listening import listen, origin_of_listener
 from tests.demo.test_demo import demo, output_of
 
 MakeEngine = Callable[[str], AsyncEngine]
@@ -122,7 +122,7 @@ def test_the_address_shown_is_one_to_go_to(host: str, seen_as: str) -> None:
     if ":" in host and not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
     with listen(host, 0) as listener:
-        assert origin_of(listener) == f"http://{seen_as}:{listener.getsockname()[1]}"
+        assert origin_of_listener(listener) == f"http://{seen_as}:{listener.getsockname()[1]}"
 
 
 def test_an_address_of_another_machine_is_refused() -> None:

@@ -120,8 +120,8 @@ def words(target: Any) -> list[str]:
     ask = capabilities(target.name).query
     texts, days, instants = column("a", String(9)), column("b", Date()), column("c", DateTime())
     part, number = literal("a", String()), column("n", BigInteger())
-    cuts = [ask.cut_date(days, bucket) for bucket in get_args(Bucket) if bucket != "hour"]
-    cuts += [ask.cut_date(instants, bucket) for bucket in get_args(Bucket)]
+    cuts = [ask.bucket_start(days, bucket) for bucket in get_args(Bucket) if bucket != "hour"]
+    cuts += [ask.bucket_start(instants, bucket) for bucket in get_args(Bucket)]
     parts = [
         ask.beginning(texts, 3), ask.position(texts, part), ask.text_length(texts), ask.double(number),
         ask.sum_of_integers[0](column("n", Integer())), ask.sum_of_integers[1](number), *cuts,

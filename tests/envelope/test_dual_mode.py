@@ -11,13 +11,13 @@ from hypothesis import given, strategies as st
 from starlette.datastructures import Headers
 
 from dualsql.envelope import (
-    Wanted,
+    RequestedForm,
     create_dual_mode_error,
     create_dual_mode_response,
     present,
+    requested_form,
     staged_data,
     validate_dual_mode,
-    wanted,
 )
 from dualsql.errors import BadParameterError
 
@@ -114,31 +114,35 @@ def test_an_error_is_apart_from_data_and_readable() -> None:
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
-        (None, Wanted()),
-        ({}, Wanted("markdown", "chat")),
-        ({"X-Response-Format": "json"}, Wanted("json", "chat")),
-        ({"x-response-format": " JSON "}, Wanted("json", "chat")),
-        ({"X-Execution-Context": "code"}, Wanted("markdown", "code")),
-        ({"X-Response-Format": "markdown", "X-Execution-Context": "code"}, Wanted("markdown", "code")),
-        ({"X-Response-Format": "xml", "X-Execution-Context": "sql"}, Wanted()),
-        ({"X-Response-Format": "json, markdown"}, Wanted()),
-        ([("X-Response-Format", "json"), ("X-Response-Format", "markdown")], Wanted()),
-        ([("X-Response-Format", "json"), ("X-Response-Format", "json")], Wanted("json", "chat")),
-        ([(b"x-response-format", b"json"), (b"\xff", b"\xff")], Wanted("json", "chat")),
-        ({"X-Response-Format": "json" + "x" * 10**6}, Wanted()),
-        ({"X-Response-Format": ""}, Wanted()),
+        (None, RequestedForm()),
+        ({}, RequestedForm("markdown", "chat")),
+        ({"X-Response-Format": "json"}, RequestedForm("json", "chat")),
+        ({"x-response-format": " JSON "}, RequestedForm("json", "chat")),
+        ({"X-Execution-Context": "code"}, RequestedForm("markdown", "code")),
+        ({"X-Response-Format": "markdown", "X-Execution-Context": "code"}, RequestedForm("markdown", "code")),
+        ({"X-Response-Format": "xml", "X-Execution-Context": "sql"}, RequestedForm()),
+        ({"X-Response-Format": "json, markdown"}, RequestedForm()),
+        ([("X-Response-Format", "json"), ("X-Response-Format", "markdown")], RequestedForm()),
+        ([("X-Response-Format", "json"), ("X-Response-Format", "json")], RequestedForm("json", "chat")),
+        ([(b"x-response-format", b"json"), (b"\xff", b"\xff")], RequestedForm("json", "chat")),
+        ({"X-Response-Format": "json" + "x" * 10**6}, RequestedForm()),
+        ({"X-Response-Format": ""}, RequestedForm()),
     ],
 )  # fmt: skip
-def test_headers_say_who_asks(headers: Any, expected: Wanted) -> None:
-    assert wanted(headers) == expected
+def test_headers_say_who_asks(headers: Any, expected: RequestedForm) -> None:
+    assert requested_form(headers) == expected
 
 
 def test_headers_of_starlette_and_httpx() -> None:
     pairs = {"X-Response-Format": "json", "X-Execution-Context": "code"}
-    assert wanted(Headers(pairs)) == wanted(httpx.Headers(pairs)) == Wanted("json", "code")
     assert (
-        wanted(Headers(raw=[(b"x-response-format", b"json"), (b"x-response-format", b"markdown")]))
-        == Wanted()
+        requested_form(Headers(pairs))
+        == requested_form(httpx.Headers(pairs))
+        == RequestedForm("json", "code")
+    )
+    assert (
+        requested_form(Headers(raw=[(b"x-response-format", b"json"), (b"x-response-format", b"markdown")]))
+        == RequestedForm()
     )
 
 
@@ -148,7 +152,7 @@ def test_headers_of_starlette_and_httpx() -> None:
     )
 )
 def test_no_header_makes_it_fail(headers: list[tuple[bytes, bytes]]) -> None:
-    assert isinstance(wanted(headers), Wanted)
+    assert isinstance(requested_form(headers), RequestedForm)
 
 
 @pytest.mark.parametrize("answer", [
@@ -156,8 +160,12 @@ def test_no_header_makes_it_fail(headers: list[tuple[bytes, bytes]]) -> None:
     create_dual_mode_error("Gone.", operation="x"),
 ], ids=["data", "error"])  # fmt: skip
 def test_code_gets_no_display(answer: Any) -> None:
-    assert present(answer, Wanted()) == answer
-    for asked in (Wanted("json", "chat"), Wanted("markdown", "code"), Wanted("json", "code")):
+    assert present(answer, RequestedForm()) == answer
+    for asked in (
+        RequestedForm("json", "chat"),
+        RequestedForm("markdown", "code"),
+        RequestedForm("json", "code"),
+    ):
         seen = present(answer, asked)
         assert "display" not in seen
         assert {**seen, "display": answer["display"]} == answer

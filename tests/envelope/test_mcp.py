@@ -16,7 +16,7 @@ from mcp_types import CallToolResult
 from dualsql.envelope import (
     DUAL_MODE_SCHEMA,
     RESPONSE_SCHEMA,
-    Wanted,
+    RequestedForm,
     create_dual_mode_error,
     create_dual_mode_response,
     create_error_response,
@@ -107,7 +107,7 @@ def test_whatever_a_tool_returns_its_mcp_result_is_valid(value: Any) -> None:
     for links in ("text", "resource_link"):
         response = wrap_tool_response(lambda: value)()
         read_by_the_sdk(to_mcp_tool_result(response, links=links))
-    for asked in (Wanted(), Wanted("json")):
+    for asked in (RequestedForm(), RequestedForm("json")):
         read_by_the_sdk(dual_mode_tool_result(wrap_dual_mode(lambda: value)(), asked))
 
 
@@ -146,13 +146,15 @@ def test_mcp_s_blocks_as_items(block: Any, item: Any) -> None:
 
 def test_a_dual_mode_answer_for_a_chat_and_for_code() -> None:
     answer = create_dual_mode_response({"a": 1}, operation="x")
-    chat, code = (dual_mode_tool_result(answer, asked) for asked in (Wanted(), Wanted("json", "code")))
+    chat, code = (
+        dual_mode_tool_result(answer, asked) for asked in (RequestedForm(), RequestedForm("json", "code"))
+    )
     assert chat["content"] == [{"type": "text", "text": "- **a:** 1"}]
     assert chat["structuredContent"] == answer
     assert json.loads(code["content"][0]["text"]) == code["structuredContent"]
     assert "display" not in code["structuredContent"]
     assert validate(code["structuredContent"], DUAL_MODE_SCHEMA) == []
-    failed = dual_mode_tool_result(create_dual_mode_error("Gone.", operation="x"), Wanted())
+    failed = dual_mode_tool_result(create_dual_mode_error("Gone.", operation="x"), RequestedForm())
     assert failed["isError"] is True
     assert read_by_the_sdk(failed) == failed
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from pydantic import BaseModel, Field
 from sqlalchemy import create_engine, text
 
-from dualsql.envelope import Bounds, plain
+from dualsql.envelope import Bounds, plain_value
 from dualsql.envelope.values import is_plain
 from dualsql.errors import BadParameterError, LimitExceededError
 from tests.envelope.values import anything, json_values
@@ -77,30 +77,30 @@ Pair = namedtuple("Pair", "left right")
     ],
 )
 def test_each_value_has_one_form(value: Any, expected: Any) -> None:
-    made = plain(value)
+    made = plain_value(value)
     assert made == expected and type(made) is type(expected)
 
 
 def test_a_row_of_sqlalchemy_is_an_object() -> None:
     with create_engine("sqlite://").connect() as connection:
         rows = connection.execute(text("SELECT 1 AS a, 'x' AS b")).all()
-    assert plain(rows) == [{"a": 1, "b": "x"}]
+    assert plain_value(rows) == [{"a": 1, "b": "x"}]
 
 
 @given(json_values)
 def test_json_stays_as_it_is(value: Any) -> None:
-    assert plain(value) == value
+    assert plain_value(value) == value
     assert is_plain(value)
 
 
 @given(anything)
 def test_what_is_made_can_be_sent_or_is_refused(value: Any) -> None:
     try:
-        made = plain(value)
+        made = plain_value(value)
     except (BadParameterError, LimitExceededError):
         return
     json.dumps(made, allow_nan=False, ensure_ascii=False).encode()
-    assert is_plain(made) and plain(made) == made
+    assert is_plain(made) and plain_value(made) == made
 
 
 def holding_itself() -> dict[str, Any]:
@@ -142,7 +142,7 @@ def nested(levels: int) -> list[Any]:
 )
 def test_what_is_too_much_is_refused(value: Any) -> None:
     with pytest.raises(LimitExceededError):
-        plain(value)
+        plain_value(value)
     assert not is_plain(value)
 
 
@@ -176,20 +176,20 @@ class Loud(str):
 )
 def test_what_has_no_json_is_refused_without_a_word_of_it(value: Any) -> None:
     with pytest.raises(BadParameterError) as refused:
-        plain([value])
+        plain_value([value])
     assert "hunter2" not in str(refused.value)
 
 
 def test_a_text_with_a_mind_of_its_own_is_a_text() -> None:
-    assert type(plain(Loud("a"))) is str
+    assert type(plain_value(Loud("a"))) is str
 
 
 def test_the_bounds_can_be_set() -> None:
-    assert plain([[1]], Bounds(depth=2))
+    assert plain_value([[1]], Bounds(depth=2))
     with pytest.raises(LimitExceededError, match="more than 1 levels"):
-        plain([[1]], Bounds(depth=1))
+        plain_value([[1]], Bounds(depth=1))
     with pytest.raises(LimitExceededError, match="more than 2 values"):
-        plain([1, 2], Bounds(values=2))
+        plain_value([1, 2], Bounds(values=2))
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_contributing_names_the_places(added: str) -> None:
 def test_an_option_of_writers_is_part_of_the_token_of_a_stream() -> None:
     """A stream that continues with other options would not be the file that was begun. A summary is no row."""
     scope = CursorScope(resource_id="a", order=b"", principal=None)
-    others: dict[type, Any] = {bool: True, tuple: ("name",)}
+    others: dict[type, Any] = {bool: True, str: "another", tuple: ("name",)}
     plain = WriterOptions()
     for each in fields(WriterOptions):
         if each.name != "summary":

@@ -62,7 +62,7 @@ async def state_of(http: httpx.AsyncClient, *, ready: bool) -> dict[str, str]:
 @pytest.fixture
 def not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every probe checks."""
-    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(health, "VALID_SECONDS", 0.0)
 
 
 async def test_a_server_that_nothing_used_is_started_and_one_that_stopped_says_so(
@@ -160,7 +160,7 @@ async def test_a_flood_of_probes_asks_once_a_second(institutions_url: str) -> No
         for _ in range(5):
             await asyncio.gather(*(http.get("/ready") for _ in range(100)))
         assert store.asked <= 2
-        assert health.KEPT_SECONDS == 1.0
+        assert health.VALID_SECONDS == 1.0
 
 
 async def test_a_probe_that_hangs_up_does_not_end_the_check_of_others(institutions_url: str) -> None:

@@ -340,7 +340,7 @@ async def test_of_two_that_end_at_once_one_has_replaced_the_rows(
         made = await kept.make(ANN)
         resource = await kept.dual.open_resource(made.resource_id, ANN, "read")
         found = [
-            await kept.dual.features.get(KeptWork).refreshes._run_kept(resource, ANN, RunProgress())
+            await kept.dual.features.get(KeptWork).refreshes._rerun(resource, ANN, RunProgress())
             for _ in range(2)
         ]
         changed = [

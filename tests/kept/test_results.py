@@ -414,7 +414,9 @@ async def test_a_signed_record_of_cells_that_nobody_can_read_is_refused(
         record: dict[str, Any] = {}
         await altered(sqlite_store_url, made.resource_id, record.update)
         changed: Any = {**record, "cells": ["of another release", *record["cells"][1:]]}
-        changed["signature"] = kept.dual.parts.seal.sign(*service._signed(made.resource_id, changed)).hex()
+        changed["signature"] = kept.dual.parts.seal.sign(
+            *service._signed_parts(made.resource_id, changed)
+        ).hex()
         await altered(sqlite_store_url, made.resource_id, lambda stored_record: stored_record.update(changed))
         with pytest.raises(TamperedError):
             await kept.page(made, ANN)

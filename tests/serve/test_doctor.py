@@ -45,7 +45,7 @@ def doctor(*arguments: str, **variables: str) -> tuple[int, dict[str, tuple[str,
     told = json.loads(result.stdout)
     assert told["healthy"] is (result.exit_code == 0)
     return result.exit_code, {
-        each["check"]: (each["state"], each["told"], each["hint"]) for each in told["checks"]
+        each["check"]: (each["state"], each["message"], each["hint"]) for each in told["checks"]
     }
 
 
@@ -278,7 +278,7 @@ async def test_clocks_that_differ_are_a_warning(
     options = ServeOptions(database=shop, everything=True, store=tmp_path_store)
     [found] = [each for each in await examine(options) if each.check == "clock"]
     assert found.state == "warning"
-    assert "3,600 seconds ahead of" in found.told and "NTP" in found.hint
+    assert "3,600 seconds ahead of" in found.message and "NTP" in found.hint
 
 
 @pytest.fixture
@@ -402,7 +402,7 @@ async def test_the_base_url_is_asked(shop: str, kind: str, state: str, told: str
     async with answering(kind, shop) as base_url:
         options = ServeOptions(database=shop, everything=True, base_url=base_url, token=TOKEN)
         [found] = [each for each in await examine(options) if each.check == "base URL"]
-    assert found.state == state and told in found.told
+    assert found.state == state and told in found.message
     assert bool(found.hint) is (state != "ok")
 
 

@@ -28,7 +28,7 @@ from openpyxl import Workbook
 from pyarrow import parquet
 from sqlalchemy import select
 
-from dualsql.cli.files import database_of
+from dualsql.cli.files import with_database
 from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import selection_of
 from dualsql.databases.duckdb import CONNECT_ARGUMENTS, close_instance
@@ -497,7 +497,7 @@ def options_for(*files: Path, **options: Any) -> ServeOptions:
 async def read_by(options: ServeOptions) -> tuple[list[str], list[str]]:
     """What is shown while the files are read, and after it."""
     shown: list[str] = []
-    with database_of(options, shown.append) as (_, files):
+    with with_database(options, shown.append) as (_, files):
         await files.load(shown.append, None)
         return shown, list(files.summary())
 
@@ -548,7 +548,7 @@ async def test_a_database_file_is_served_where_it_is(tmp_path: Path, name: str) 
     connection.execute("INSERT INTO t VALUES (7)")
     connection.commit()
     connection.close()
-    with database_of(options_for(path), lambda _: None) as (options, files):
+    with with_database(options_for(path), lambda _: None) as (options, files):
         await files.load(lambda _: None, None)
         files.remove()
         assert options.everything and options.database.endswith(str(path))

@@ -17,7 +17,7 @@ from mcp import Client
 from pyarrow import parquet
 from sqlalchemy.dialects import postgresql
 
-from dualsql.cli.files import database_of
+from dualsql.cli.files import with_database
 from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import selection_of
 from dualsql.databases.duckdb import BACKEND, close_instance
@@ -59,7 +59,7 @@ class Analyst:
 @asynccontextmanager
 async def serving(*files: Path) -> AsyncIterator[Analyst]:
     """`dualsql serve` of the files, in this process."""
-    with database_of(ServeOptions(files=list(files)), lambda _: None) as (options, served):
+    with with_database(ServeOptions(files=list(files)), lambda _: None) as (options, served):
         await served.load(lambda _: None, None)
         built = await build_server(
             options.database,
@@ -143,7 +143,7 @@ async def test_a_database_among_other_files_is_read_in_place(shop: Path) -> None
 
 async def test_what_reads_in_place_reads_no_other_file(shop: Path) -> None:
     others = shop.parent.parent
-    with database_of(ServeOptions(files=[shop.parent]), lambda _: None) as (options, served):
+    with with_database(ServeOptions(files=[shop.parent]), lambda _: None) as (options, served):
         await served.load(lambda _: None, None)
         assert served.loader is not None
         url = files_url(served.loader.database.parent)

@@ -18,7 +18,7 @@ from dualsql.cli.local_store import open_local_store
 from dualsql.cli.options import ServeOptions
 from dualsql.resource import new_resource_id
 from dualsql_client import DualResponseClient, FetchError, NotConfiguredError, SyncDualResponseClient
-from dualsql_client.local_servers import MARK_LENGTH, address_of, announced, folder
+from dualsql_client.local_servers import MARK_LENGTH, address_of, announce, folder
 from tests.serve.conftest import PROGRAM, environment, text_of
 
 MARK = "aB3dE"
@@ -115,7 +115,7 @@ async def test_a_client_without_addresses_finds_the_running_server(shop: str, tm
 
 
 async def test_a_client_with_an_address_asks_no_other_server() -> None:
-    with announced(ADDRESS, MARK):
+    with announce(ADDRESS, MARK):
         async with DualResponseClient("http://127.0.0.1:9/resources") as client:
             parsed = client.parse(f"resource://{new_resource_id(MARK)}", strict=True)
             assert parsed.resource_url is not None and parsed.resource_url.startswith("http://127.0.0.1:9/")
@@ -129,7 +129,7 @@ def test_the_mark_is_the_start_of_an_id() -> None:
     identifier = new_resource_id(MARK)
     assert identifier.startswith(MARK) and len(MARK) == MARK_LENGTH
     assert address_of(identifier) is None
-    with announced(ADDRESS, MARK) as path:
+    with announce(ADDRESS, MARK) as path:
         assert address_of(identifier) == ADDRESS
         assert path is not None and stat.S_IMODE(path.stat().st_mode) == 0o600
     assert address_of(identifier) is None and not path.exists()
@@ -149,7 +149,7 @@ def test_the_mark_is_the_start_of_an_id() -> None:
     ],
 )
 def test_a_file_that_names_no_running_server_of_this_machine_is_ignored(change: dict[str, Any]) -> None:
-    with announced(ADDRESS, MARK) as path:
+    with announce(ADDRESS, MARK) as path:
         assert path is not None
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
         assert address_of(new_resource_id(MARK)) is None
@@ -157,21 +157,21 @@ def test_a_file_that_names_no_running_server_of_this_machine_is_ignored(change: 
 
 @pytest.mark.parametrize("text", ["", "[]", "no JSON", "x" * 5_000])
 def test_a_file_that_cannot_be_read_is_ignored(text: str) -> None:
-    with announced(ADDRESS, MARK) as path:
+    with announce(ADDRESS, MARK) as path:
         assert path is not None
         path.write_text(text)
         assert address_of(new_resource_id(MARK)) is None
 
 
 def test_files_and_folders_of_others_are_ignored(tmp_path: Path) -> None:
-    with announced(ADDRESS, MARK) as path:
+    with announce(ADDRESS, MARK) as path:
         assert path is not None
         path.chmod(0o644)
         assert address_of(new_resource_id(MARK)) is None
         path.chmod(0o600)
         folder().chmod(0o755)
         assert address_of(new_resource_id(MARK)) is None
-        with announced(ADDRESS, "other") as refused:
+        with announce(ADDRESS, "other") as refused:
             assert refused is None
         folder().chmod(0o700)
         moved = path.rename(tmp_path / "moved")

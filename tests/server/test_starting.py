@@ -84,7 +84,7 @@ async def test_it_starts_before_its_database_and_recovers_by_itself(
     stopped: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(run, "START_INTERVAL", 0.02)
-    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(health, "VALID_SECONDS", 0.0)
     dual = DualResponseServer(stopped.url("postgres"), base_url=BASE_URL, tables=METADATA)
     async with application(dual) as http:
         for _ in range(3):
@@ -126,7 +126,7 @@ async def test_an_unforeseen_error_of_a_later_attempt_is_logged_and_the_next_use
                 raise failures.pop(0)
 
     monkeypatch.setattr(run, "START_INTERVAL", 0.02)
-    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(health, "VALID_SECONDS", 0.0)
     features = [*default_features(), Failing()]
     dual = DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA, features=features)
     async with application(dual) as http:
@@ -150,7 +150,7 @@ async def test_a_failed_proof_is_final(
         return False
 
     monkeypatch.setattr(run, "START_INTERVAL", 0.02)
-    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(health, "VALID_SECONDS", 0.0)
     monkeypatch.setattr(proof, "_is_refused", may_write)
     dual = DualResponseServer(stopped.url("postgres"), base_url=BASE_URL, tables=METADATA)
     async with application(dual) as http:

@@ -36,7 +36,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DualResponseServer, Registry
 from dualsql.errors import DualResponseError, ForbiddenSQLError, InvalidSQLError
 from dualsql.sql import read_select
-from dualsql.sql.functions import known_functions
+from dualsql.sql.functions import allowed_functions
 from tests.engines import SOURCES, opened, text_of
 from tests.sql.test_reading import REGISTRY
 
@@ -223,7 +223,7 @@ async def test_each_function_that_a_text_may_call_is_there(engine: AsyncEngine) 
             str(name).lower() for (name,) in await connection.execute(text(_LISTED[engine.dialect.name]))
         }
     version: Any = engine.dialect.server_version_info
-    known = known_functions(text_of(engine.dialect.name), version)
+    known = allowed_functions(text_of(engine.dialect.name), version)
     assert [name for name in known if name not in there | _SYNTAX] == []
 
 
@@ -232,7 +232,7 @@ async def test_each_function_of_mariadb_is_there(mariadb_url: str) -> None:
     unknown = []
     async with opened(mariadb_url) as engine, engine.connect() as connection:
         version: Any = engine.dialect.server_version_info
-        for name in known_functions(text_of("mysql"), version):
+        for name in allowed_functions(text_of("mysql"), version):
             try:
                 await connection.execute(text(f"SELECT {name}()"))
             except DBAPIError as error:
@@ -244,7 +244,7 @@ async def test_each_function_of_mariadb_is_there(mariadb_url: str) -> None:
 def test_each_function_of_duckdb_is_there() -> None:
     listed: Any = duckdb.sql("SELECT DISTINCT function_name FROM duckdb_functions()")
     there = {row[0] for row in listed.fetchall()}
-    assert [name for name in known_functions(text_of("duckdb")) if name not in there | _SYNTAX] == []
+    assert [name for name in allowed_functions(text_of("duckdb")) if name not in there | _SYNTAX] == []
 
 
 @pytest.fixture(params=[*SOURCES, "duckdb"])
@@ -427,7 +427,7 @@ def test_what_is_offered_is_served() -> None:
     """No hint names a function that is refused in its turn."""
     for dialect in ("sqlite", "postgresql", "mysql", "duckdb"):
         offered: Any = text_of(dialect)
-        known = {*known_functions(offered), "cast", "substring", "case", "over", "group", "extract"}
+        known = {*allowed_functions(offered), "cast", "substring", "case", "over", "group", "extract"}
         for name, hint in offered.instead.items():
             called = re.findall(r"(\w+)\(", hint.lower())
             assert [word for word in called if word not in known] == [], (dialect, name)

@@ -27,7 +27,7 @@ from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnErro
 from dualsql.freeze import freeze, thaw
 from dualsql.freeze.types import FUNCTIONS
 from dualsql.sql import read_select
-from dualsql.sql.functions import known_functions
+from dualsql.sql.functions import allowed_functions
 from tests.engines import opened, text_of
 
 METADATA = MetaData()
@@ -235,7 +235,7 @@ def test_what_is_no_sql_is_said_to_be_none(text: str) -> None:
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
 def test_every_function_of_a_text_can_be_stored(dialect: str) -> None:
-    assert {*known_functions(text_of(dialect)), *text_of(dialect).table_functions} <= FUNCTIONS
+    assert {*allowed_functions(text_of(dialect)), *text_of(dialect).table_functions} <= FUNCTIONS
 
 
 @pytest.mark.parametrize("text", ["id = NULL", "NULL <> id", "CASE id WHEN NULL THEN true ELSE false END"])
@@ -281,7 +281,7 @@ def test_a_table_that_may_not_be_known_of_is_unknown() -> None:
 def test_an_aggregate_that_the_engine_lacks_is_refused_here(dialect: str) -> None:
     with pytest.raises(ForbiddenSQLError) as caught:
         read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, dialect)
-    assert "median()" in caught.value.message and "median" not in known_functions(text_of(dialect))
+    assert "median()" in caught.value.message and "median" not in allowed_functions(text_of(dialect))
     read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, "duckdb")
 
 

@@ -79,7 +79,7 @@ def read_source(argument: str, base_url: str | None) -> ToolResultSource:
         return _source_at(argument)
     tool_result = _read_json(argument)
     if base_url is None:
-        raise _unconfigured(_only(DualResponseClient(), tool_result))
+        raise _base_url_error(_only(DualResponseClient(), tool_result))
     return ToolResultSource(base_url=base_url, tool_result=tool_result)
 
 
@@ -139,7 +139,7 @@ def _only(client: DualResponseClient, tool_result: object) -> ParsedDualResponse
     return client.parse(tool_result, strict=True)
 
 
-def _unconfigured(parsed: ParsedDualResponse) -> NotConfiguredError:
+def _base_url_error(parsed: ParsedDualResponse) -> NotConfiguredError:
     # The client does not use the URL, but the person may recognize it.
     url = printable(parsed.resource_url or "", 300)
     where = f" This one contains {url}." if url else ""

@@ -15,7 +15,7 @@ from textual.widgets import DataTable, Footer, Static
 from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.errors import DualResponseClientError
 from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.preview import cell, expiry_in_words, printable, total_in_words
+from dualsql_client.preview import cell_text, expiry_in_words, printable, total_in_words
 from dualsql_client.progress import Progress, progress_text
 from dualsql_client.view.pages import (
     AnswerLine,
@@ -26,7 +26,7 @@ from dualsql_client.view.pages import (
     filter_of,
     read_filter,
 )
-from dualsql_client.view.tables import TableScreen, covered, summary_lines
+from dualsql_client.view.tables import TableScreen, covered_rows, summary_lines
 from dualsql_client.wire import Column, SortKey
 
 Question = Literal["page", "find", "filter", "save"]
@@ -215,7 +215,9 @@ class Viewer(App[None]):
         cursor = self.rows.cursor_coordinate
         position = self._pages.find(answer, CellPosition(self._pages.number, cursor.row, cursor.column))
         if position is None:
-            self._show_message(f"Not found on the {self._pages.held} loaded pages: {printable(answer, 40)}")
+            self._show_message(
+                f"Not found on the {self._pages.in_memory} loaded pages: {printable(answer, 40)}"
+            )
         else:
             self._begin(self._turn_to(position.page, position=position))
 
@@ -274,12 +276,18 @@ class Viewer(App[None]):
         self._show_message("Reading the columns…")
         profile = await self._pages.profile()
         self._show_status()
-        self.push_screen(TableScreen(f"Columns of {covered(profile)}", *summary_lines(profile)))
+        self.push_screen(TableScreen(f"Columns of {covered_rows(profile)}", *summary_lines(profile)))
 
     async def _count_values(self, column: Column) -> None:
         name = column["name"]
         counts = await self._pages.count_values(name)
-        lines = [(_cell_of(row["value"]), f"{int(row['rows']):,}") for row in counts]
+        lines = [
+            (
+                "NULL" if row["value"] is None else cell_text(row["value"], 60) or "(empty)",
+                f"{int(row['rows']):,}",
+            )
+            for row in counts
+        ]
 
         def filter_by(number: int | None) -> None:
             if number is not None:
@@ -300,7 +308,7 @@ class Viewer(App[None]):
         def show_progress(progress: Progress) -> None:
             self._show_message(f"Saving {progress_text(progress)} (Esc to cancel)")
 
-        result = await self._pages.refined()
+        result = await self._pages.refine()
         file = await result.save(path, sort=self._pages.sort, progress=show_progress)
         self._show_message(f"Saved {file}.")
 
@@ -327,10 +335,6 @@ class Viewer(App[None]):
         # The timer may run when the line has already been removed.
         for line in self.query(selector).results(Static):
             line.update(Text(text))
-
-
-def _cell_of(value: Any) -> str:
-    return "NULL" if value is None else cell(value, 60) or "(empty)"
 
 
 def _next_order(sort: SortKey | None, name: str) -> SortKey | None:

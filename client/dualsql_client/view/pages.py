@@ -19,12 +19,12 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from dualsql_client.answers import FetchResult
 from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.preview import cell, printable
+from dualsql_client.preview import cell_text, printable
 from dualsql_client.query import OrderKey
 from dualsql_client.wire import Column, Operator, Profile, Row, SortKey, TotalCountKind
 
 ROWS_OF_A_PAGE = 100
-PAGES_HELD = 20
+PAGES_IN_MEMORY = 20
 
 
 class CellPosition(NamedTuple):
@@ -68,7 +68,7 @@ def filter_of(column: Column, value: Any) -> Filter:
         return Filter(
             name, {"column": name, "op": "is_null", "value": True}, f"{printable(name, 40)} is NULL"
         )
-    text = f"{printable(name, 40)} = {cell(value, 60)}"
+    text = f"{printable(name, 40)} = {cell_text(value, 60)}"
     return Filter(name, {"column": name, "op": "eq", "value": value}, text)
 
 
@@ -106,7 +106,7 @@ class TablePages:
         return self._pages.get(self.number)
 
     @property
-    def held(self) -> int:
+    def in_memory(self) -> int:
         """The number of pages in memory."""
         return len(self._pages)
 
@@ -151,7 +151,7 @@ class TablePages:
         """
         return await self._begin(self.sort, condition)
 
-    async def refined(self) -> ParsedDualResponse:
+    async def refine(self) -> ParsedDualResponse:
         """The result, or with a filter a new result of the filtered rows."""
         if self.filter is None:
             return self.parsed
@@ -211,7 +211,7 @@ class TablePages:
             for number, page in sorted(self._pages.items())
             for row_number, row in enumerate(page.data)
             for column_number, column in enumerate(page.columns)
-            if (text := cell(row.get(column["name"]), 100_000)) is not None
+            if (text := cell_text(row.get(column["name"]), 100_000)) is not None
         ]
 
     async def _fetch(self, number: int) -> FetchResult:
@@ -230,7 +230,7 @@ class TablePages:
     def _hold(self, number: int, page: FetchResult) -> None:
         self._pages[number] = page
         self._pages.move_to_end(number)
-        while len(self._pages) > PAGES_HELD:
+        while len(self._pages) > PAGES_IN_MEMORY:
             self._pages.popitem(last=False)
 
 
@@ -395,17 +395,17 @@ def widths_within(free: int, lengths: Sequence[int]) -> list[int]:
 
 
 def _heading(column: Column, sort: SortKey | None) -> Text:
-    heading = _aligned(printable(column["name"], CELL_CHARACTERS), column)
+    heading = _align(printable(column["name"], CELL_CHARACTERS), column)
     if sort is not None and sort["field"] == column["name"]:
         heading.append(" ▼" if sort.get("order") == "desc" else " ▲")
     return heading
 
 
 def _cell(value: Any, column: Column) -> Text:
-    text = cell(value, WIDE_CHARACTERS)
-    return _aligned("NULL", column, style="dim") if text is None else _aligned(text, column)
+    text = cell_text(value, WIDE_CHARACTERS)
+    return _align("NULL", column, style="dim") if text is None else _align(text, column)
 
 
-def _aligned(text: str, column: Column, *, style: str = "") -> Text:
+def _align(text: str, column: Column, *, style: str = "") -> Text:
     justify: Literal["left", "right"] = "right" if column["type"] == "number" else "left"
     return Text(text, style=style, justify=justify, overflow="ellipsis", no_wrap=True)

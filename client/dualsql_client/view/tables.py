@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer
 
-from dualsql_client.preview import cell, printable
+from dualsql_client.preview import cell_text, printable
 from dualsql_client.wire import ColumnProfile, Profile
 
 _CHARACTERS = 24
@@ -59,7 +59,7 @@ class TableScreen(ModalScreen[int | None]):
             self.dismiss(message.cursor_row)
 
 
-def covered(profile: Profile) -> str:
+def covered_rows(profile: Profile) -> str:
     """The rows that a profile is of."""
     rows = profile["covers"]["rows"] or 0
     return f"{'all' if profile['covers']['of'] == 'all' else 'the first'} {rows:,} rows"
@@ -86,6 +86,8 @@ def _summary(column: ColumnProfile, rows: int) -> Iterator[str]:
     about = "~" if figures.get("distinct_kind") == "approximate" else ""
     yield f"{about}{figures['distinct']:,}" if "distinct" in figures else ""
     for name in ("minimum", "maximum"):
-        yield cell(figures.get(name), _CHARACTERS) or ""
+        yield cell_text(figures.get(name), _CHARACTERS) or ""
     frequent = figures.get("most_frequent", [])[:3]
-    yield ", ".join(f"{cell(each['value'], _CHARACTERS) or 'NULL'} ({each['count']:,})" for each in frequent)
+    yield ", ".join(
+        f"{cell_text(each['value'], _CHARACTERS) or 'NULL'} ({each['count']:,})" for each in frequent
+    )

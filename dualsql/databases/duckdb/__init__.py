@@ -35,11 +35,11 @@ from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob
 from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
-    comes_back_as_given,
     decimal_sum,
     key_type,
     list_of_dates_as_text,
     md5_of_values,
+    round_trips,
     text_parameter,
     untyped_form,
     whole_sum,
@@ -67,7 +67,7 @@ MOST_SPILL = 16 * 1024**3
 _CLOSED = {"enable_external_access": "false", "lock_configuration": "true"}
 _SPILL = "max_temp_directory_size"
 _UNBOUNDED = "90% of available disk space"
-"""What DuckDB shows of `max_temp_directory_size` where nobody set it."""
+"""What DuckDB shows of `max_temp_directory_size` where it is not set."""
 
 _UNSUITED = frozenset({"BinderException", "InvalidTypeException", "TypeMismatchException"})
 """Names of errors of a statement whose values have no such operation; a column that is gone is "not found"."""
@@ -135,12 +135,12 @@ class DuckDBGuard(Guard):
     async def row_numbers(self, connection: AsyncConnection) -> Mapping[TableName, str]:
         """See `Guard.row_numbers`."""
         rows: Any = await connection.exec_driver_sql(_TABLES)
-        found: dict[TableName, str] = {}
+        columns: dict[TableName, str] = {}
         for schema, name, is_current in rows:
-            found[schema, name] = "rowid"
+            columns[schema, name] = "rowid"
             if is_current:
-                found[None, name] = "rowid"
-        return found
+                columns[None, name] = "rowid"
+        return columns
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
@@ -212,9 +212,9 @@ def _setting(connection: Any, name: str) -> Any:
 
 
 def _most_spill(connection: Any) -> int | str:
-    asked = str(_setting(connection, _SPILL))
-    if asked != _UNBOUNDED:
-        return asked
+    limit = str(_setting(connection, _SPILL))
+    if limit != _UNBOUNDED:
+        return limit
     folder = Path(_setting(connection, "temp_directory")).absolute().parent
     return min(MOST_SPILL, shutil.disk_usage(folder).free // 4)
 
@@ -256,7 +256,7 @@ def _comes_back(value: Any) -> bool:
     """Whether DuckDB compares the value as it did before its driver read it; a MAP would be a STRUCT."""
     if isinstance(value, list | tuple):
         return all(map(_comes_back, value))
-    return value is None or isinstance(value, time | timedelta) or comes_back_as_given(value)
+    return value is None or isinstance(value, time | timedelta) or round_trips(value)
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
@@ -300,7 +300,7 @@ _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(types.NullType(), "list_aggregate"),
 }
 
-_LONGEST_MADE = 50_000
+_LONGEST_TEXT = 50_000
 """DuckDB computes 2,048 rows at once, in our process, without looking at its time limit or its memory limit meanwhile:
 it took 18 GB for rpad(name, 9000000, name)."""
 
@@ -308,8 +308,8 @@ _UNITS = ("years", "months", "weeks", "days", "hours", "minutes", "seconds")
 
 
 def _interval(amounts: Sequence[int]) -> Expression:
-    written = " ".join(f"{amount} {unit}" for amount, unit in zip(amounts, _UNITS, strict=True) if amount)
-    return cast(literal(written or "0 days", types.Text()), types.Interval())
+    text = " ".join(f"{amount} {unit}" for amount, unit in zip(amounts, _UNITS, strict=True) if amount)
+    return cast(literal(text or "0 days", types.Text()), types.Interval())
 
 
 _TEXT = TextDialect(
@@ -319,7 +319,7 @@ _TEXT = TextDialect(
     correlates_from=True,
     merges_in_place=True,
     sorts_row_values=True,
-    longest_made=_LONGEST_MADE,
+    longest_text=_LONGEST_TEXT,
     functions=_FUNCTIONS,
     absent=frozenset(
         """btrim every iif initcap json_agg json_object_agg jsonb_agg jsonb_object_agg quote_literal soundex to_char
@@ -367,21 +367,21 @@ class DuckDBDateTime(types.DateTime):
 _has_nanoseconds = re.compile(r"\.\d{7}").search
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
-_CUT = re.compile(r"\bTIME(?:STAMP)?_NS\b")
+_NANOSECONDS = re.compile(r"\bTIME(?:STAMP)?_NS\b")
 
 
 def _require_whole(code: object) -> None:
     # Of any column, whatever its type in SQLAlchemy is: its own values, or those of a list or a STRUCT.
-    found = _CUT.search(_QUOTED.sub("", str(code)))
-    if found is not None:
+    match = _NANOSECONDS.search(_QUOTED.sub("", str(code)))
+    if match is not None:
         raise QueryExecutionError(
-            f"The driver of DuckDB cuts a {found[0]} to microseconds.",
-            hint=f"CAST the column to {found[0].removesuffix('_NS')}, or to text, which has all digits.",
+            f"The driver of DuckDB cuts a {match[0]} to microseconds.",
+            hint=f"CAST the column to {match[0].removesuffix('_NS')}, or to text, which has all digits.",
         )
 
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-_TAKEN: Mapping[str, tuple[type[types.TypeEngine[Any]], str]] = {
+_ARROW_TYPES: Mapping[str, tuple[type[types.TypeEngine[Any]], str]] = {
     **dict.fromkeys(_WHOLE, (types.Integer, "int64")),
     "FLOAT": (types.Float, "double"),
     "DOUBLE": (types.Float, "double"),
@@ -399,36 +399,42 @@ and the beginning of the name of their Arrow type."""
 _ARROW_ROWS = 2_048
 """Rows of a batch: DuckDB computes so many at a time."""
 
-Taken = Callable[[Any], Any]
+Taker = Callable[[Any], Any]
 """Makes what `ArrowSchema.batch_of_columns` takes of one of DuckDB's arrays."""
 
 
-async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
+async def choose_stream(
+    job: StreamJob, connection: AsyncConnection, statement: DriverStatement
+) -> StreamBackend:
     """Arrow's batches for formats that are made of them, if DuckDB gives the values of all columns exactly."""
     if not isinstance(job.writer, BatchWriter):
         return by_thread
     threaded: Any = connection
     # Bound only; it runs when it is read. A result of `execute` would be gathered and copied first.
-    found = await threaded.run(driver_of(connection).sql, sent.sql, params=list(sent.parameters) or None)
-    require_described(found.columns, sent.described)
-    kinds = [str(kind).partition("(")[0] for kind in found.types]
-    if not all(kind in _TAKEN for kind in kinds):
+    relation = await threaded.run(
+        driver_of(connection).sql, statement.sql, params=list(statement.parameters) or None
+    )
+    require_described(relation.columns, statement.described)
+    kinds = [str(kind).partition("(")[0] for kind in relation.types]
+    if not all(kind in _ARROW_TYPES for kind in kinds):
         return by_thread
     arrow = job.writer.arrow
-    processors = dict(sent.processors())
+    processors = dict(statement.processors())
     takers = [
-        _taker(arrow, position, job.columns[place], (kinds[place], sent.types[place]), processors.get(place))
+        _taker(
+            arrow, position, job.columns[place], (kinds[place], statement.types[place]), processors.get(place)
+        )
         for position, place in enumerate(job.written)
     ]
-    return by_thread if None in takers else by_arrow_reader(found, [taker for taker in takers if taker])
+    return by_thread if None in takers else by_arrow_reader(relation, [taker for taker in takers if taker])
 
 
-def by_arrow_reader(found: Any, takers: list[Taken]) -> StreamBackend:
-    """Stream `found`, a relation of DuckDB, with one of `takers` for each column to write."""
+def by_arrow_reader(relation: Any, takers: list[Taker]) -> StreamBackend:
+    """Stream `relation`, one of DuckDB, with one of `takers` for each column to write."""
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         threaded: Any = connection
-        chunks = _chunks(job, found, takers)
+        chunks = _chunks(job, relation, takers)
         try:
             while (chunk := await threaded.run(next, chunks, None)) is not None:
                 await put(chunk)
@@ -438,13 +444,13 @@ def by_arrow_reader(found: Any, takers: list[Taken]) -> StreamBackend:
     return backend
 
 
-def _chunks(job: StreamJob, found: Any, takers: list[Taken]) -> Generator[Chunk, None, None]:
+def _chunks(job: StreamJob, relation: Any, takers: list[Taker]) -> Generator[Chunk, None, None]:
     """In the connection's thread: pieces of the batches. Few rows are in memory, however many there are."""
     import pyarrow as pa
 
     writer: Any = job.writer
     try:
-        reader = found.to_arrow_reader(_ARROW_ROWS)
+        reader = relation.to_arrow_reader(_ARROW_ROWS)
         try:
             for batch in reader:
                 pieces = batch.nbytes // BATCH_BYTES + 1
@@ -462,55 +468,55 @@ def _chunks(job: StreamJob, found: Any, takers: list[Taken]) -> Generator[Chunk,
 
 
 def _driver_error(error: Exception) -> Exception:
-    """What DuckDB raised: its readers have errors of Arrow, with its message."""
+    """The error of DuckDB that an error of Arrow stands for: its readers raise Arrow's, with DuckDB's message."""
     import duckdb
 
     kind, colon, _ = str(error).partition(" Error:")
     name = (
         "Interrupt" if kind == "INTERRUPT" else "".join(part[:1].upper() + part[1:] for part in kind.split())
     )
-    found: type[Exception] = getattr(duckdb, f"{name}Exception", duckdb.Error) if colon else duckdb.Error
-    return found(str(error))
+    error_type: type[Exception] = getattr(duckdb, f"{name}Exception", duckdb.Error) if colon else duckdb.Error
+    return error_type(str(error))
 
 
 def _taker(
     arrow: ArrowSchema,
     position: int,
     column: ResultColumn,
-    read: tuple[str, types.TypeEngine[Any]],
+    source: tuple[str, types.TypeEngine[Any]],
     processor: Callable[[Any], Any] | None,
-) -> Taken | None:
+) -> Taker | None:
     """How the arrays of one column are taken; None if only the driver reads its values.
 
     Args:
         position: of the column in the schema.
-        read: DuckDB's type of the column, and SQLAlchemy's of what is read. processor: of that type.
+        source: DuckDB's type of the column, and SQLAlchemy's of the values. processor: of that type.
     """
-    kind, type_ = read
-    expected, target = _TAKEN[kind]
-    wanted = arrow.schema.field(position).type
+    kind, type_ = source
+    expected, target = _ARROW_TYPES[kind]
+    field_type = arrow.schema.field(position).type
     is_time = kind in ("DATE", "TIMESTAMP", "TIME")
     within = partial(_within, arrow, position) if is_time else _same
-    if arrow.is_as_read(position):
+    if arrow.is_unconverted(position):
         if isinstance(type_, ArrowCast):
-            if type_.is_cast and (kind != "VARCHAR" or str(wanted) == "string"):
+            if type_.is_cast and (kind != "VARCHAR" or str(field_type) == "string"):
                 return within
         elif isinstance(type_, expected) and not isinstance(type_, types.Enum):
-            if str(wanted).startswith(target):
+            if str(field_type).startswith(target):
                 return within
-            if kind == "DECIMAL" and column.encoding == "decimal" and str(wanted) == "string":
+            if kind == "DECIMAL" and column.encoding == "decimal" and str(field_type) == "string":
                 return _digits
 
     if is_time:
         return None  # of infinities and other values that Python lacks, the driver makes texts
 
-    def taken(array: Any) -> Any:
+    def take(array: Any) -> Any:
         values = array.to_pylist()
         if processor is not None:
             values = [None if value is None else processor(value) for value in values]
         return arrow.column(position, values)
 
-    return taken
+    return take
 
 
 def _same(array: Any) -> Any:
@@ -524,9 +530,9 @@ def _within(arrow: ArrowSchema, position: int, array: Any) -> Any:
 
     limits = (time.min, time.max) if pa.types.is_time(array.type) else (datetime.min, datetime.max)  # noqa: DTZ901
     first, last = (pa.scalar(limit).cast(array.type) for limit in limits)
-    found = compute.min_max(array)
+    extremes = compute.min_max(array)
     # With no values, the comparisons are null.
-    if compute.less(found["min"], first).as_py() or compute.greater(found["max"], last).as_py():
+    if compute.less(extremes["min"], first).as_py() or compute.greater(extremes["max"], last).as_py():
         raise arrow.unfit(position)
     return array
 
@@ -548,7 +554,7 @@ def _in_bytes(column: str, value: str, _: SQLType) -> str:
 
 _QUERY = QueryDialect(
     position=lambda text, part: func.instr(text, part, type_=types.Integer()),
-    cut_date=partial(beginning_of_bucket, _NAME),
+    bucket_start=partial(beginning_of_bucket, _NAME),
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     ranks_rows=True,  # its percentile_cont() has other last digits than PostgreSQL's

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dualsql.databases.duckdb.in_place import attach, literal
+from dualsql.databases.duckdb.in_place import attach, text_literal
 from dualsql.databases.text_files import CSVForm
 from dualsql.databases.workbooks import ROW_NUMBER, column_names
 
@@ -105,7 +105,7 @@ class DuckDBFileImport:
             raise ValueError("It is empty, or its objects are.")
         if others:
             raise ValueError('It has values that are no objects. Each row must be an object: {"name": value}')
-        values = {name: f"json -> {literal(_pointer(name))}" for name in names}
+        values = {name: f"json -> {text_literal(_pointer(name))}" for name in names}
         types = self._aggregates(
             [f"list(DISTINCT json_type({value}))" for value in values.values()], "documents"
         )
@@ -126,12 +126,12 @@ class DuckDBFileImport:
         names = list(column_names(form.names))
         if len(names) > _MOST_COLUMNS:
             raise ValueError(f"It has more than {_MOST_COLUMNS:,} columns.")
-        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+        columns = ", ".join(f"{text_literal(name)}: 'VARCHAR'" for name in names)
         # Fixed where DuckDB would otherwise guess: it might skip lines, or take them for comments.
         # hive_partitioning: folders of the path that are named like "year=2024" would become columns.
         source = (
             f"read_csv({_file(path)}, columns = {{{columns}}}, header = true, auto_detect = false, "
-            f"delim = {literal(form.delimiter)}, quote = '\"', escape = '\"', comment = '', skip = 0, "
+            f"delim = {text_literal(form.delimiter)}, quote = '\"', escape = '\"', comment = '', skip = 0, "
             "allow_quoted_nulls = false, hive_partitioning = false)"
         )
         self._execute(f"CREATE TEMP TABLE staged AS FROM {source} LIMIT {_SAMPLE + 1}")
@@ -150,7 +150,7 @@ class DuckDBFileImport:
 
     def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
         """See `FileImport.add_cells`."""
-        types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns.items())
+        types = ", ".join(f"{text_literal(name)}: {text_literal(kind)}" for name, kind in columns.items())
         self._execute(
             f"CREATE TABLE {_identifier(table)} AS FROM read_csv({_file(path)}, "
             f"columns = {{{types}}}, header = false, auto_detect = false, quote = '\"', escape = '\"', "
@@ -297,7 +297,7 @@ class DuckDBFileImport:
         ]
 
     def _read_all(self, statement: str) -> None:
-        """Execute what reads a whole file, and let `progress` tell how far it is."""
+        """Execute what reads a whole file, and report its progress by `progress`."""
         self._is_copying = True
         try:
             self._execute(statement)
@@ -365,7 +365,7 @@ def _as_servable(column: str, kind: str, *, is_whole: bool) -> str:
 
 def _file(path: Path) -> str:
     """The path as a literal in SQL. `*`, `?` and `[` in a name would be a pattern, which may match other files."""
-    return literal(_PATTERN.sub(r"[\g<0>]", str(path)))
+    return text_literal(_PATTERN.sub(r"[\g<0>]", str(path)))
 
 
 def _identifier(name: str) -> str:

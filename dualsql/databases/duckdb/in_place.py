@@ -43,7 +43,7 @@ def allow_files(connection: Any) -> None:
         # One that could not be read has no views; of one that cannot be read any more, they fail.
         with suppress(import_module("duckdb").Error):
             attach(connection, file)
-    connection.execute(f"SET allowed_paths = [{', '.join(literal(str(file)) for file in files)}]")
+    connection.execute(f"SET allowed_paths = [{', '.join(text_literal(str(file)) for file in files)}]")
     connection.execute("SET enable_external_access = false")
 
 
@@ -55,7 +55,7 @@ def is_database(file: Path) -> bool:
 def attach(connection: Any, file: Path) -> str:
     """Attach a database read-only. Returns its name, which is the same in every instance."""
     name = f"file_{hashlib.sha256(str(file).encode()).hexdigest()[:24]}"
-    connection.execute(f"ATTACH IF NOT EXISTS {literal(str(file))} AS {name} (READ_ONLY)")
+    connection.execute(f"ATTACH IF NOT EXISTS {text_literal(str(file))} AS {name} (READ_ONLY)")
     return name
 
 
@@ -73,7 +73,7 @@ def require_unchanged(database: str | None) -> None:
             )
 
 
-def literal(value: str) -> str:
+def text_literal(value: str) -> str:
     """The text as a literal in SQL."""
     return "'" + value.replace("'", "''") + "'"
 

@@ -38,9 +38,9 @@ from dualsql.formats.cells import Unfit
 from dualsql.query_dialects import QueryDialect, in_lower_case
 from dualsql_client.wire import Bucket
 
-_KEPT = ("tx_read_only", "max_statement_time")
-_ENTER = ", ".join(f"@dualsql_{name} = @@{name}" for name in _KEPT)
-_LEAVE = ", ".join(f"SESSION {name} = @dualsql_{name}" for name in _KEPT)
+_VARIABLES = ("tx_read_only", "max_statement_time")
+_ENTER = ", ".join(f"@dualsql_{name} = @@{name}" for name in _VARIABLES)
+_LEAVE = ", ".join(f"SESSION {name} = @dualsql_{name}" for name in _VARIABLES)
 
 # https://mariadb.com/kb/en/mariadb-error-code-reference/
 _FAULTS = {
@@ -219,7 +219,7 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
         # An ENUM is ordered by number, and compared with a text by name.
         return raw_form(type_coerce(grouped(expression), types.Integer) + 0, is_stored=True)
     if isinstance(plain, types.Float) and not isinstance(plain, types.Double):
-        # FLOAT is written with six digits; as DOUBLE it has all that tell it from its neighbours.
+        # FLOAT is written with six digits; as DOUBLE it has all that distinguish it from its neighbours.
         return raw_form(cast(expression, types.Double), is_stored=is_stored)
     return raw_form(expression, is_stored=is_stored)
 
@@ -249,12 +249,12 @@ def _joined_rows(block: dict[str, Any]) -> float | None:
 
 
 def _table_rows(part: dict[str, Any]) -> float:
-    found: Any = part
-    while "table_name" not in found:
-        found = next(found[name] for name in (*_DRIVING, *_PASSING) if name in found)
-    if "materialized" in found:
+    node: Any = part
+    while "table_name" not in node:
+        node = next(node[name] for name in (*_DRIVING, *_PASSING) if name in node)
+    if "materialized" in node:
         raise LookupError("a subquery that merges or cuts rows, whose number is a guess")
-    return float(found["rows"]) * float(found.get("filtered", 100)) / 100
+    return float(node["rows"]) * float(node.get("filtered", 100)) / 100
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
@@ -325,11 +325,11 @@ class _TimeOfDay(TIME):
 
     def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any]:
         """Read a time of day; any other one is an Unfit."""
-        read: Any = super().result_processor(dialect, coltype)
+        process_time: Any = super().result_processor(dialect, coltype)
 
         def process(value: Any) -> Any:
             is_other = isinstance(value, timedelta) and not timedelta() <= value < timedelta(days=1)
-            return Unfit(_time_text(value)) if is_other else read(value)
+            return Unfit(_time_text(value)) if is_other else process_time(value)
 
         return process
 
@@ -363,16 +363,18 @@ class _Members(SET):
 
     def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any] | None:
         """Read a text as it is, and a number of bits as the text of its members."""
-        read: Any = super().result_processor(dialect, coltype)
+        members_of: Any = super().result_processor(dialect, coltype)
         if not self.retrieve_as_bitwise:
             return None
-        return lambda value: value if value is None else ",".join(sorted(read(value), key=self.values.index))
+        return lambda value: (
+            value if value is None else ",".join(sorted(members_of(value), key=self.values.index))
+        )
 
 
 def _in_bytes(column: str, value: str, _: SQLType) -> str:
     # 'a', 'A', 'á' and 'a ' are equal in the default collations. An index still finds them all, of which one is kept.
-    stored, given = (f"CAST(CONVERT({part} USING utf8mb4) AS BINARY)" for part in (column, value))
-    return f"({column} = {value} AND {stored} = {given})"
+    column_bytes, value_bytes = (f"CAST(CONVERT({part} USING utf8mb4) AS BINARY)" for part in (column, value))
+    return f"({column} = {value} AND {column_bytes} = {value_bytes})"
 
 
 # https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
@@ -410,7 +412,7 @@ _QUERY = QueryDialect(
     finds_equal_by_index=False,
     position=lambda text, part: func.locate(part, _unpadded(text), type_=types.Integer()),
     lowered=_lowered,
-    cut_date=_beginning_of_bucket,
+    bucket_start=_beginning_of_bucket,
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     ranks_rows=True,  # its percentiles have windows only

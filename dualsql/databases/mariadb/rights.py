@@ -17,8 +17,8 @@ class MariaDBRights(UserRights):
 
     async def connection_limit(self, connection: AsyncConnection) -> int | None:
         """See `UserRights.connection_limit`."""
-        found: Any = (await connection.exec_driver_sql(_CONNECTION_LIMITS)).one()
-        most, of_user = int(found[0]), int(found[1])
+        limits: Any = (await connection.exec_driver_sql(_CONNECTION_LIMITS)).one()
+        most, of_user = int(limits[0]), int(limits[1])
         return min(most, of_user or most)
 
     async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
@@ -41,17 +41,17 @@ _WRITES = frozenset({"ALL PRIVILEGES", "INSERT", "UPDATE", "DELETE", "DROP", "AL
 
 def _may_write(grant: str, schema: str, table: str) -> bool:
     """Whether a line of SHOW GRANTS allows to change the table, or one of its columns."""
-    found = _GRANT.match(grant)
-    if found is None or _WRITES.isdisjoint(re.sub(r" ?\([^)]*\)", "", found["rights"]).split(", ")):
+    match = _GRANT.match(grant)
+    if match is None or _WRITES.isdisjoint(re.sub(r" ?\([^)]*\)", "", match["rights"]).split(", ")):
         return False
     # Only the grant of a whole schema has wildcards.
-    return _names(found["schema"], schema, is_pattern=found["table"] == "*") and _names(found["table"], table)
+    return _names(match["schema"], schema, is_pattern=match["table"] == "*") and _names(match["table"], table)
 
 
-def _names(written: str, name: str, *, is_pattern: bool = False) -> bool:
-    if written == "*":
+def _names(quoted: str, name: str, *, is_pattern: bool = False) -> bool:
+    if quoted == "*":
         return True
-    plain = written[1:-1].replace("``", "`")
+    plain = quoted[1:-1].replace("``", "`")
     if not is_pattern:
         return plain == name
     parts = re.findall(r"\\.|.", plain, re.DOTALL)

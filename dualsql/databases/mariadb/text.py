@@ -67,18 +67,14 @@ _INSTEAD: Mapping[str, str] = {
 _OF_DAYS = frozenset({"day", "week", "month", "quarter", "year"})
 
 
-def _added(unit: str) -> Callable[[str], str]:
-    # As `x + INTERVAL n unit`: both are one item of MariaDB's parser (sql_yacc.yy: Item_date_add_interval).
-    return lambda arguments: f"TIMESTAMPADD({unit.upper()}, {arguments})"
-
-
-def _between(unit: str) -> Callable[[str], str]:
-    return lambda arguments: f"TIMESTAMPDIFF({unit.upper()}, {arguments})"
+def _with_unit(function: str, unit: str) -> Callable[[str], str]:
+    return lambda arguments: f"{function}({unit.upper()}, {arguments})"
 
 
 OWN_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
-    **{f"dualsql_add_{unit}s": _added(unit) for unit in UNITS},
-    **{f"dualsql_{unit}s_between": _between(unit) for unit in UNITS},
+    # As `x + INTERVAL n unit`: both are one item of MariaDB's parser (sql_yacc.yy: Item_date_add_interval).
+    **{f"dualsql_add_{unit}s": _with_unit("TIMESTAMPADD", unit) for unit in UNITS},
+    **{f"dualsql_{unit}s_between": _with_unit("TIMESTAMPDIFF", unit) for unit in UNITS},
 }
 """A function's argument cannot be the name of a unit, so each unit has a function."""
 
@@ -86,13 +82,13 @@ OWN_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
 def _moved(unit: str, number: Expression, date: Expression) -> Expression:
     is_kept = isinstance(date.type, types.String) or (isinstance(date.type, types.Date) and unit in _OF_DAYS)
     kind = date.type if is_kept else types.DateTime()
-    made: Expression = getattr(func, f"dualsql_add_{unit}s")(number, date, type_=kind)
-    return made
+    call: Expression = getattr(func, f"dualsql_add_{unit}s")(number, date, type_=kind)
+    return call
 
 
 def _units_between(unit: str, first: Expression, second: Expression) -> Expression:
-    made: Expression = getattr(func, f"dualsql_{unit}s_between")(first, second, type_=types.BigInteger())
-    return made
+    call: Expression = getattr(func, f"dualsql_{unit}s_between")(first, second, type_=types.BigInteger())
+    return call
 
 
 TEXT = TextDialect(

@@ -29,7 +29,7 @@ _SECONDS = 2.0
 _SOON = 0.5
 """Seconds in which a host that is up answers."""
 
-_ASKED_LAST = 30.0
+_PENALTY = 30.0
 """Seconds for which a host that could not be used is asked after the others."""
 
 _GONE = 6
@@ -63,18 +63,18 @@ def adapted(url: URL) -> URL:
 
 
 def arguments_beyond(url: URL) -> Mapping[str, Any]:
-    """What the driver needs for this URL and does not have there."""
+    """Arguments of the driver that this URL needs and does not have."""
     driver = url.get_driver_name()
     if driver not in _CONNECT:
         return {}
-    found: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "async_creator_fn": Hosts(driver).connect if has_several_hosts(url) else _CONNECT[driver]
     }
     if driver == "asyncpg" and url.query.get("prepared_statement_cache_size") == "0":
         # SQLAlchemy's word for a pooler that gives each transaction another session: statements without a name, which
         # asyncpg then sends along with each execution.
-        found |= {"statement_cache_size": 0, "prepared_statement_name_func": lambda: ""}
-    return found
+        arguments |= {"statement_cache_size": 0, "prepared_statement_name_func": lambda: ""}
+    return arguments
 
 
 async def _by_asyncpg(**options: Any) -> Any:
@@ -137,7 +137,7 @@ def has_several_hosts(url: URL) -> bool:
 
 
 class Hosts:
-    """Connects to the first of several hosts that takes a connection and is of the wanted kind.
+    """Connects to the first of several hosts that accepts a connection and is of the requested kind.
 
     The drivers leave no time for the second host where the first is silent: asyncpg has one timeout for all hosts, and
     psycopg, which has one for each, asks a silent host first each time. asyncpg also ends at a host that is starting
@@ -157,8 +157,8 @@ class Hosts:
         **options: Any,
     ) -> Any:
         """A connection of the driver; the arguments are those of its `connect`."""
-        wanted = _IN_TURN.get(target_session_attrs, (target_session_attrs,))
-        attempts = list(self._attempts(_addresses(host, port), wanted))
+        choices = _IN_TURN.get(target_session_attrs, (target_session_attrs,))
+        attempts = list(self._attempts(_addresses(host, port), choices))
         connect, passing = _CONNECT[self._driver], _passing(self._driver)
         for number, (address, attributes) in enumerate(attempts, 1):
             # The last one has the time that is left to the caller.
@@ -183,14 +183,14 @@ class Hosts:
         """Ask a silent host last for a while. One that refuses at once costs no time, and may be up again."""
         now = time.monotonic()
         if now - begun > _SOON:
-            self._last_until[address] = now + _ASKED_LAST
+            self._last_until[address] = now + _PENALTY
 
     def _attempts(
-        self, addresses: list[tuple[str, int]], wanted: Sequence[str]
+        self, addresses: list[tuple[str, int]], choices: Sequence[str]
     ) -> Iterator[tuple[tuple[str, int], str]]:
         now = time.monotonic()
         addresses.sort(key=lambda address: self._last_until.get(address, 0.0) > now)
-        return ((address, attributes) for attributes in wanted for address in addresses)
+        return ((address, attributes) for attributes in choices for address in addresses)
 
 
 def _addresses(host: Sequence[str] | str, port: Sequence[int] | str) -> list[tuple[str, int]]:
@@ -202,7 +202,7 @@ def _addresses(host: Sequence[str] | str, port: Sequence[int] | str) -> list[tup
     return [(name, int(number or _PORT)) for name, number in zip(hosts, each, strict=True)]
 
 
-_NAMED = {"application_name": "dualsql-reader"}
+_SESSION = {"application_name": "dualsql-reader"}
 
 BACKEND = Backend(
     capabilities=CAPABILITIES,
@@ -219,9 +219,9 @@ BACKEND = Backend(
     adapt_url=adapted,
     arguments_beyond=arguments_beyond,
     connect_arguments={
-        "asyncpg": {"server_settings": _NAMED},
-        "psycopg": _NAMED,
-        "psycopg2": _NAMED,
+        "asyncpg": {"server_settings": _SESSION},
+        "psycopg": _SESSION,
+        "psycopg2": _SESSION,
     },
     stream_backends={"asyncpg": choose_stream},
     row_fetches={"asyncpg": fetch_exactly},

@@ -21,10 +21,10 @@ from dualsql.databases.postgresql.values import DRIVERS, CharByte, bound_as_text
 from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
-    comes_back_as_given,
     decimal_sum,
     key_type,
     md5_of_values,
+    round_trips,
     text_parameter,
     untyped_form,
     whole_sum,
@@ -39,7 +39,7 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     bare = type_coerce(grouped(expression), DriverValue())
     if isinstance(_stored(expression.type), _EXACT_IN_ASYNCPG):
         # Without a type, the parameter takes that of the other side: an ENUM's, a NUMERIC's.
-        return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=_is_taken)
+        return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=_accepts)
     if isinstance(expression, Function) and expression.name == _ORDERED:
         return None  # of which type a value is compared, only the database knows
     plain = key_type(_NAME, expression)
@@ -73,19 +73,19 @@ _EXACT_IN_ASYNCPG = (
 )
 
 
-def _is_taken(value: Any) -> bool:
+def _accepts(value: Any) -> bool:
     """Whether asyncpg gives this value exactly, and accepts it for the type of the column in PostgreSQL."""
-    return comes_back_as_given(value) and not isinstance(value, CharByte)
+    return round_trips(value) and not isinstance(value, CharByte)
 
 
-# How many groups, distinct rows or rows of a set operation there are, statistics hardly tell: PostgreSQL expected
+# How many groups, distinct rows or rows of a set operation there are, statistics hardly show: PostgreSQL expected
 # 400,000 rows of a UNION that has 10, and 200,000 of a DISTINCT that has 7.
 _MERGING = frozenset({"Aggregate", "Group", "Unique", "SetOp", "Recursive Union"})
 _ASIDE = frozenset({"InitPlan", "SubPlan"})
 
 
 def _rows_expected(plan: Any) -> int | None:
-    """Of EXPLAIN (FORMAT JSON): `[{"Plan": {"Plan Rows": 12000, ...}}]`; None where rows are merged."""
+    """The rows in EXPLAIN (FORMAT JSON): `[{"Plan": {"Plan Rows": 12000, ...}}]`; None where rows are merged."""
     try:
         top = plan[0]["Plan"]
         return None if _merges(top) else int(top["Plan Rows"])
@@ -109,8 +109,8 @@ def _sortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     if not _tells_apart(expression.type) or _may_return_sets(expression):
         return cast(expression, Text)
     # SQLAlchemy does not know the type, as for func.round(n).
-    made: ColumnElement[Any] = getattr(func, _ORDERED)(expression)
-    return made
+    ordered: ColumnElement[Any] = getattr(func, _ORDERED)(expression)
+    return ordered
 
 
 def _may_return_sets(expression: ColumnElement[Any]) -> bool:
@@ -129,7 +129,7 @@ def _in_order(x: str) -> str:
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     if not _is_sortable(expression.type):
-        return [cast(expression, Text)]  # json, xml, point: their text tells any two of them apart
+        return [cast(expression, Text)]  # json, xml, point: their texts differ wherever they do
     is_loose = _has_equals_that_differ(_stored(expression.type))
     return [expression, cast(expression, Text)] if is_loose else [expression]
 
@@ -223,7 +223,7 @@ def _tells_apart(type_: SQLType) -> bool:
 
 
 def _compares(type_: SQLType) -> bool:
-    # The name of a table that is not there is an error: a comparison would tell which ones are.
+    # The name of a table that is not there is an error: a comparison would disclose which ones are.
     is_name = isinstance(_stored(type_), postgresql.REGCLASS | postgresql.REGCONFIG | postgresql.HSTORE)
     return not is_name and _tells_apart(type_)
 
@@ -368,8 +368,8 @@ def _at_path(document: Expression, parts: Sequence[Expression], sign: str) -> Ex
     is_plain = _is_plain_json(document)
     name = f"{'json' if is_plain else 'jsonb'}_extract_path{'_text' if as_text else ''}"
     part: SQLType = types.JSON() if is_plain else postgresql.JSONB()
-    made: Expression = getattr(func, name)(document, *parts, type_=types.Text() if as_text else part)
-    return made
+    call: Expression = getattr(func, name)(document, *parts, type_=types.Text() if as_text else part)
+    return call
 
 
 def _is_plain_json(document: Expression) -> bool:
@@ -471,7 +471,7 @@ _QUERY = QueryDialect(
     # Of a nondeterministic collation, strpos() is an error before PostgreSQL 18.
     position=lambda text, part: func.strpos(_by_code_point(text), part, type_=types.Integer()),
     lowered=_lowered,
-    cut_date=partial(beginning_of_bucket, _NAME),
+    bucket_start=partial(beginning_of_bucket, _NAME),
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     has_infinite_dates=True,

@@ -14,24 +14,24 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.columns.result import ResultColumn
 from dualsql.formats import json
-from dualsql.formats.csv import CSVWriter, quoted
+from dualsql.formats.csv import CSVWriter, is_database_csv, quoted
 from dualsql.formats.writer import Chunk, Rows, WriterOptions
 
 
 def copied_csv_writer(
     columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions, kinds: Sequence[int]
 ) -> CSVWriter:
-    """See `CopiedWriter`. COPY guards no formulas: guarded cells are written as for any database."""
-    if options.guards:
-        return CSVWriter(columns, dialect, options)
-    return CopiedCSVWriter(columns, dialect, options, kinds)
+    """See `Backend.copied_writers`. What COPY cannot write is written as for any database."""
+    if is_database_csv(options):
+        return CopiedCSVWriter(columns, dialect, options, kinds)
+    return CSVWriter(columns, dialect, options)
 
 
 class CopiedCSVWriter(CSVWriter):
     """Writes values as COPY does: only texts that need it are quoted, and times have no zeros.
 
     Args:
-        written: the OID of the type of each column.
+        oids: the OID of the type of each column.
     """
 
     def __init__(
@@ -39,20 +39,20 @@ class CopiedCSVWriter(CSVWriter):
         columns: Sequence[ResultColumn],
         dialect: Dialect,
         options: WriterOptions,
-        written: Sequence[int],
+        oids: Sequence[int],
     ) -> None:
         super().__init__(columns, dialect, options)
-        self._written = written
-        self._alone = len(written) == 1
+        self._oids = oids
+        self._alone = len(oids) == 1
 
     def rows(self, rows: Rows) -> Chunk:
         lines = [
-            ",".join([self._copied(value, kind) for value, kind in zip(row, self._written, strict=True)])
+            ",".join([self._copy(value, kind) for value, kind in zip(row, self._oids, strict=True)])
             for row in json.converted(rows, self._converters)
         ]
         return Chunk("".join([f"{line}\r\n" for line in lines]).encode(), len(rows))
 
-    def _copied(self, value: Any, kind: int) -> str:
+    def _copy(self, value: Any, kind: int) -> str:
         if value is None:
             return ""
         text = _copied_text(value, kind)
@@ -68,27 +68,27 @@ _JSONB, _FLOAT4 = 3802, 700
 
 def _copied_text(value: Any, kind: int) -> str:
     if kind == _JSONB:
-        return _spaced(value)
+        return _space(value)
     if isinstance(value, float):
         return _shortest(repr(value), 6) if kind == _FLOAT4 else _shortest(_inside(value), 15)
     if isinstance(value, datetime | time):
         return _WHOLE_SECONDS.sub("", _TRAILING_ZEROS.sub(r"\1", value.isoformat()))
     if isinstance(value, Decimal) and not json.is_finite(value):
         return json.word(value)
-    written = json.dumps(value)
-    return str(orjson.loads(written)) if written.startswith(b'"') else written.decode()
+    document = json.dumps(value)
+    return str(orjson.loads(document)) if document.startswith(b'"') else document.decode()
 
 
 _TRAILING_ZEROS = re.compile(r"(\.[0-9]*?)0+(?=[+-]|$)")
 _WHOLE_SECONDS = re.compile(r"\.(?=[+-]|$)")
 
 
-def _spaced(value: Any) -> str:
+def _space(value: Any) -> str:
     """A document as PostgreSQL writes a jsonb."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_spaced(key)}: {_spaced(part)}' for key, part in value.items())}}}"
+        return f"{{{', '.join(f'{_space(key)}: {_space(part)}' for key, part in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_spaced, value))}]"
+        return f"[{', '.join(map(_space, value))}]"
     return json.dumps(value).decode()
 
 
@@ -97,12 +97,12 @@ def _shortest(text: str, digits: int) -> str:
     number = Decimal(text)
     if not number.is_finite():
         return json.word(number)
-    sign, found, exponent = number.normalize().as_tuple()
+    sign, numerals, exponent = number.normalize().as_tuple()
     assert isinstance(exponent, int)
-    power = len(found) + exponent - 1
+    power = len(numerals) + exponent - 1
     if number == 0 or -4 <= power < digits:
-        return format(Decimal((sign, found, exponent)), "f")
-    first, *rest = map(str, found)
+        return format(Decimal((sign, numerals, exponent)), "f")
+    first, *rest = map(str, numerals)
     fraction = f".{''.join(rest)}" if rest else ""
     return f"{'-' if sign else ''}{first}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
 

@@ -200,7 +200,7 @@ _UNUSABLE = re.compile("closed|manually started transaction")
 are asyncpg's, for a connection whose ROLLBACK failed: SQLAlchemy forgets the transaction and keeps the connection."""
 
 
-class _Meter(asyncio.Protocol):
+class _ByteMeter(asyncio.Protocol):
     """A wrapper of a driver's protocol that closes the connection if too many bytes arrive.
 
     A single value can have gigabytes (`repeat('x', 200000000)`), and a driver collects the bytes until a row is
@@ -232,13 +232,13 @@ class _Meter(asyncio.Protocol):
         self._driver.resume_writing()
 
 
-def _meter_of(driver: Any) -> _Meter | None:
+def _meter_of(driver: Any) -> _ByteMeter | None:
     """The meter of asyncpg's connection, installed once; None for other drivers."""
     transport = getattr(driver, "_transport", None)
     if not hasattr(driver, "get_server_pid") or transport is None:
         return None
-    found = transport.get_protocol()
-    if not isinstance(found, _Meter):
-        found = _Meter(transport, found)
-        transport.set_protocol(found)
-    return found
+    meter = transport.get_protocol()
+    if not isinstance(meter, _ByteMeter):
+        meter = _ByteMeter(transport, meter)
+        transport.set_protocol(meter)
+    return meter

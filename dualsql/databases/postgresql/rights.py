@@ -1,4 +1,4 @@
-"""What the user of a PostgreSQL database may do, as its catalogue tells."""
+"""What the user of a PostgreSQL database may do, from its catalogue."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class PostgreSQLRights(UserRights):
 
     async def connection_limit(self, connection: AsyncConnection) -> int | None:
         """See `UserRights.connection_limit`."""
-        found: int | None = (await connection.execute(text(_CONNECTION_LIMIT))).scalar_one_or_none()
-        return found
+        limit: int | None = (await connection.execute(text(_CONNECTION_LIMIT))).scalar_one_or_none()
+        return limit
 
     async def is_pooled(self, connection: AsyncConnection) -> bool:
         """See `UserRights.is_pooled`. A pooler invents the number of a process for its client."""

@@ -57,20 +57,20 @@ def without_parameters(sql: str, parameters: Sequence[Any], types: Sequence[Any]
     Args:
         types: the types of the parameters, from asyncpg's prepared statement.
     """
-    # COPY takes no parameters. A setting holds no NULL, and a text that hides a `$1` cannot be told apart.
+    # COPY takes no parameters. A setting holds no NULL, and a `$1` within a text looks like a parameter.
     if len(parameters) > _MOST_VALUES or any(value is None for value in parameters) or _OPAQUE.search(sql):
         return None
-    seen: set[int] = set()
+    numbers: set[int] = set()
 
     def read(match: re.Match[str]) -> str:
         if match[1] is None:
             return match[0]
         number = int(match[1])
-        seen.add(number)
+        numbers.add(number)
         return f"(current_setting('{setting_of(number)}')::{type_name(types[number - 1])})"
 
-    written = _PARAMETER.sub(read, sql)
-    return written if seen == set(range(1, len(parameters) + 1)) else None
+    spelling = _PARAMETER.sub(read, sql)
+    return spelling if numbers == set(range(1, len(parameters) + 1)) else None
 
 
 def setting_statement(types: Sequence[Any]) -> str:
@@ -79,8 +79,8 @@ def setting_statement(types: Sequence[Any]) -> str:
     COPY takes no parameters. So set_config() stores each value for this transaction, and the statement reads it with
     current_setting(), cast to the type that the server found for the parameter.
     """
-    written = [_as_text(f"${number}::{type_name(type_)}", type_) for number, type_ in enumerate(types, 1)]
-    settings = [f"set_config('{setting_of(n)}', {text}, true)" for n, text in enumerate(written, 1)]
+    spelling = [_as_text(f"${number}::{type_name(type_)}", type_) for number, type_ in enumerate(types, 1)]
+    settings = [f"set_config('{setting_of(n)}', {text}, true)" for n, text in enumerate(spelling, 1)]
     return f"SELECT {', '.join(settings)}"
 
 
@@ -92,10 +92,10 @@ def type_name(type_: Any) -> str:
     """The name of a type in SQL."""
     name = type_.name.removesuffix("[]")
     schema = "pg_catalog" if type_.oid < _BUILT_IN_TYPES else type_.schema
-    return f"{_quoted(schema)}.{_quoted(name)}{type_.name[len(name) :]}"
+    return f"{_quote(schema)}.{_quote(name)}{type_.name[len(name) :]}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -203,7 +203,7 @@ _CSV: Mapping[tuple[str, int], str] = {
 }
 
 _ARROW: Mapping[tuple[str, int], str] = {
-    **{key: written for key, written in _CSV.items() if key[0] not in {"any", "interval"}},
+    **{key: spelling for key, spelling in _CSV.items() if key[0] not in {"any", "interval"}},
     ("interval", 1186): f"CASE WHEN {_WITHOUT_MONTHS} THEN {_MICROSECONDS}::text ELSE {{c}}::text END",
 }
 
@@ -228,18 +228,18 @@ class TextConverter:
         Args:
             type_: the type in PostgreSQL, as asyncpg reports it.
         """
-        return self._spelled(_CSV, column, type_)
+        return self._spelling(_CSV, column, type_)
 
     def for_arrow(self, column: ResultColumn, type_: Any) -> str | None:
         """The SQL that gives a text for parsing into the column's Arrow type; see `for_csv`."""
-        return self._spelled(_ARROW, column, type_)
+        return self._spelling(_ARROW, column, type_)
 
-    def _spelled(self, table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any) -> str | None:
-        found = _found(table, column, type_, self.dialect)
-        return found if self.date_style.startswith("ISO") else _ELSEWHERE.get(found or "", found)
+    def _spelling(self, table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any) -> str | None:
+        spelling = _spelling_of(table, column, type_, self.dialect)
+        return spelling if self.date_style.startswith("ISO") else _ELSEWHERE.get(spelling or "", spelling)
 
 
-def _found(
+def _spelling_of(
     table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any, dialect: Dialect
 ) -> str | None:
     encoding = column.encoding
@@ -276,66 +276,68 @@ class ReadableStatement:
         sql: takes the same parameters.
     """
 
-    def __init__(self, sent: DriverStatement, attributes: Sequence[Any]) -> None:
-        self._sent = sent
+    def __init__(self, statement: DriverStatement, attributes: Sequence[Any]) -> None:
+        self._statement = statement
         self._oids = [attribute.type.oid for attribute in attributes]
-        self._places = [place for place, oid in enumerate(self._oids) if oid in READABLE]
-        is_cut = _reads_floats(sent.dialect)
-        self._documents = [place for place, oid in enumerate(self._oids) if is_cut and oid in _DOCUMENTS]
-        self.sql = self._written() if self.is_rewritten else sent.sql
+        self._positions = [position for position, oid in enumerate(self._oids) if oid in READABLE]
+        is_cut = _reads_floats(statement.dialect)
+        self._documents = [
+            position for position, oid in enumerate(self._oids) if is_cut and oid in _DOCUMENTS
+        ]
+        self.sql = self._sql() if self.is_rewritten else statement.sql
 
     @property
     def is_rewritten(self) -> bool:
         """Whether the statement was changed."""
-        return bool(self._places or self._documents)
+        return bool(self._positions or self._documents)
 
     def processors(self) -> list[tuple[int, Processor]]:
         """The processors of its values; see `DriverStatement.processors`."""
-        return self._sent.processors(self._oids)
+        return self._statement.processors(self._oids)
 
     def rows(self, records: Sequence[Any], processors: Sequence[tuple[int, Processor]]) -> Rows:
         """The driver's records as processed rows of the original statement."""
         width = len(self._oids)
         if self._documents:
-            read = [list(record) for record in records]
-            for row, place in product(read, self._documents):
-                row[place] = None if row[place] is None else read_document(row[place])
-            records = read
-        if not self._places:
+            lists = [list(record) for record in records]
+            for row, position in product(lists, self._documents):
+                row[position] = None if row[position] is None else read_document(row[position])
+            records = lists
+        if not self._positions:
             return processed([tuple(record) for record in records], processors)
-        found = processed([record[:width] for record in records], processors)
+        values = processed([record[:width] for record in records], processors)
         texts = list(map(itemgetter(width), records))
-        return self._with_texts(found, texts) if any(texts) else found
+        return self._with_texts(values, texts) if any(texts) else values
 
     def _with_texts(self, rows: Rows, texts: Sequence[Sequence[str | None] | None]) -> Rows:
-        found = [list(row) for row in rows]
-        for row, listed in zip(found, texts, strict=True):
-            for place, text in zip(self._places, listed or (), strict=False):
+        filled = [list(row) for row in rows]
+        for row, listed in zip(filled, texts, strict=True):
+            for position, text in zip(self._positions, listed or (), strict=False):
                 if text is not None:
-                    row[place] = text if self._oids[place] in _PLAIN_TEXTS else Unfit(text)
-        return found
+                    row[position] = text if self._oids[position] in _PLAIN_TEXTS else Unfit(text)
+        return filled
 
-    def _written(self) -> str:
+    def _sql(self) -> str:
         odd = [
-            f"CASE WHEN {_of(READABLE[self._oids[place]], place)} THEN NULL"
-            f" ELSE {_of(SPELLED[self._oids[place]], place)} END"
-            for place in self._places
+            f"CASE WHEN {_of(READABLE[self._oids[position]], position)} THEN NULL"
+            f" ELSE {_of(SPELLED[self._oids[position]], position)} END"
+            for position in self._positions
         ]
         fits = " AND ".join(
-            f"coalesce({_of(READABLE[self._oids[place]], place)}, true)" for place in self._places
+            f"coalesce({_of(READABLE[self._oids[position]], position)}, true)" for position in self._positions
         )
-        names = ", ".join(f"c{place}" for place in range(len(self._oids)))
+        names = ", ".join(f"c{position}" for position in range(len(self._oids)))
         texts = [f"CASE WHEN NOT ({fits}) THEN ARRAY[{', '.join(odd)}] END"] if odd else []
         outputs = ", ".join([*self._outputs(), *texts])
-        return f"SELECT {outputs} FROM ({self._sent.sql}) AS r({names})"
+        return f"SELECT {outputs} FROM ({self._statement.sql}) AS r({names})"
 
     def _outputs(self) -> Iterator[str]:
-        for place, oid in enumerate(self._oids):
-            name = f"r.c{place}"
-            if place in self._documents:
-                yield _of(_DOCUMENTS[oid], place)
+        for position, oid in enumerate(self._oids):
+            name = f"r.c{position}"
+            if position in self._documents:
+                yield _of(_DOCUMENTS[oid], position)
             else:
-                yield f"CASE WHEN {_of(READABLE[oid], place)} THEN {name} END" if oid in READABLE else name
+                yield f"CASE WHEN {_of(READABLE[oid], position)} THEN {name} END" if oid in READABLE else name
 
 
 async def prepare(connection: AsyncConnection, sql: str) -> Any:
@@ -348,28 +350,28 @@ async def prepare(connection: AsyncConnection, sql: str) -> Any:
 
 
 async def prepare_readably(
-    connection: AsyncConnection, sent: DriverStatement, prepared: Any
+    connection: AsyncConnection, statement: DriverStatement, prepared: Any
 ) -> tuple[ReadableStatement, Any]:
     """The readable form of the statement `prepared`, and that form prepared."""
-    readable = ReadableStatement(sent, prepared.get_attributes())
+    readable = ReadableStatement(statement, prepared.get_attributes())
     return readable, await prepare(connection, readable.sql) if readable.is_rewritten else prepared
 
 
-async def fetch_readably(connection: AsyncConnection, sent: DriverStatement) -> Rows:
+async def fetch_readably(connection: AsyncConnection, statement: DriverStatement) -> Rows:
     """All rows of a statement."""
-    prepared = await prepare(connection, sent.sql)
-    readable, prepared = await prepare_readably(connection, sent, prepared)
-    return readable.rows(await prepared.fetch(*sent.parameters), readable.processors())
+    prepared = await prepare(connection, statement.sql)
+    readable, prepared = await prepare_readably(connection, statement, prepared)
+    return readable.rows(await prepared.fetch(*statement.parameters), readable.processors())
 
 
 def are_known_to_be(kinds: Sequence[SQLType], dialect: Any) -> bool:
     """Whether columns of these types hold what asyncpg reads as other values, or documents that it reads itself."""
-    if any(isinstance(kind, _KNOWN) or internals.type_affinity(kind) is types.Interval for kind in kinds):
+    if any(isinstance(kind, _RANGES) or internals.type_affinity(kind) is types.Interval for kind in kinds):
         return True
     return _reads_floats(dialect) and any(isinstance(kind, types.JSON) for kind in kinds)
 
 
-_KNOWN = (pg.DATERANGE, pg.TSRANGE, pg.TSTZRANGE, pg.DATEMULTIRANGE, pg.TSMULTIRANGE, pg.TSTZMULTIRANGE)
+_RANGES = (pg.DATERANGE, pg.TSRANGE, pg.TSTZRANGE, pg.DATEMULTIRANGE, pg.TSMULTIRANGE, pg.TSTZMULTIRANGE)
 
 
 def are_read_otherwise(codes: Sequence[Any]) -> bool:
@@ -377,12 +379,12 @@ def are_read_otherwise(codes: Sequence[Any]) -> bool:
     return not _READ_OTHERWISE.isdisjoint(codes)
 
 
-def are_cut(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
+def have_long_floats(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
     """Whether documents in the rows have floats, which asyncpg on the application's engine reads with 17 digits."""
     if _DOCUMENTS.keys().isdisjoint(codes) or not _reads_floats(dialect):
         return False
-    places = [place for place, code in enumerate(codes) if code in _DOCUMENTS]
-    return any(_has_float(row[place]) for row in rows for place in places)
+    positions = [position for position, code in enumerate(codes) if code in _DOCUMENTS]
+    return any(_has_float(row[position]) for row in rows for position in positions)
 
 
 def _reads_floats(dialect: Any) -> bool:
@@ -394,11 +396,11 @@ def _has_float(document: Any) -> bool:
     """Whether a document contains a float."""
     inside = [document]
     while inside:
-        found = inside.pop()
-        if isinstance(found, float):
+        item = inside.pop()
+        if isinstance(item, float):
             return True
-        if isinstance(found, dict | list):
-            inside.extend(found.values() if isinstance(found, dict) else found)
+        if isinstance(item, dict | list):
+            inside.extend(item.values() if isinstance(item, dict) else item)
     return False
 
 
@@ -409,38 +411,40 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """
     dialect = connection.dialect
     kinds = fetch.described.types if isinstance(fetch.described, DriverNames) else ()
-    if are_known_to_be(kinds, dialect) and (sent := fetch.sent(dialect)) is not None:
-        return await fetch_readably(connection, sent)
+    if are_known_to_be(kinds, dialect) and (statement := fetch.sent(dialect)) is not None:
+        return await fetch_readably(connection, statement)
     # ValueError, OverflowError: of a value that Python has no class for.
     with suppress(ValueError, OverflowError):
         result = await fetch.execute(connection)
         codes = [described[1] for described in result.cursor.description or ()]
         if not are_read_otherwise(codes):
             rows: Rows = result.all()
-            if not are_cut(rows, codes, dialect):
+            if not have_long_floats(rows, codes, dialect):
                 return rows
-    sent = fetch.sent(dialect)
-    if sent is None:
+    statement = fetch.sent(dialect)
+    if statement is None:
         raise QueryExecutionError(
             "A value of the result cannot be read.",
             hint="If the column is a date or an interval, CAST it to text.",
         )
-    return await fetch_readably(connection, sent)
+    return await fetch_readably(connection, statement)
 
 
-def _of(expression: str, place: int) -> str:
-    return expression.replace("{c}", f"r.c{place}")
+def _of(expression: str, position: int) -> str:
+    return expression.replace("{c}", f"r.c{position}")
 
 
-async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
+async def choose_stream(
+    job: StreamJob, connection: AsyncConnection, statement: DriverStatement
+) -> StreamBackend:
     """The stream backend for a statement on asyncpg: COPY if it is exact, otherwise a cursor."""
-    prepared = await prepare(connection, sent.sql)
-    require_described([attribute.name for attribute in prepared.get_attributes()], sent.described)
-    copied = by_copy(job, sent, driver_of(connection), prepared)
+    prepared = await prepare(connection, statement.sql)
+    require_described([attribute.name for attribute in prepared.get_attributes()], statement.described)
+    copied = by_copy(job, statement, driver_of(connection), prepared)
     if copied is not None:
         return copied
-    readable, prepared = await prepare_readably(connection, sent, prepared)
-    return by_asyncpg_cursor(readable, prepared, sent.parameters)
+    readable, prepared = await prepare_readably(connection, statement, prepared)
+    return by_asyncpg_cursor(readable, prepared, statement.parameters)
 
 
 def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Sequence[Any]) -> StreamBackend:
@@ -466,15 +470,15 @@ _NO_TIMEOUT = 30 * 24 * 3600.0
 _Sink = Callable[[bytes], Any]
 
 
-def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -> StreamBackend | None:
+def by_copy(job: StreamJob, statement: DriverStatement, driver: Any, prepared: Any) -> StreamBackend | None:
     """Stream with COPY, which needs no Python objects; None if the format, a type or a value does not allow it.
 
     Args:
         driver: asyncpg's connection, which `prepared` the statement.
     """
-    speller = TextConverter(sent.dialect, driver.get_settings().DateStyle)
+    speller = TextConverter(statement.dialect, driver.get_settings().DateStyle)
     if isinstance(job.writer, CSVWitness):
-        job.writer.note_csv(_written_as_csv(job, sent, speller, prepared))
+        job.writer.note_csv(_csv_oids(job, statement, speller, prepared))
         return None
     if isinstance(job.writer, DatabaseCSVWriter):
         spelling, backend = speller.for_csv, by_csv_copy
@@ -484,23 +488,23 @@ def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -
         return None
     attributes = prepared.get_attributes()
     texts = job.writer.arrow.texts if isinstance(job.writer, BatchWriter) else ()
-    written = [
-        (speller.for_csv if number in texts else spelling)(job.columns[place], attributes[place].type)
-        for number, place in enumerate(job.written)
+    spellings = [
+        (speller.for_csv if number in texts else spelling)(job.columns[position], attributes[position].type)
+        for number, position in enumerate(job.written)
     ]
-    plain = without_parameters(sent.sql, sent.parameters, prepared.get_parameters())
-    if plain is None or not written or None in written:
+    plain = without_parameters(statement.sql, statement.parameters, prepared.get_parameters())
+    if plain is None or not spellings or None in spellings:
         return None
-    query = _written_as(plain, len(job.columns), job.written, cast("list[str]", written))
-    return backend(query, sent, prepared.get_parameters())
+    query = _outer_statement(plain, len(job.columns), job.written, cast("list[str]", spellings))
+    return backend(query, statement, prepared.get_parameters())
 
 
-def _written_as_csv(
-    job: StreamJob, sent: DriverStatement, speller: TextConverter, prepared: Any
+def _csv_oids(
+    job: StreamJob, statement: DriverStatement, speller: TextConverter, prepared: Any
 ) -> list[int | None]:
     """The number of the type of each column that COPY would write as CSV; else None."""
     types = [attribute.type for attribute in prepared.get_attributes()]
-    if without_parameters(sent.sql, sent.parameters, prepared.get_parameters()) is None:
+    if without_parameters(statement.sql, statement.parameters, prepared.get_parameters()) is None:
         return [None] * len(types)
     return [
         type_.oid if speller.for_csv(column, type_) else None
@@ -508,32 +512,32 @@ def _written_as_csv(
     ]
 
 
-def _written_as(sql: str, columns: int, places: Sequence[int], spellings: Sequence[str]) -> str:
+def _outer_statement(sql: str, columns: int, positions: Sequence[int], spellings: Sequence[str]) -> str:
     """The outer statement of `sql`. It keeps the order of its subquery, because it only computes from its rows."""
-    if list(places) == list(range(columns)) and all(spelling == "{c}" for spelling in spellings):
+    if list(positions) == list(range(columns)) and all(spelling == "{c}" for spelling in spellings):
         return sql
-    outputs = [spelling.replace("{c}", f"r.c{n}") for n, spelling in zip(places, spellings, strict=True)]
+    outputs = [spelling.replace("{c}", f"r.c{n}") for n, spelling in zip(positions, spellings, strict=True)]
     names = ", ".join(f"c{n}" for n in range(columns))
     return f"SELECT {', '.join(outputs)} FROM ({sql}) AS r({names})"
 
 
-def by_csv_copy(query: str, sent: DriverStatement, types: Sequence[Any]) -> StreamBackend:
+def by_csv_copy(query: str, statement: DriverStatement, types: Sequence[Any]) -> StreamBackend:
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         writer = cast("DatabaseCSVWriter", job.writer)
 
         async def pass_on(lines: bytes) -> None:
             await put(writer.text(lines))
 
-        await _copy(job, connection, query, pass_on, sent=sent, types=types)
+        await _copy(job, connection, query, pass_on, statement=statement, types=types)
 
     return backend
 
 
-def by_arrow_copy(query: str, sent: DriverStatement, types: Sequence[Any]) -> StreamBackend:
+def by_arrow_copy(query: str, statement: DriverStatement, types: Sequence[Any]) -> StreamBackend:
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         parsing = _Parsing(job, put)
         try:
-            await _copy(job, connection, query, parsing.take, sent=sent, types=types)
+            await _copy(job, connection, query, parsing.take, statement=statement, types=types)
             await parsing.finish()
         finally:
             await parsing.settle()
@@ -547,13 +551,13 @@ async def _copy(
     query: str,
     sink: _Sink,
     *,
-    sent: DriverStatement,
+    statement: DriverStatement,
     types: Sequence[Any],
 ) -> None:
     driver = driver_of(connection)
     # As parameters of a statement of their own: values are never written into SQL.
-    if sent.parameters:
-        await driver.fetch(setting_statement(types), *sent.parameters)
+    if statement.parameters:
+        await driver.fetch(setting_statement(types), *statement.parameters)
     taker = _Taker(sink)
     copying = asyncio.ensure_future(
         driver.copy_from_query(query, output=taker.take, format="csv", timeout=_NO_TIMEOUT)
@@ -644,11 +648,14 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
     fields = list(arrow.schema)
     names = [str(number) for number in range(len(fields))]
     texts = arrow.texts
-    later = [None if number in texts else _made_later(job, place) for number, place in enumerate(job.written)]
+    later = [
+        None if number in texts else _converter_after_parsing(job, position)
+        for number, position in enumerate(job.written)
+    ]
     as_text = {pa.duration("us"): pa.int64()}
     parsed_as = [
-        pa.string() if made else as_text.get(field.type, field.type)
-        for field, made in zip(fields, later, strict=True)
+        pa.string() if converter else as_text.get(field.type, field.type)
+        for field, converter in zip(fields, later, strict=True)
     ]
     convert = csv.ConvertOptions(
         null_values=[""],
@@ -684,7 +691,7 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
         columns = []
         for number, (column, make) in enumerate(zip(table.columns, later, strict=True)):
             try:
-                columns.append(_made(column, make))
+                columns.append(_convert(column, make))
             except ValueError as error:
                 raise arrow.unfit(number) from error
         return writer.batch(arrow.batch_of_columns(columns))
@@ -692,15 +699,15 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
     return parse
 
 
-def _made(column: Any, make: Callable[[str], Any] | None) -> Any:
+def _convert(column: Any, make: Callable[[str], Any] | None) -> Any:
     if make is None:
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return [None if value is None else make(value) for value in column.to_pylist()]
 
 
-def _made_later(job: StreamJob, place: int) -> Callable[[str], Any] | None:
+def _converter_after_parsing(job: StreamJob, position: int) -> Callable[[str], Any] | None:
     """The function that converts a text for which pyarrow has no parser."""
-    column = job.columns[place]
+    column = job.columns[position]
     if column.encoding == "base64":
         return b64decode
     if not is_list(column):

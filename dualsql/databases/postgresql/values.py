@@ -67,18 +67,18 @@ def _exact(loader: Any) -> Any:
 def _reading_with_psycopg2(connection: Any) -> Iterator[None]:
     from psycopg2 import extensions  # type: ignore[import-untyped]
 
-    made = []
+    types = []
     for oid, lists, kind in ((114, 199, extensions.JSON), (3802, 3807, extensions.JSONB)):
         if oid not in connection.string_types and extensions.string_types.get(oid) is kind:
             document = extensions.new_type((oid,), "DOCUMENT", _read)
             listed = extensions.new_array_type((lists,), "DOCUMENTS", document)
-            made += [(oid, document), (lists, listed)]
-    for _, one in made:
+            types += [(oid, document), (lists, listed)]
+    for _, one in types:
         extensions.register_type(one, connection)
     try:
         yield
     finally:
-        for oid, _ in made:
+        for oid, _ in types:
             connection.string_types.pop(oid, None)
 
 
@@ -192,10 +192,10 @@ def _with_zone(value: datetime) -> datetime:
         return value.replace(tzinfo=UTC)
 
 
-def _word(value: Any, wanted: str) -> Any:
+def _word(value: Any, expected: str) -> Any:
     if value is None or value in INFINITIES:
         return value
-    raise TypeError(f"Expected {wanted}, got {type(value).__name__}.")
+    raise TypeError(f"Expected {expected}, got {type(value).__name__}.")
 
 
 def _of_asyncpg(kind: str) -> tuple[Any, Any]:
@@ -242,8 +242,8 @@ def _loading_with_psycopg2(connection: Any, unreadable: Unreadable) -> Iterator[
 
     own = dict(connection.string_types)
     for oid in ODD:
-        read = own.get(oid) or extensions.string_types[oid]
-        load = _or_word(oid, read, extensions.UNICODEARRAY, unreadable)
+        reader = own.get(oid) or extensions.string_types[oid]
+        load = _or_word(oid, reader, extensions.UNICODEARRAY, unreadable)
         extensions.register_type(extensions.new_type((oid,), "VALUE_OR_TEXT", load), connection)
     try:
         yield
@@ -252,17 +252,17 @@ def _loading_with_psycopg2(connection: Any, unreadable: Unreadable) -> Iterator[
         connection.string_types.update(own)
 
 
-def _or_word(oid: int, read: Any, texts: Any, unreadable: Unreadable) -> Callable[[Any, Any], Any]:
+def _or_word(oid: int, reader: Any, texts: Any, unreadable: Unreadable) -> Callable[[Any, Any], Any]:
     is_odd: Any = INFINITIES.__contains__ if oid in _OIDS_OF_INFINITIES else re.compile(_ODD[oid]).match
     failures = _failures("psycopg2")
-    read = _in_utc(read) if oid == _ZONED else read
+    reader = _in_utc(reader) if oid == _ZONED else reader
 
     def load(value: Any, cursor: Any) -> Any:
         if value is None:
             return None
         if not is_odd(value):
             try:
-                return read(value, cursor)
+                return reader(value, cursor)
             except failures:
                 pass
         return _spelled(oid, value, partial(texts, value, cursor), unreadable)
@@ -308,12 +308,12 @@ def _failures(driver: str) -> tuple[type[Exception], ...]:
     return (ValueError, OverflowError, NotImplementedError, module.DataError, module.NotSupportedError)
 
 
-def _in_utc(read: Callable[..., Any]) -> Callable[..., Any]:
+def _in_utc(reader: Callable[..., Any]) -> Callable[..., Any]:
     """The instant in UTC, as asyncpg returns it; the other drivers use the session's zone."""
 
-    def load(*given: Any) -> Any:
-        found = read(*given)
-        return found.astimezone(UTC) if type(found) is datetime else found
+    def load(*arguments: Any) -> Any:
+        moment = reader(*arguments)
+        return moment.astimezone(UTC) if type(moment) is datetime else moment
 
     return load
 
@@ -375,22 +375,22 @@ _CYCLE = 400
 
 def _instant(text: str, unreadable: Unreadable) -> Any:
     """An instant in UTC; in the session's zone it may be beyond Python's years."""
-    found = _INSTANT.fullmatch(text)
-    if found is None:  # of another DateStyle
+    match = _INSTANT.fullmatch(text)
+    if match is None:  # of another DateStyle
         return unreadable(text)
-    year = 1 - int(found["year"]) if found["bc"] else int(found["year"])
+    year = 1 - int(match["year"]) if match["bc"] else int(match["year"])
     cycles, within = divmod(year, _CYCLE)
-    month, day, hour, minute, second = (int(found[part]) for part in _PARTS)
+    month, day, hour, minute, second = (int(match[part]) for part in _PARTS)
     local = datetime(_CYCLE + within, month, day, hour, minute, second, tzinfo=UTC)
-    hours, minutes, seconds = (int(found[part] or 0) for part in ("hours", "minutes", "seconds"))
+    hours, minutes, seconds = (int(match[part] or 0) for part in ("hours", "minutes", "seconds"))
     offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-    moved = local + offset if found["sign"] == "-" else local - offset
+    moved = local + offset if match["sign"] == "-" else local - offset
     year = moved.year + (cycles - 1) * _CYCLE
-    fraction = found["fraction"] or ""
+    fraction = match["fraction"] or ""
     if MINYEAR <= year <= MAXYEAR:
         return moved.replace(year=year, microsecond=int(fraction[1:].ljust(6, "0")))
-    era, written = (" BC", 1 - year) if year < 1 else ("", year)
-    return unreadable(f"{written:04d}-{moved:%m-%dT%H:%M:%S}{fraction}+00:00{era}")
+    era, era_year = (" BC", 1 - year) if year < 1 else ("", year)
+    return unreadable(f"{era_year:04d}-{moved:%m-%dT%H:%M:%S}{fraction}+00:00{era}")
 
 
 _DURATION = re.compile(
@@ -401,11 +401,11 @@ _DURATION = re.compile(
 
 def _duration(text: str) -> str:
     """An interval as its parts, each with its sign."""
-    found = _DURATION.fullmatch(text)
-    if found is None:  # of another IntervalStyle, or infinite
+    match = _DURATION.fullmatch(text)
+    if match is None:  # of another IntervalStyle, or infinite
         return text
-    years, months, days, hours, minutes, seconds = (int(found[part] or 0) for part in (1, 2, 3, 5, 6, 7))
-    sign, fraction = "-" if found[4] == "-" else "", (found[8] or "").rstrip("0").removesuffix(".")
+    years, months, days, hours, minutes, seconds = (int(match[part] or 0) for part in (1, 2, 3, 5, 6, 7))
+    sign, fraction = "-" if match[4] == "-" else "", (match[8] or "").rstrip("0").removesuffix(".")
     times = [f"{sign}{part}" if part else "0" for part in (hours, minutes)]
     last = f"{sign}{seconds}{fraction}" if seconds or fraction else "0"
     return f"P{years}Y{months}M{days}DT{times[0]}H{times[1]}M{last}S"
@@ -422,9 +422,9 @@ def _shortest(value: float | None) -> float | None:
     above = max(2.0 ** (power - 25), 2.0**-150)
     below = above / 2 if abs(part) == 0.5 and abs(value) > _SMALLEST_NORMAL else above
     for digits in (6, 7, 8, 9) if abs(value) >= _SMALLEST_NORMAL else range(1, 10):
-        found = float(f"{value:.{digits}g}")
-        if -below < abs(found) - abs(value) < above:
-            return found
+        shortest = float(f"{value:.{digits}g}")
+        if -below < abs(shortest) - abs(value) < above:
+            return shortest
     return value
 
 

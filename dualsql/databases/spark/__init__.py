@@ -25,10 +25,10 @@ from dualsql.databases.spark.dialect import as_json
 from dualsql.databases.spark.driver import SparkConnection, SparkError
 from dualsql.databases.strict_types import (
     as_double,
-    comes_back_as_given,
     decimal_sum,
     key_type,
     md5_of_values,
+    round_trips,
     untyped_form,
     whole_sum,
 )
@@ -97,14 +97,14 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     if isinstance(plain, types.JSON | types.ARRAY):
         return raw_form(_as_text(expression), is_stored=False)
     bare = type_coerce(grouped(expression), DriverValue())
-    read = cast(expression, types.Double()) if isinstance(plain, types.Float) else bare
-    return KeyForm(compared=bare, read=read, carried=expression, given=parameter, comes_back=_comes_back)
+    output = cast(expression, types.Double()) if isinstance(plain, types.Float) else bare
+    return KeyForm(compared=bare, read=output, carried=expression, given=parameter, comes_back=_comes_back)
 
 
 def _comes_back(value: Any) -> bool:
     if isinstance(value, date) or value is None:
         return True  # Spark has no infinities
-    return isinstance(value, timedelta) or comes_back_as_given(value)
+    return isinstance(value, timedelta) or round_trips(value)
 
 
 def _as_text(expression: Expression) -> Expression:
@@ -132,10 +132,10 @@ def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
 
 def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     plain: Any = stored_in(_NAME, element.type)
-    cut = func.date_trunc(bucket, element)
+    start = func.date_trunc(bucket, element)
     if bucket != "hour":
-        return cast(cut, types.Date())
-    return cast(cut, types.DateTime(timezone=isinstance(plain, types.DateTime) and plain.timezone))
+        return cast(start, types.Date())
+    return cast(start, types.DateTime(timezone=isinstance(plain, types.DateTime) and plain.timezone))
 
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {
@@ -185,7 +185,7 @@ _TEXT = TextDialect(
 
 _QUERY = QueryDialect(
     position=lambda whole, part: func.instr(whole, part, type_=types.Integer()),
-    cut_date=_beginning_of_bucket,
+    bucket_start=_beginning_of_bucket,
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     shortens_reals=True,

@@ -25,7 +25,7 @@ from dualsql.sqlalchemy_internals import limit_clause, offset_clause
 
 
 class _Driver:
-    """What SQLAlchemy asks of a module of PEP 249."""
+    """The names that SQLAlchemy uses of a module of PEP 249."""
 
     paramstyle = "pyformat"
     Error = SparkError
@@ -49,8 +49,8 @@ class SparkJSON(types.JSON):
 def _document(value: Any) -> Any:
     if value is None:
         return None
-    found = read_document(value)["v"]
-    return read_document(found) if isinstance(found, str) else found
+    value_text = read_document(value)["v"]
+    return read_document(value_text) if isinstance(value_text, str) else value_text
 
 
 _FRACTION = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
@@ -75,15 +75,16 @@ class SparkArray(types.ARRAY[Any]):
         return None
 
     def result_processor(self, dialect: Any, coltype: object) -> Callable[[Any], Any]:
-        read = _item_reader(self.item_type)
-        return lambda value: None if value is None else _each(_document(value), read)
+        read_item = _item_reader(self.item_type)
+        return lambda value: None if value is None else _each(_document(value), read_item)
 
 
-def _each(values: Any, read: Callable[[Any], Any] | None) -> Any:
-    if read is None or not isinstance(values, list):
+def _each(values: Any, read_item: Callable[[Any], Any] | None) -> Any:
+    if read_item is None or not isinstance(values, list):
         return values
     return [
-        _each(one, read) if isinstance(one, list) else None if one is None else read(one) for one in values
+        _each(one, read_item) if isinstance(one, list) else None if one is None else read_item(one)
+        for one in values
     ]
 
 
@@ -96,7 +97,7 @@ def _item_reader(type_: Any) -> Callable[[Any], Any] | None:
     if isinstance(type_, types.Float):
         return float  # "NaN" and "Infinity" are texts in JSON
     if isinstance(type_, types.Numeric):
-        return lambda found: Decimal(getattr(found, "text", None) or str(found))
+        return lambda number: Decimal(getattr(number, "text", None) or str(number))
     if isinstance(type_, types.LargeBinary):
         return b64decode
     return None
@@ -230,19 +231,19 @@ _SIMPLE: Mapping[str, Callable[[], types.TypeEngine[Any]]] = {
 _SIZED = re.compile(r"(decimal|varchar|char)\((\d+)(?:,\s*(\d+))?\)", re.IGNORECASE)
 
 
-def type_named(written: str) -> types.TypeEngine[Any]:
+def sqlalchemy_type(name: str) -> types.TypeEngine[Any]:
     """SQLAlchemy's type for Spark's name of one; NullType where its values cannot be read."""
-    written = written.strip().lower()
-    sized = _SIZED.fullmatch(written)
+    name = name.strip().lower()
+    sized = _SIZED.fullmatch(name)
     if sized is not None:
-        numbers: Any = [int(found) for found in sized.groups()[1:] if found is not None]
+        numbers: Any = [int(digits) for digits in sized.groups()[1:] if digits is not None]
         return types.Numeric(*numbers) if sized[1] == "decimal" else types.String(numbers[0])
-    if written.startswith("array<"):
-        items = type_named(written[6:-1])
+    if name.startswith("array<"):
+        items = sqlalchemy_type(name[6:-1])
         return types.NullType() if isinstance(items, types.NullType) else _array_of(items)
-    if written.startswith(("map<", "struct<")):
-        return types.JSON() if not _ODD.search(written) else types.NullType()
-    return _SIMPLE.get(written, types.NullType)()
+    if name.startswith(("map<", "struct<")):
+        return types.JSON() if not _ODD.search(name) else types.NullType()
+    return _SIMPLE.get(name, types.NullType)()
 
 
 _ODD = re.compile(r"\b(variant|void|interval|geometry|geography|binary)\b")
@@ -298,7 +299,7 @@ class SparkDialect(DefaultDialect):
         return _Driver
 
     def create_connect_args(self, url: URL) -> Any:
-        asked: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "host": url.host or "127.0.0.1",
             "port": url.port or 10_000,
             "username": url.username,
@@ -306,8 +307,8 @@ class SparkDialect(DefaultDialect):
             **url.query,
         }
         if url.password is not None:
-            asked = {"auth": "LDAP", **asked, "password": url.password}
-        return [], asked
+            arguments = {"auth": "LDAP", **arguments, "password": url.password}
+        return [], arguments
 
     def connect(self, *_: Any, **options: Any) -> Any:
         return SparkConnection(options, only_reads=self.only_reads)
@@ -320,8 +321,8 @@ class SparkDialect(DefaultDialect):
         return isinstance(e, SparkError) and e.kind in (FailureKind.BROKEN, FailureKind.UNREACHABLE)
 
     def _get_server_version_info(self, connection: Connection) -> tuple[int, ...]:
-        told = str(connection.exec_driver_sql("SELECT version()").scalar_one())
-        return tuple(int(part) for part in re.findall(r"\d+", told.partition(" ")[0])[:3])
+        version = str(connection.exec_driver_sql("SELECT version()").scalar_one())
+        return tuple(int(part) for part in re.findall(r"\d+", version.partition(" ")[0])[:3])
 
     def _get_default_schema_name(self, connection: Connection) -> str:
         return str(connection.exec_driver_sql("SELECT current_schema()").scalar_one())
@@ -333,17 +334,17 @@ class SparkDialect(DefaultDialect):
 
     def get_table_names(self, connection: Connection, schema: str | None = None, **_: Any) -> list[str]:
         views = set(self.get_view_names(connection, schema))
-        return [name for name in self._listed(connection, "TABLES", schema) if name not in views]
+        return [name for name in self._list(connection, "TABLES", schema) if name not in views]
 
     def get_view_names(self, connection: Connection, schema: str | None = None, **_: Any) -> list[str]:
-        return self._listed(connection, "VIEWS", schema)
+        return self._list(connection, "VIEWS", schema)
 
-    def _listed(self, connection: Connection, what: str, schema: str | None) -> list[str]:
-        place = "" if schema is None else f" IN {self._quoted(schema)}"
+    def _list(self, connection: Connection, what: str, schema: str | None) -> list[str]:
+        clause = "" if schema is None else f" IN {self._quote(schema)}"
         # Namespace, name and whether it is of this session only.
-        return [row[1] for row in connection.exec_driver_sql(f"SHOW {what}{place}") if not row[2]]
+        return [row[1] for row in connection.exec_driver_sql(f"SHOW {what}{clause}") if not row[2]]
 
-    def _quoted(self, name: str) -> str:
+    def _quote(self, name: str) -> str:
         return self.identifier_preparer.quote_identifier(name).replace("%", "%%")
 
     def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **_: Any) -> bool:
@@ -356,27 +357,27 @@ class SparkDialect(DefaultDialect):
     def get_columns(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> list[Any]:
-        place = ".".join(self._quoted(part) for part in (schema, table_name) if part is not None)
+        table = ".".join(self._quote(part) for part in (schema, table_name) if part is not None)
         try:
-            rows = connection.exec_driver_sql(f"DESCRIBE TABLE {place}").all()
+            rows = connection.exec_driver_sql(f"DESCRIBE TABLE {table}").all()
         except DBAPIError as error:
             if getattr(error.orig, "state", "") == _NO_TABLE:
                 raise NoSuchTableError(table_name) from error
             raise
-        found = []
+        columns = []
         for name, kind, comment in rows:
             if not name or name.startswith("# "):
                 break  # partitions and other details, whose columns were listed already
-            found.append(
+            columns.append(
                 {
                     "name": name,
-                    "type": type_named(kind),
+                    "type": sqlalchemy_type(kind),
                     "nullable": True,
                     "default": None,
                     "comment": comment,
                 }
             )
-        return found
+        return columns
 
     def get_pk_constraint(self, connection: Any, table_name: str, schema: Any = None, **_: Any) -> Any:
         return {"constrained_columns": [], "name": None}

@@ -99,12 +99,12 @@ def _date_of(value: str) -> Any:
 
 
 def _interval_of(value: str) -> Any:
-    found = _LENGTH.fullmatch(value)
-    if found is None:
+    match = _LENGTH.fullmatch(value)
+    if match is None:
         raise ValueError(value)
-    days, hours, minutes, seconds, micro = map(int, found.groups()[1:])
+    days, hours, minutes, seconds, micro = map(int, match.groups()[1:])
     length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=micro)
-    return -length if found[1] else length
+    return -length if match[1] else length
 
 
 _READERS: Mapping[str, Callable[[str], Any]] = {
@@ -121,18 +121,18 @@ _AS_TEXT = frozenset({"ARRAY_TYPE", "MAP_TYPE", "STRUCT_TYPE"})
 
 def read_column(kind: str, values: Sequence[Any]) -> Sequence[Any]:
     """The values of a column that Thrift calls a `kind`. A date that Python does not have becomes an `Unfit`."""
-    read = _READERS.get(kind)
-    if read is None:
+    reader = _READERS.get(kind)
+    if reader is None:
         return values
     try:
-        return [None if value is None else read(value) for value in values]
+        return [None if value is None else reader(value) for value in values]
     except ValueError:
-        return [None if value is None else _or_unfit(read, value) for value in values]
+        return [None if value is None else _or_unfit(reader, value) for value in values]
 
 
-def _or_unfit(read: Callable[[str], Any], value: str) -> Any:
+def _or_unfit(reader: Callable[[str], Any], value: str) -> Any:
     try:
-        return read(value)
+        return reader(value)
     except ValueError:
         return Unfit.of(value)
 
@@ -189,16 +189,18 @@ _STATE = re.compile(r"SQLSTATE: (\w{5})")
 _CONDITION = re.compile(r"\[([A-Z0-9_.]+)\]")
 
 
-def spark_error(told: str) -> SparkError:
+def spark_error(message: str) -> SparkError:
     """The error that Spark's message stands for."""
-    found = _STATE.search(told)
-    state = found[1] if found is not None else ""
-    named = _CONDITION.search(told)
-    kind = _STATES.get(state) or next((one for words, one in _WORDS.items() if words in told), None)
-    return SparkError(named[1] if named is not None else "Spark could not run the statement", kind, state)
+    state_match = _STATE.search(message)
+    state = state_match[1] if state_match is not None else ""
+    condition = _CONDITION.search(message)
+    kind = _STATES.get(state) or next((one for words, one in _WORDS.items() if words in message), None)
+    return SparkError(
+        condition[1] if condition is not None else "Spark could not run the statement", kind, state
+    )
 
 
-def stopped() -> SparkError:
+def stop_error() -> SparkError:
     """The error of a statement that was stopped, by dualsql, by its time limit or by the operator of Spark."""
     return SparkError("The statement was stopped", FailureKind.TIMEOUT)
 
@@ -242,7 +244,7 @@ class SparkConnection:
         self._is_stopped = threading.Event()
         self._streamed: Any = None
         with _lost_connections():
-            self._hive = _opened(options)
+            self._hive = _open(options)
         try:
             _require_plain_session(self)
         except BaseException:
@@ -279,8 +281,8 @@ class SparkConnection:
         with _lost_connections():
             answer = getattr(self._hive.client, name)(request)
         if answer.status.statusCode not in (0, 1):
-            told = answer.status.infoMessages or [answer.status.errorMessage or ""]
-            raise spark_error(told[0])
+            messages = answer.status.infoMessages or [answer.status.errorMessage or ""]
+            raise spark_error(messages[0])
         return answer
 
     def execute(self, sql: str, *, streams: bool = False) -> Any:
@@ -320,7 +322,7 @@ class SparkConnection:
             answer = self.call("GetOperationStatus", request)
             state = states.get(answer.operationState, "")
             if state in _STOPPED:
-                raise stopped()
+                raise stop_error()
             if state == _FINISHED:
                 return
             if state in _FAILED:
@@ -349,7 +351,7 @@ class SparkConnection:
     def require_going(self) -> None:
         """Raise the error of a stopped statement after `stop`."""
         if self._is_stopped.is_set():
-            raise stopped()
+            raise stop_error()
 
     def _end_later(self, operation: Any, planned: float) -> None:
         """Cancel a statement when it is planned, and close it with the session, which is lost to this connection."""
@@ -360,7 +362,7 @@ class SparkConnection:
         """Close a stream over a connection of its own: this one waits for rows."""
         from TCLIService import ttypes
 
-        spare = _opened(self._options)
+        spare = _open(self._options)
         try:
             time.sleep(max(0, due - time.monotonic()))
             spare.client.CloseOperation(ttypes.TCloseOperationReq(operation))
@@ -368,7 +370,7 @@ class SparkConnection:
             spare.close()
 
     def release(self, operation: Any) -> None:
-        """The server may forget the operation and its rows."""
+        """Close the operation: the server frees it and its rows."""
         from TCLIService import ttypes
 
         with suppress(SparkError):
@@ -433,21 +435,21 @@ class SparkCursor:
         self._is_over = not self._operation.hasResultSet
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        found = self.fetchmany(1)
-        return found[0] if found else None
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         size = size or self.arraysize
         while len(self._rows) < size and not self._is_over:
             self._fetch(size - len(self._rows))
-        found, self._rows = self._rows[:size], self._rows[size:]
-        return found
+        rows, self._rows = self._rows[:size], self._rows[size:]
+        return rows
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         while not self._is_over:
             self._fetch(_FETCHED)
-        found, self._rows = self._rows, []
-        return found
+        rows, self._rows = self._rows, []
+        return rows
 
     def close(self) -> None:
         operation, self._operation = self._operation, None
@@ -468,11 +470,11 @@ class SparkCursor:
         if not columns:  # of a statement that is no query
             self._is_over = True
             return
-        read = [
+        values = [
             read_column(kind, _values(column))
             for column, (_, kind, *_others) in zip(columns, described, strict=True)
         ]
-        rows = list(zip(*read, strict=True))
+        rows = list(zip(*values, strict=True))
         self._rows += rows
         # hasMoreRows is never set: no rows are the end.
         self._is_over = not rows
@@ -480,19 +482,19 @@ class SparkCursor:
 
 def _values(column: Any) -> list[Any]:
     """The values of one column, with None for those whose bit is set."""
-    found = next(one for one in vars(column).values() if one is not None)
-    values: list[Any] = found.values
-    for place, byte in enumerate(found.nulls):
+    member = next(one for one in vars(column).values() if one is not None)
+    values: list[Any] = member.values
+    for index, byte in enumerate(member.nulls):
         while byte:
             bit = byte & -byte
-            values[place * 8 + bit.bit_length() - 1] = None
+            values[index * 8 + bit.bit_length() - 1] = None
             byte ^= bit
     return values
 
 
 @contextmanager
 def _lost_connections() -> Iterator[None]:
-    """What Thrift, PyHive and sockets raise, as a SparkError."""
+    """Raise errors of Thrift, PyHive and sockets as a SparkError."""
     from pyhive.exc import Error
     from thrift.Thrift import TException
 
@@ -537,7 +539,7 @@ _SHARED = "spark.sql.hive.thriftServer.singleSession"
 _PROBE = "a'\\b${spark.app.name}%\n\x00\"`\u2028\u65e5\U0001f600"
 
 
-def _opened(options: Mapping[str, Any]) -> Any:
+def _open(options: Mapping[str, Any]) -> Any:
     from pyhive import hive
 
     configuration = {f"set:hiveconf:{name}": value for name, value in _SETTINGS.items()}
@@ -548,22 +550,22 @@ def _require_plain_session(connection: SparkConnection) -> None:
     """Raise ConfigurationError if the session reads literals in another way than `literal` writes them."""
     cursor = connection.cursor()
     cursor.execute("SET")
-    found = dict(cursor.fetchall())
-    if found.get(_ESCAPES, "false") != "false":
+    settings = dict(cursor.fetchall())
+    if settings.get(_ESCAPES, "false") != "false":
         raise ConfigurationError(
             f"Spark's setting {_ESCAPES} is on: texts in SQL would have another meaning than they were given.",
             hint="Turn it off for the Thrift server.",
         )
-    if found.get(_SHARED, "false") != "false":
+    if settings.get(_SHARED, "false") != "false":
         raise ConfigurationError(
             f"Spark's setting {_SHARED} is on: all connections share the settings of one session.",
             hint="Turn it off for the Thrift server.",
         )
-    wrong = [name for name, value in _SETTINGS.items() if found.get(name) != value]
+    wrong = [name for name, value in _SETTINGS.items() if settings.get(name) != value]
     cursor.execute("SELECT %(probe)s, '${spark.app.name}', current_timezone(), version()", {"probe": _PROBE})
-    answered = cursor.fetchall()
+    answers = cursor.fetchall()
     cursor.close()
-    if wrong or answered[0][:3] != (_PROBE, "${spark.app.name}", "UTC"):
+    if wrong or answers[0][:3] != (_PROBE, "${spark.app.name}", "UTC"):
         raise ConfigurationError(
             f"This server does not keep the settings of a session: {', '.join(wrong) or 'texts came back changed'}.",
             hint="Connect to the Thrift server of Apache Spark 3.4 or newer.",

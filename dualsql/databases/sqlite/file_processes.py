@@ -32,12 +32,12 @@ class FileProcesses:
         self._may_start = sys.platform != "win32"
         self._failed_starts = 0
 
-    async def page(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
+    async def page(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
         """All rows of a statement; None if no process reads it now."""
         process = self.of_pages
-        if process is None or limit < process.limit or not process.takes(sent.sql):
+        if process is None or limit < process.limit or not process.takes(statement.sql):
             return None
-        return await process.fetch(sent) if process.is_worth_asking() else None
+        return await process.fetch(statement) if process.is_worth_asking() else None
 
     def start_for_pages(self) -> None:
         """Start a process, as there are many pages. Until it answers, pages are read without it."""
@@ -52,7 +52,7 @@ class FileProcesses:
                 self.of_pages = PageProcess(self.idle.take(), self._path)
 
     def stream(
-        self, job: StreamJob, sent: DriverStatement, seconds: float, thread: StreamBackend
+        self, job: StreamJob, statement: DriverStatement, seconds: float, thread: StreamBackend
     ) -> StreamBackend:
         """A backend for a writer of Arrow batches, which a process makes; `thread`, if it cannot.
 
@@ -64,7 +64,7 @@ class FileProcesses:
         most = getattr(internals.limit_clause(job.statement), "value", None)
         if (most is not None and most <= _FEW) or cast("BatchWriter", job.writer).arrow.texts:
             return thread
-        return by_reader_process(self.idle, self._path, sent, seconds, thread)
+        return by_reader_process(self.idle, self._path, statement, seconds, thread)
 
     def close(self) -> None:
         """End the processes."""

@@ -60,7 +60,7 @@ class PageProcess:
         return is_ready and sql not in self._declined and asyncio.get_running_loop() is self._loop
 
     def is_worth_asking(self) -> bool:
-        """Count a page that is read next, and tell whether the process should read it.
+        """Count a page that is read next; whether the process should read it.
 
         Waking it takes longer than reading, if the event loop has nothing else to do meanwhile. It has, if other pages
         are read while one is waited for: when none was, some are tried.
@@ -69,19 +69,19 @@ class PageProcess:
         self._begun_without += 1
         return bool(self._waiting) or self._alone < _TRIES or self._begun_without >= _TRIED_EVERY
 
-    async def fetch(self, sent: DriverStatement) -> Rows | None:
+    async def fetch(self, statement: DriverStatement) -> Rows | None:
         """All rows of a statement; None if it must be read in another way.
 
         Raises:
             QueryExecutionError: it has other columns than described.
         """
-        asked, begun = self._ask(sent.sql, sent.parameters), self._begun
-        if asked is None:
+        answer_of, begun = self._ask(statement.sql, statement.parameters), self._begun
+        if answer_of is None:
             return None
         self._begun_without = 0
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                answer = await asked
+                answer = await answer_of
         except TimeoutError:
             self.close()
             return None
@@ -89,8 +89,8 @@ class PageProcess:
         if answer is None:
             return None
         names, rows = orjson.loads(answer)
-        require_described(names, sent.described)
-        return processed(rows, sent.processors())
+        require_described(names, statement.described)
+        return processed(rows, statement.processors())
 
     def close(self) -> None:
         """End the process. Who waits for a page gets None."""
@@ -100,8 +100,8 @@ class PageProcess:
         if not self._loop.is_closed():
             self._loop.remove_reader(self._answers)
             while self._waiting:
-                self._answered(None)
-        # In a thread: a process that waits for a disk does not end at once, whatever it is told.
+                self._answer_first(None)
+        # In a thread: a process that waits for a disk does not end at once, even when it is killed.
         Thread(target=self._process.close, name="dualsql-end-of-reader", daemon=True).start()
 
     def _ask(self, sql: str, parameters: Sequence[Any]) -> asyncio.Future[bytes | None] | None:
@@ -111,23 +111,23 @@ class PageProcess:
             self._decline(sql)
             return None
         try:
-            written = os.write(self._requests, request) if self.is_open else 0
-        except OSError:  # the pipe is full, or nobody reads it
+            count = os.write(self._requests, request) if self.is_open else 0
+        except OSError:  # the pipe is full, or closed at its other end
             return None
-        if written < len(request):
+        if count < len(request):
             self.close()
             return None
-        asked = self._loop.create_future()
-        self._waiting.append((sql, asked))
-        return asked
+        future = self._loop.create_future()
+        self._waiting.append((sql, future))
+        return future
 
     def _request(self, sql: str, parameters: Sequence[Any]) -> bytes | None:
-        written = sendable(parameters)
+        values = sendable(parameters)
         # orjson would write infinity as null.
-        if written is None or any(type(value) is float and not math.isfinite(value) for value in written):
+        if values is None or any(type(value) is float and not math.isfinite(value) for value in values):
             return None
         try:
-            request = orjson.dumps({**self._terms, "sql": sql, "parameters": written}) + b"\n"
+            request = orjson.dumps({**self._terms, "sql": sql, "parameters": values}) + b"\n"
         except TypeError:  # a number beyond 64 bits, half a surrogate pair
             return None
         return request if len(request) <= _LARGEST_REQUEST else None
@@ -139,16 +139,16 @@ class PageProcess:
     def _receive(self) -> None:
         """On the event loop: take what the process has written."""
         try:
-            read = os.read(self._answers, _READ_BYTES)
+            data = os.read(self._answers, _READ_BYTES)
         except BlockingIOError:
             return
-        if not read:
+        if not data:
             self.close()
             return
-        self._unread += read
+        self._unread += data
         while len(self._unread) >= LENGTHS.size:
-            told, size = LENGTHS.unpack_from(self._unread)
-            body = LENGTHS.size + told
+            header_size, size = LENGTHS.unpack_from(self._unread)
+            body = LENGTHS.size + header_size
             if len(self._unread) < body + size:
                 return
             header = json.loads(self._unread[LENGTHS.size : body])
@@ -160,12 +160,12 @@ class PageProcess:
             self.was_ready = True
             if "declined" in header:
                 self._decline(self._waiting[0][0])
-            self._answered(answer or None)
+            self._answer_first(answer or None)
 
-    def _answered(self, answer: bytes | None) -> None:
-        _, asked = self._waiting.popleft()
-        if not asked.done():
-            asked.set_result(answer)
+    def _answer_first(self, answer: bytes | None) -> None:
+        _, future = self._waiting.popleft()
+        if not future.done():
+            future.set_result(answer)
 
 
 _ANSWER_SECONDS = 1.0

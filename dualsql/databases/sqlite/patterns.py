@@ -26,22 +26,22 @@ LONGEST_TEXT = 1_000_000
 """Characters of a text in which a pattern is looked for."""
 
 _MOST_WORK = 2**20
-"""Bytes of the text times places of the pattern. If RE2 gives up its automaton, each takes up to 10 ns, and the
+"""Bytes of the text times states of the pattern. If RE2 gives up its automaton, each takes up to 10 ns, and the
 automaton 10 ms before. Python's lock is free meanwhile."""
 
-_FEW_PLACES = 8
-"""An automaton of so few has few states, and RE2 reads 1 MB in 5 ms."""
+_FEW_STATES = 8
+"""With so few, the automaton is small, and RE2 reads 1 MB in 5 ms."""
 
 
 class RegularExpression(NamedTuple):
     """A compiled pattern.
 
     Attributes:
-        places: so many states RE2 may be in at once: one for each class, branch and edge, with each repetition written
+        states: so many RE2 may be in at once: one for each class, branch and edge, with each repetition written
             out. A word is in few, since each of its prefixes has to be an end of the text that was read.
     """
 
-    places: int
+    states: int
     finds: Callable[[bytes], bool]
 
 
@@ -57,7 +57,7 @@ def match(pattern: Any, text: Any) -> bool:
         raise PatternError("The text is too long.")
     data = text.encode()
     program = program_of(pattern, is_ascii=len(data) == len(text))
-    if program.places > _FEW_PLACES and len(data) * program.places > _MOST_WORK:
+    if program.states > _FEW_STATES and len(data) * program.states > _MOST_WORK:
         raise PatternError("The pattern is too large for so long a text.")
     return program.finds(data)
 
@@ -72,11 +72,11 @@ def program_of(pattern: str, *, is_ascii: bool) -> RegularExpression:
     Raises:
         PatternError: it cannot run.
     """
-    written, places = write_for_re2(pattern, last=_ASCII if is_ascii else _LAST)
+    program, states = write_for_re2(pattern, last=_ASCII if is_ascii else _LAST)
     re2: Any = import_module("re2._re2")
     options: Any = import_module("re2").Options()
     options.log_errors, options.never_capture, options.max_mem = False, True, _MEMORY
-    compiled = re2.RE2(written.encode(), options)
+    compiled = re2.RE2(program.encode(), options)
     if not compiled.ok():
         raise PatternError("The pattern repeats too much.")
     anywhere = re2.RE2.Anchor.UNANCHORED
@@ -85,7 +85,7 @@ def program_of(pattern: str, *, is_ascii: bool) -> RegularExpression:
         # (-1, -1) stands for no match.
         return bool(compiled.Match(anywhere, data, 0, len(data))[0][0] >= 0)
 
-    return RegularExpression(places, finds)
+    return RegularExpression(states, finds)
 
 
 _ASCII, _LAST = 0x7F, 0x10FFFF
@@ -94,7 +94,7 @@ Ranges = list[tuple[int, int]]
 
 
 def write_for_re2(pattern: str, *, last: int = _LAST) -> tuple[str, int]:
-    """The pattern as RE2 reads it, and the number of its places; see `RegularExpression`.
+    """The pattern as RE2 reads it, and the number of its states; see `RegularExpression`.
 
     Args:
         last: the last character that the searched text may have.
@@ -105,24 +105,24 @@ def write_for_re2(pattern: str, *, last: int = _LAST) -> tuple[str, int]:
     require_short_pattern(pattern)
     try:
         tree = import_module("re._parser").parse(pattern)
-        writer = _Writer(last)
-        written = writer.sequence(tree, tree.state.flags, is_end=True)
+        writer = _PatternWriter(last)
+        program = writer.sequence(tree, tree.state.flags, is_end=True)
     except (re.error, RecursionError, OverflowError, Warning) as error:
         raise PatternError("The pattern cannot be read.") from error
-    if len(written) > _LARGEST_PROGRAM:
+    if len(program) > _LARGEST_PROGRAM:
         raise PatternError("The pattern is too large.")
-    return written, writer.places
+    return program, writer.states
 
 
-class _Writer:
+class _PatternWriter:
     """Writes the tree of Python's parser for RE2.
 
     Attributes:
-        places: see `RegularExpression`.
+        states: see `RegularExpression`.
     """
 
     def __init__(self, last: int) -> None:
-        self.places = 0
+        self.states = 0
         self._last = last
         self._size = 0
         self._times = 1
@@ -130,44 +130,44 @@ class _Writer:
 
     def sequence(self, items: Any, flags: int, *, is_end: bool) -> str:
         """The items, one after the other. With `is_end`, nothing follows them."""
-        parts, written = list(items), []
+        parts, texts = list(items), []
         for is_word, run in groupby(enumerate(parts, 1), lambda part: str(part[1][0]) == "LITERAL"):
             added = [
-                self._item(name, value, flags, is_end=is_end and place == len(parts))
-                for place, (name, value) in run
+                self._item(name, value, flags, is_end=is_end and index == len(parts))
+                for index, (name, value) in run
             ]
             if is_word:
-                self.places += self._times * _overlapping(added)
-            written += added
-        return "".join(written)
+                self.states += self._times * _overlapping(added)
+            texts += added
+        return "".join(texts)
 
     def _item(self, name: Any, value: Any, flags: int, *, is_end: bool) -> str:
         kind = str(name)
         if kind in ("MAX_REPEAT", "MIN_REPEAT"):
             least, most, inner = value
-            return self._repeated(least, most, inner, flags)
+            return self._repeat(least, most, inner, flags)
         if kind == "SUBPATTERN":
             _, added, removed, inner = value
             return f"(?:{self.sequence(inner, (flags | added) & ~removed, is_end=is_end)})"
         if kind == "BRANCH":
-            self.places += self._times * len(value[1])
+            self.states += self._times * len(value[1])
             return f"(?:{'|'.join(self.sequence(inner, flags, is_end=is_end) for inner in value[1])})"
         if kind == "LITERAL":
             return self._class([(kind, value)], flags, is_negated=False)
-        self.places += self._times
+        self.states += self._times
         if kind == "AT":
-            return _place(str(value), flags, is_end=is_end)
+            return _edge(str(value), flags, is_end=is_end)
         if kind == "ANY":
             return r"(?s:.)" if flags & re.DOTALL else r"[^\n]"
         return self._character(kind, value, flags)
 
-    def _repeated(self, least: int, most: Any, inner: Any, flags: int) -> str:
+    def _repeat(self, least: int, most: Any, inner: Any, flags: int) -> str:
         is_endless = int(most) >= _UNLIMITED
         times = self._times
         self._times *= max(1, least if is_endless else int(most))
-        written = self.sequence(inner, flags, is_end=False)
+        inner_text = self.sequence(inner, flags, is_end=False)
         self._times = times
-        return f"(?:{written}){{{least},{'' if is_endless else most}}}"
+        return f"(?:{inner_text}){{{least},{'' if is_endless else most}}}"
 
     def _character(self, kind: str, value: Any, flags: int) -> str:
         if kind == "NOT_LITERAL":
@@ -190,12 +190,14 @@ class _Writer:
         if flags & re.IGNORECASE:
             ranges += self._in_other_cases(tuple(ranges), is_ascii=bool(flags & re.ASCII))
         # Equal sets are written alike: `_overlapping` compares what is written.
-        clipped = _merged((low, min(high, self._last)) for low, high in sorted(ranges) if low <= self._last)
-        written = "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in _without_surrogates(clipped))
-        self._grow(len(written) * self._times)
-        if not written:
+        clipped = _merge((low, min(high, self._last)) for low, high in sorted(ranges) if low <= self._last)
+        members_text = "".join(
+            f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in _without_surrogates(clipped)
+        )
+        self._grow(len(members_text) * self._times)
+        if not members_text:
             return r"(?s:.)" if is_negated else r"[^\x{0}-\x{10ffff}]"
-        return f"[{'^' if is_negated else ''}{written}]"
+        return f"[{'^' if is_negated else ''}{members_text}]"
 
     def _in_other_cases(self, ranges: tuple[tuple[int, int], ...], *, is_ascii: bool) -> Ranges:
         """See `_other_cases`, which takes 3 ms for many characters: as long as RE2 for so many written ones."""
@@ -213,11 +215,11 @@ class _Writer:
 def _overlapping(word: Sequence[str]) -> int:
     """The most prefixes of a word that the end of any text can be: 4 of `aaaa`, 2 of `abab`, 1 of `abcd`."""
     shorter, depths = [0], [1]
-    for place in range(1, len(word)):
+    for index in range(1, len(word)):
         length = shorter[-1]
-        while length and word[place] != word[length]:
+        while length and word[index] != word[length]:
             length = shorter[length - 1]
-        length += word[place] == word[length]
+        length += word[index] == word[length]
         shorter.append(length)
         depths.append(1 + (depths[length - 1] if length else 0))
     return max(depths)
@@ -238,7 +240,7 @@ def _refuse(what: str) -> NoReturn:
     raise PatternError(f"The pattern has {what}.")
 
 
-def _place(name: str, flags: int, *, is_end: bool) -> str:
+def _edge(name: str, flags: int, *, is_end: bool) -> str:
     if name == "AT_BEGINNING":
         return "(?m:^)" if flags & re.MULTILINE else r"\A"
     if name == "AT_BEGINNING_STRING":
@@ -259,9 +261,9 @@ def _place(name: str, flags: int, *, is_end: bool) -> str:
 def _category(name: str, *, is_ascii: bool) -> Ranges:
     """The characters of \\d, \\s, \\w and their opposites, by Python's own engine."""
     letter = {"DIGIT": "d", "SPACE": "s", "WORD": "w"}[name.rsplit("_", 1)[-1]]
-    written = f"\\{letter.upper() if '_NOT_' in name else letter}"
-    find = re.compile(written, re.ASCII if is_ascii else 0).findall
-    return _merged((ord(one), ord(one)) for one in chain.from_iterable(map(find, _characters())))
+    pattern = f"\\{letter.upper() if '_NOT_' in name else letter}"
+    find = re.compile(pattern, re.ASCII if is_ascii else 0).findall
+    return _merge((ord(one), ord(one)) for one in chain.from_iterable(map(find, _characters())))
 
 
 _PIECE = 2**14
@@ -283,13 +285,13 @@ def _cased() -> str:
 @lru_cache(maxsize=1_000)
 def _other_cases(ranges: tuple[tuple[int, int], ...], *, is_ascii: bool) -> Ranges:
     """The characters that equal one of `ranges` but for their case, by Python's own engine."""
-    written = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+    members = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
     flags = re.IGNORECASE | (re.ASCII if is_ascii else 0)
-    points = map(ord, re.compile(f"[{written}]", flags).findall(_cased())) if written else ()
-    return _merged((point, point) for point in points)
+    points = map(ord, re.compile(f"[{members}]", flags).findall(_cased())) if members else ()
+    return _merge((point, point) for point in points)
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def _merge(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """The same characters in ranges with gaps between them, of ranges in ascending order."""
     merged: Ranges = []
     for low, high in ranges:

@@ -30,19 +30,23 @@ from dualsql.formats.writer import BatchWriter, Chunk
 
 
 def by_reader_process(
-    processes: ReaderProcesses, path: str, sent: DriverStatement, seconds: float, otherwise: StreamBackend
+    processes: ReaderProcesses,
+    path: str,
+    statement: DriverStatement,
+    seconds: float,
+    otherwise: StreamBackend,
 ) -> StreamBackend:
     """Stream batches that a reader process makes.
 
     Args:
         seconds: the time that is left. otherwise: reads statements that the process declines, or cannot be sent.
     """
-    parameters = sendable(sent.parameters)
+    parameters = sendable(statement.parameters)
     if parameters is None:
         return otherwise
     request = {
         "path": path,
-        "sql": sent.sql,
+        "sql": statement.sql,
         "parameters": parameters,
         "seconds": min(seconds, _LONGEST),
         "lock_seconds": _LOCK_SECONDS,
@@ -51,7 +55,7 @@ def by_reader_process(
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         run = driver_of(connection)._execute  # in the connection's thread, which has nothing else to do
-        reading = _Reading(job, sent, processes)
+        reading = _ProcessRun(job, statement, processes)
         memory_of(connection)[ON_STOP] = reading.stop
         try:
             await run(partial(reading.begin, request))
@@ -82,21 +86,21 @@ async def _drop(_: Chunk) -> None:
     """Take a chunk that was sent before."""
 
 
-class _Reading:
+class _ProcessRun:
     """One statement in a reader process. All but `stop` belongs to the thread of the connection.
 
     Attributes:
         is_declined: the process does not read this statement. is_unreadable: it cannot read one of its rows.
     """
 
-    def __init__(self, job: StreamJob, sent: DriverStatement, processes: ReaderProcesses) -> None:
+    def __init__(self, job: StreamJob, statement: DriverStatement, processes: ReaderProcesses) -> None:
         self._job = job
-        self._sent = sent
+        self._statement = statement
         self._processes = processes
         self._lock = Lock()
         self._process: ReaderProcess | None = None
         self._is_stopped = False
-        self._makers = _makers(job, sent)
+        self._makers = _makers(job, statement)
         self.is_declined = self.is_unreadable = self._is_over = False
 
     def begin(self, request: Mapping[str, Any]) -> None:
@@ -118,7 +122,7 @@ class _Reading:
         if names is None:
             self._is_over = self.is_declined = True
             return
-        require_described(names, self._sent.described)
+        require_described(names, self._statement.described)
 
     def next_chunk(self) -> Chunk | None:
         """The next rows, encoded; None after the last."""
@@ -126,7 +130,7 @@ class _Reading:
             return None
         header, body = self._process.message()
         if "rows" in header:
-            return self._encoded(header, body)
+            return self._encode(header, body)
         self._is_over = True
         self.is_declined, self.is_unreadable = "declined" in header, "unreadable" in header
         if "code" in header:
@@ -149,18 +153,18 @@ class _Reading:
         if process is not None:
             (self._processes.give_back if self._is_over else ReaderProcess.close)(process)
 
-    def _encoded(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
+    def _encode(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
         writer = cast("BatchWriter", self._job.writer)
-        found = _arrays(header["columns"], header["rows"], body)
-        made = [make(found[place]) for place, make in zip(self._job.written, self._makers, strict=True)]
-        return writer.batch(writer.arrow.batch_of_columns(made))
+        arrays = _arrays(header["columns"], header["rows"], body)
+        columns = [make(arrays[index]) for index, make in zip(self._job.written, self._makers, strict=True)]
+        return writer.batch(writer.arrow.batch_of_columns(columns))
 
 
-def _makers(job: StreamJob, sent: DriverStatement) -> list[Callable[[Any], Any]]:
-    arrow, processors = cast("BatchWriter", job.writer).arrow, dict(sent.processors())
+def _makers(job: StreamJob, statement: DriverStatement) -> list[Callable[[Any], Any]]:
+    arrow, processors = cast("BatchWriter", job.writer).arrow, dict(statement.processors())
     return [
-        _maker(arrow, position, job.columns[place], sent.types[place], processors.get(place))
-        for position, place in enumerate(job.written)
+        _maker(arrow, position, job.columns[index], statement.types[index], processors.get(index))
+        for position, index in enumerate(job.written)
     ]
 
 
@@ -168,7 +172,7 @@ def _arrays(columns: Sequence[Any], rows: int, body: bytearray) -> list[Any]:
     """Each column as an Arrow array, or as a list of values where their classes differ."""
     import pyarrow as pa
 
-    whole, at, found = pa.py_buffer(body), 0, []
+    whole, at, arrays = pa.py_buffer(body), 0, []
     for kind, nulls, sizes in columns:
         buffers = []
         for size in sizes:
@@ -176,12 +180,12 @@ def _arrays(columns: Sequence[Any], rows: int, body: bytearray) -> list[Any]:
             at += size + -size % 8
         if kind == "values":
             listed = json.loads(buffers[0].to_pybytes())
-            found.append([b64decode(value[0]) if isinstance(value, list) else value for value in listed])
+            arrays.append([b64decode(value[0]) if isinstance(value, list) else value for value in listed])
         elif kind == "nulls":
-            found.append(pa.nulls(rows))
+            arrays.append(pa.nulls(rows))
         else:
-            found.append(_array(kind, rows, nulls, buffers))
-    return found
+            arrays.append(_array(kind, rows, nulls, buffers))
+    return arrays
 
 
 def _array(kind: str, rows: int, nulls: int, buffers: Sequence[Any]) -> Any:
@@ -190,8 +194,8 @@ def _array(kind: str, rows: int, nulls: int, buffers: Sequence[Any]) -> Any:
 
     valid = None
     if nulls:
-        told, *buffers = buffers
-        valid = pa.Array.from_buffers(pa.uint8(), rows, [None, told]).cast(pa.bool_()).buffers()[1]
+        bitmap, *buffers = buffers
+        valid = pa.Array.from_buffers(pa.uint8(), rows, [None, bitmap]).cast(pa.bool_()).buffers()[1]
     if kind in _WITH_LENGTHS:
         short = buffers[0].size == rows + 1
         lengths = pa.Array.from_buffers(pa.uint8() if short else pa.int32(), rows + 1, [None, buffers[0]])
@@ -218,51 +222,51 @@ def _maker(
     Args:
         type_: SQLAlchemy's of what is read. processor: of that type.
     """
-    wanted = arrow.schema.field(position).type
-    is_plain = arrow.is_as_read(position) and is_sqlalchemys_own(column.type, _DIALECT)
+    target = arrow.schema.field(position).type
+    is_plain = arrow.is_unconverted(position) and is_sqlalchemys_own(column.type, _DIALECT)
     is_same = (
         is_plain and processor is None and isinstance(type_, _PLAIN) and not isinstance(type_, types.Enum)
     )
     parse = _PARSERS.get(processor.processor) if is_plain and isinstance(processor, Tolerant) else None
 
-    def made(found: Any) -> Any:
-        if not isinstance(found, list):
-            if is_same and (found.type == wanted or found.null_count == len(found)):
-                return found.cast(wanted)
-            parsed = parse(found, wanted) if parse is not None else None
+    def convert(values: Any) -> Any:
+        if not isinstance(values, list):
+            if is_same and (values.type == target or values.null_count == len(values)):
+                return values.cast(target)
+            parsed = parse(values, target) if parse is not None else None
             if parsed is not None:
                 return parsed
-            found = found.to_pylist()
+            values = values.to_pylist()
         if processor is not None:
-            found = [processor(value) for value in found]
-        return arrow.column(position, found)
+            values = [processor(value) for value in values]
+        return arrow.column(position, values)
 
-    return made
+    return convert
 
 
 _DIALECT = sqlite.dialect()
 _PLAIN = (types.Integer, types.Float, types.String, types.LargeBinary)
 
 
-def _instants(texts: Any, wanted: Any, *, length: int) -> Any | None:
+def _instants(texts: Any, target: Any, *, length: int) -> Any | None:
     """The texts as dates or instants, if Python reads each of them as the same one; else None."""
     import pyarrow as pa
     from pyarrow import compute
 
-    if texts.type != pa.string() or not (pa.types.is_timestamp(wanted) or pa.types.is_date(wanted)):
+    if texts.type != pa.string() or not (pa.types.is_timestamp(target) or pa.types.is_date(target)):
         return None
     # Of this length, Arrow and fromisoformat() read one spelling; but Python has no year 0.
     sizes = compute.min_max(compute.binary_length(texts))
     if sizes["min"].as_py() != length or sizes["max"].as_py() != length:
         return None
     try:
-        found = texts.cast(wanted)
+        moments = texts.cast(target)
     except pa.ArrowInvalid:
         return None
     return (
         None
-        if compute.less(compute.min_max(found)["min"], pa.scalar(_FIRST_DAY).cast(wanted)).as_py()
-        else found
+        if compute.less(compute.min_max(moments)["min"], pa.scalar(_FIRST_DAY).cast(target)).as_py()
+        else moments
     )
 
 

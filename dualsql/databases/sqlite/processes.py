@@ -49,9 +49,9 @@ class ReaderProcess:
             # An interrupt of the terminal is for the server, which ends its streams first.
             start_new_session=True,
         )
-        asked: Any = self._process.stdin
+        requests: Any = self._process.stdin
         answers: Any = self._process.stdout
-        self._in, self._out = asked, answers
+        self._in, self._out = requests, answers
         if sys.platform == "linux":
             # The default of 64 KiB holds no batch: the process would wait for each to be read. Linux refuses it to a
             # user who has many such pipes.
@@ -144,17 +144,17 @@ class ReaderProcesses:
 
 def sendable(parameters: Sequence[Any]) -> Sequence[Any] | None:
     """The values as `reader_process.read_parameters` reads them; None if one cannot be sent."""
-    if not all(type(value) in _SENT for value in parameters):
+    if not all(type(value) in _SENDABLE for value in parameters):
         return None
     return [[b64encode(value).decode()] if type(value) is bytes else value for value in parameters]
 
 
-_SENT = frozenset({int, float, str, bytes, bool, type(None)})
+_SENDABLE = frozenset({int, float, str, bytes, bool, type(None)})
 
 
 @cache
 def _folder_of_apsw() -> str:
-    """Where apsw is installed. It is not imported: it brings a second SQLite into the process."""
-    found = find_spec("apsw")
-    assert found is not None, "FileReader has asked"
-    return str(Path(str(found.origin)).parents[1])
+    """The folder in which apsw is installed. It is not imported: it brings a second SQLite into the process."""
+    spec = find_spec("apsw")
+    assert spec is not None, "FileReader has asked"
+    return str(Path(str(spec.origin)).parents[1])

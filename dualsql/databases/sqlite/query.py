@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import ColumnClause, case, cast, func, literal, types
 
-from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.databases.generic import Expression, collated
 from dualsql.query_dialects import QueryDialect
 from dualsql_client.wire import Bucket
@@ -33,7 +33,7 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     if not is_instant(element):
         return _beginning(element, bucket)
     # Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
-    beginning = _beginning(func.substr(instant(element), 1, 19, type_=types.String()), bucket)
+    beginning = _beginning(func.substr(normalized_instant(element), 1, 19, type_=types.String()), bucket)
     if not isinstance(element, ColumnClause):
         return beginning
     # Most instants are whole seconds as SQLAlchemy writes them, which need no other spelling: that takes half as long
@@ -44,9 +44,9 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
         # date() takes two thirds of the time of strftime(). Of the years before 0 and of February 30, it may give
         # another text: strftime() cuts what is not like this.
         pattern, modifiers = _DATES[bucket]
-        cut = func.date(element, *modifiers, type_=types.Date())
+        day = func.date(element, *modifiers, type_=types.Date())
         is_like_this = element.op("GLOB", is_comparison=True)(literal(pattern, types.String()))
-        whole.insert(0, (is_like_this, cut))
+        whole.insert(0, (is_like_this, day))
     return func.coalesce(case(*whole), beginning)
 
 
@@ -78,7 +78,7 @@ QUERY = QueryDialect(
     exact=_binary,
     ordered=_binary,
     position=lambda text, part: func.instr(text, part, type_=types.Integer()),
-    cut_date=_beginning_of_bucket,
+    bucket_start=_beginning_of_bucket,
     double=lambda number: number,
     sum_of_integers=(_sum, _sum),
     ranks_rows=True,

@@ -66,14 +66,14 @@ def packed(column: Sequence[Any]) -> tuple[list[Any], list[bytes]]:
         return [kind, 0], pack(column)
     except (TypeError, struct.error):
         pass
-    filled, valid, nulls = _filled(column, filler)
+    filled, valid, nulls = _fill(column, filler)
     try:
         return [kind, nulls], [valid, *pack(filled)]
     except (TypeError, struct.error):
         return ["values", 0], [json.dumps([_spelled(value) for value in column]).encode()]
 
 
-def _filled(column: Sequence[Any], filler: Any) -> tuple[list[Any], bytes, int]:
+def _fill(column: Sequence[Any], filler: Any) -> tuple[list[Any], bytes, int]:
     """The column with `filler` for NULL; a byte a value, 0 for NULL; the number of NULLs."""
     values, valid, place, nulls = list(column), bytearray(b"\1") * len(column), -1, 0
     try:
@@ -128,9 +128,9 @@ def _spelled(value: Any) -> Any:
     return [base64.b64encode(value).decode()] if isinstance(value, bytes) else value
 
 
-def read_parameters(given: Sequence[Any]) -> list[Any]:
+def read_parameters(values: Sequence[Any]) -> list[Any]:
     """The bound values; bytes are lists of their base64."""
-    return [base64.b64decode(value[0]) if isinstance(value, list) else value for value in given]
+    return [base64.b64decode(value[0]) if isinstance(value, list) else value for value in values]
 
 
 def _require_readable(connection: Any, sql: str, parameters: Sequence[Any]) -> None:
@@ -153,7 +153,7 @@ def _has_infinity(rows: Sequence[Sequence[Any]]) -> bool:
 _INFINITIES = frozenset({math.inf, -math.inf})
 
 
-class _Pages:
+class _PageConnection:
     """A connection for pages, and the statements that were found to be read here.
 
     Attributes:
@@ -207,7 +207,7 @@ class Reader:
         self._out = out
         self.parent = os.getppid()
         self._ends_at = 0.0
-        self._pages: _Pages | None = None
+        self._pages: _PageConnection | None = None
 
     def answer(self, request: dict[str, Any]) -> None:
         """Write the rows of the request's statement, and how it ended."""
@@ -225,40 +225,40 @@ class Reader:
         except (Declined, apsw.TooBigError, OverflowError, TypeError, UnicodeDecodeError):
             self._pages = None
             self._write({"declined": True})
-        # Whoever reads the rows next, in the server, finds the same error and says it.
+        # The server reads the rows itself then, and reports the same error.
         except apsw.Error:
             self._pages = None
             self._write({"failed": True})
 
     def _in_json(self, page: tuple[list[str], list[Any]]) -> bytes:
         """The page in JSON, which has neither bytes nor infinity."""
-        found: bytes = self._orjson.dumps(page)
+        text: bytes = self._orjson.dumps(page)
         # orjson writes infinity as null.
-        if len(found) > _LARGEST_PAGE or (b"null" in found and _has_infinity(page[1])):
+        if len(text) > _LARGEST_PAGE or (b"null" in text and _has_infinity(page[1])):
             raise Declined
-        return found
+        return text
 
     def _page(self, request: dict[str, Any]) -> tuple[list[str], list[Any]]:
         sql, parameters = request["sql"], read_parameters(request["parameters"])
         while True:
             if self._pages is None or self._pages.is_outdated:
-                self._pages = _Pages(self._opened(request))
-            found = self._pages.page(sql, parameters)
+                self._pages = _PageConnection(self._open(request))
+            page = self._pages.page(sql, parameters)
             if not self._pages.is_outdated:
-                return found
+                return page
 
     def _answer_stream(self, request: dict[str, Any]) -> None:
-        apsw, sent = self._apsw, 0
+        apsw, count = self._apsw, 0
         try:
-            with closing(self._opened(request)) as connection:
+            with closing(self._open(request)) as connection:
                 for rows in self._rows(connection, request):
-                    sent += len(rows)
+                    count += len(rows)
             self._write({"end": True})
         except UnicodeDecodeError:
             self._write({"unreadable": True})
         except (apsw.Error, Declined, OverflowError, TypeError) as error:
             code = getattr(error, "extendedresult", 0)
-            if sent or code & 0xFF == apsw.SQLITE_INTERRUPT:
+            if count or code & 0xFF == apsw.SQLITE_INTERRUPT:
                 self._write({"code": code, "message": str(error)})
             else:
                 self._write({"declined": True})
@@ -276,7 +276,7 @@ class Reader:
             count = max(1, min(_BATCH_BYTES * len(rows) // size, count * _GROWTH, _MOST_ROWS))
             yield rows
 
-    def _opened(self, request: dict[str, Any]) -> Any:
+    def _open(self, request: dict[str, Any]) -> Any:
         # Without the mutex, which a connection of one thread does not need: rows take two thirds of the time.
         flags = self._apsw.SQLITE_OPEN_READONLY | self._apsw.SQLITE_OPEN_NOMUTEX
         connection = self._apsw.Connection(request["path"], flags=flags)
@@ -297,23 +297,23 @@ class Reader:
         """Write rows as columns; the number of bytes."""
         columns, buffers = [], []
         for column in zip(*rows):  # noqa: B905 - rows are equally long
-            (kind, nulls), made = packed(column)
-            columns.append([kind, nulls, [len(buffer) for buffer in made]])
-            for buffer in made:
-                # Arrow wants its buffers at addresses that are multiples of eight.
+            (kind, nulls), parts = packed(column)
+            columns.append([kind, nulls, [len(buffer) for buffer in parts]])
+            for buffer in parts:
+                # Arrow needs its buffers at addresses that are multiples of eight.
                 buffers += [buffer, _PADDING[len(buffer) % 8]]
         return self._write({"rows": len(rows), "columns": columns}, buffers)
 
     def _write(self, header: dict[str, Any], buffers: Sequence[bytes] = ()) -> int:
-        told, size = json.dumps(header).encode(), sum(map(len, buffers))
-        begin = [_LENGTHS.pack(len(told), size), told]
-        written = 0
+        text, size = json.dumps(header).encode(), sum(map(len, buffers))
+        begin = [_LENGTHS.pack(len(text), size), text]
+        count = 0
         if len(buffers) < _MOST_BUFFERS:
             # Without a copy, which would take a sixth of the time of the rows.
-            written = os.writev(self._out, [*begin, *buffers])
-        total = _LENGTHS.size + len(told) + size
-        if written < total:
-            left = memoryview(b"".join([*begin, *buffers]))[written:]
+            count = os.writev(self._out, [*begin, *buffers])
+        total = _LENGTHS.size + len(text) + size
+        if count < total:
+            left = memoryview(b"".join([*begin, *buffers]))[count:]
             while left:
                 left = left[os.write(self._out, left) :]
         return total
@@ -337,10 +337,10 @@ def _requests(lines: int) -> Iterator[dict[str, Any]]:
         # Windows cannot wait for a pipe: there, the process ends with its parent.
         if sys.platform != "win32" and not select.select([lines], [], [], _IDLE_SECONDS)[0]:
             return
-        read = os.read(lines, 65536)
-        if not read:
+        data = os.read(lines, 65536)
+        if not data:
             return
-        unread += read
+        unread += data
 
 
 def main() -> None:

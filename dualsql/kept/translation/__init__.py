@@ -8,7 +8,7 @@ from dualsql.kept.translation.aggregates import computing_as
 from dualsql.kept.translation.statements import (
     KeptColumns,
     is_translated,
-    stand_in,
+    table_of_rows,
     translate_statement,
 )
 from dualsql.kept.translation.terms import UntranslatableError
@@ -18,6 +18,6 @@ __all__ = [
     "UntranslatableError",
     "computing_as",
     "is_translated",
-    "stand_in",
+    "table_of_rows",
     "translate_statement",
 ]

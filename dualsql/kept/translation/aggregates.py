@@ -283,7 +283,7 @@ _COMPUTED: Mapping[str, Mapping[str, Any]] = {
     MARIADB: {"lowered": _ascii_in_lower_case},
 }
 """By SQLAlchemy's name of the database: what else of `QueryDialect` differs where kept rows stand for rows of it. What
-has no value there fails here, and is then asked of the database."""
+has no value there fails here, and the database answers the question."""
 
 
 def computing_as(capabilities: Capabilities, dialect: str, *, compensates: bool) -> Capabilities:

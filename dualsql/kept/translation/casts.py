@@ -29,7 +29,7 @@ from dualsql.kept.translation.terms import (
     number_of_truth,
     real,
     refused_if,
-    rounded,
+    round_to,
     text,
 )
 
@@ -46,7 +46,7 @@ def _same(term: Term, _: SQLType) -> Term:
 # SQLite.
 
 
-def _cut(term: Term, _: SQLType) -> Term:
+def _truncate(term: Term, _: SQLType) -> Term:
     # A larger number is an error here, and the largest one there.
     return integer(cast(func.trunc(as_double(term)), BIGINT))
 
@@ -126,9 +126,9 @@ def _exactly(term: Term, target: SQLType) -> Term:
     scale = scale or 0
     if not 0 <= scale <= precision <= 38:
         raise UntranslatableError("a NUMERIC of that size")
-    cut = func.round(term.sql, scale) if term.kind == "decimal" and scale < term.scale else term.sql
+    rounded = func.round(term.sql, scale) if term.kind == "decimal" and scale < term.scale else term.sql
     # A number with more digits fails.
-    return decimal(cast(cut, types.Numeric(precision, scale)), scale)
+    return decimal(cast(rounded, types.Numeric(precision, scale)), scale)
 
 
 def _nearly(term: Term, target: SQLType) -> Term:
@@ -139,7 +139,7 @@ def _nearly(term: Term, target: SQLType) -> Term:
         return term
     if scale > 9 or precision > 38:
         raise UntranslatableError("a NUMERIC of that size")
-    return decimal(cast(rounded(term, scale), types.Numeric(precision, scale)), scale)
+    return decimal(cast(round_to(term, scale), types.Numeric(precision, scale)), scale)
 
 
 def _unlimited(term: Term, target: SQLType) -> Term:
@@ -191,8 +191,8 @@ Target = str
 
 _SQLITE: Mapping[tuple[Kind, Target], Cast] = {
     ("integer", "whole"): _same,
-    ("real", "whole"): _cut,
-    ("numeric", "whole"): _cut,
+    ("real", "whole"): _truncate,
+    ("numeric", "whole"): _truncate,
     ("text", "whole"): _beginning_as_whole,
     ("boolean", "whole"): lambda term, _: number_of_truth(term),
     ("integer", "real"): _as_real,

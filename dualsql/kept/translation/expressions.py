@@ -83,7 +83,7 @@ _LIKES: Mapping[Any, tuple[str, bool]] = {
 
 
 class Statements(Protocol):
-    """What translates the columns and the queries inside an expression."""
+    """Translates the columns and the queries inside an expression."""
 
     def column(self, column: Any) -> Term:
         """A column of a source."""
@@ -221,7 +221,7 @@ class Expressions:
         if element.operator is operators.inv:
             return boolean(inverse(self.truth(element.element)))
         if element.operator is operators.neg:
-            return meanings.negated(self._plain(self.term(element.element)), self.dialect)
+            return meanings.negate(self._plain(self.term(element.element)), self.dialect)
         raise UntranslatableError("another unary operator")
 
     def _as_boolean(self, element: Any) -> Term:

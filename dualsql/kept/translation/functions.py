@@ -32,7 +32,7 @@ from dualsql.kept.translation.terms import (
     integer,
     real,
     refused_if,
-    rounded,
+    round_to,
     text,
     text_of,
     whole,
@@ -183,7 +183,7 @@ def _round_sqlite(term: Term, digits: Term | None = None) -> Term:
         is_odd = or_(func.abs(value) == 0.49999999999999994, func.abs(value) > 2**51)
         # It has no minus zero.
         return real(refused_if(is_odd, func.round(value) + 0.0))
-    return real(rounded(term, scale))
+    return real(round_to(term, scale))
 
 
 def _round_exact(term: Term, digits: Term | None = None) -> Term:
@@ -196,7 +196,7 @@ def _round_exact(term: Term, digits: Term | None = None) -> Term:
         return decimal(term.sql, scale)
     if scale > 9:
         raise UntranslatableError("too many digits")
-    return decimal(rounded(term, scale), scale)
+    return decimal(round_to(term, scale), scale)
 
 
 def _round_whole(term: Term) -> Term:
@@ -290,8 +290,8 @@ def _trim(name: str) -> Callable[..., Term]:
     def write(term: Term, letters: Term | None = None) -> Term:
         if letters is not None and not _word(letters).isascii():
             raise UntranslatableError("letters beyond ASCII")
-        cut = getattr(func, name)(term.sql, literal(" ") if letters is None else letters.sql)
-        return text(cut, is_ascii=term.is_ascii)
+        trimmed = getattr(func, name)(term.sql, literal(" ") if letters is None else letters.sql)
+        return text(trimmed, is_ascii=term.is_ascii)
 
     return write
 
@@ -369,16 +369,16 @@ def _moment(term: Term) -> Element:
     padded = func.replace(term.sql, "T", " ").op("||", precedence=6)(
         func.substr(_REST, func.length(term.sql) - 9)
     )
-    read = func.try_strptime(padded, "%Y-%m-%d %H:%M:%S")
+    parsed = func.try_strptime(padded, "%Y-%m-%d %H:%M:%S")
     bad = and_(
         term.sql.is_not(None),
         or_(
             func.regexp_full_match(term.sql, _MOMENT).is_(False),
             func.left(term.sql, 4) == "0000",
-            read.is_(None),
+            parsed.is_(None),
         ),
     )
-    return refused_if(bad, read)
+    return refused_if(bad, parsed)
 
 
 _REST = " 00:00:00"
@@ -450,8 +450,8 @@ _UNITS = frozenset({"year", "quarter", "month", "week", "day", "hour", "minute",
 def _date_trunc(unit: Term, moment: Term) -> Term:
     if _word(unit).lower() not in _UNITS:
         raise UntranslatableError("another unit")
-    cut = func.date_trunc(_word(unit).lower(), moment.sql)
-    return Term(sql=cast(cut, DATETIME), kind="datetime")
+    start = func.date_trunc(_word(unit).lower(), moment.sql)
+    return Term(sql=cast(start, DATETIME), kind="datetime")
 
 
 _TO_CHAR = {

@@ -74,7 +74,7 @@ def _op(word: str) -> Apply:
 
 
 def _whole(apply: Apply) -> Two:
-    """Of whole numbers: an overflow fails."""
+    """An operator on whole numbers: an overflow fails."""
 
     def write(left: Term, right: Term) -> Term:
         return integer(apply(left.sql, right.sql), _larger(left, right))
@@ -404,7 +404,7 @@ TRUTH: Mapping[str, Mapping[Kind, Callable[[Term], Element]]] = {
 """By dialect: when a value of a kind is true."""
 
 
-def negated(term: Term, dialect: str) -> Term:
+def negate(term: Term, dialect: str) -> Term:
     """-x."""
     if dialect == MARIADB and term.kind == "real":
         return computed_real(-term.sql + 0.0)

@@ -82,29 +82,29 @@ class KeptColumns(NamedTuple):
     number: Element
 
 
-def stand_in(kept: KeptColumns) -> Shape:
+def table_of_rows(file: KeptColumns) -> Shape:
     """The rows as a table of the database: a statement over it means what it would mean there."""
-    columns = kept.live.columns
+    columns = file.live.columns
     table = Table(
         "kept_rows",
         MetaData(),
         Column("n", BigInteger, primary_key=True, autoincrement=False),
         *(Column(f"c{index}", column.type) for index, column in enumerate(columns)),
     )
-    rows = table.alias(str(kept.rows.name))  # type: ignore[attr-defined]
+    rows = table.alias(str(file.rows.name))  # type: ignore[attr-defined]
     outputs = [rows.c[f"c{index}"].label(column.name) for index, column in enumerate(columns)]
-    relation = shape(select(*outputs).order_by(rows.c.n), kept.live.meanings)
+    relation = shape(select(*outputs).order_by(rows.c.n), file.live.meanings)
     return replace(relation, number=rows.c.n)
 
 
 def translate_statement(
-    rows: Ordered, relation: Shape, kept: KeptColumns, dialect: str, *, by_code_point: bool
+    rows: Ordered, relation: Shape, file: KeptColumns, dialect: str, *, by_code_point: bool
 ) -> AnySelect:
     """DuckDB's statement with the meaning of a statement that reads the table of `relation`, in the same total order.
 
     Args:
         rows: the statement in the order of its database.
-        relation: as `stand_in` made it of `kept`.
+        relation: as `table_of_rows` made it of `file`.
         dialect: SQLAlchemy's name of the dialect of the statement.
         by_code_point: whether its database compares and sorts all texts by code point.
 
@@ -112,7 +112,7 @@ def translate_statement(
         UntranslatableError: a part of it has no entry.
     """
     number: Any = relation.number
-    reader = _StatementTranslation(dialect_of(dialect), kept, number.table, by_code_point=by_code_point)
+    reader = _StatementTranslation(dialect_of(dialect), file, number.table, by_code_point=by_code_point)
     query = reader.sort(rows).with_types(dialect_of(dialect))
     if sum(1 for _ in islice(iterate(query), _MOST_ELEMENTS)) == _MOST_ELEMENTS:
         raise UntranslatableError("a statement that grows too large")
@@ -156,27 +156,27 @@ def _move(terms: Sequence[Term], columns: Sequence[Any]) -> list[Term]:
 class _StatementTranslation:
     """Translates the queries of one statement."""
 
-    def __init__(self, dialect: str, kept: KeptColumns, table: Any, *, by_code_point: bool) -> None:
+    def __init__(self, dialect: str, file: KeptColumns, table: Any, *, by_code_point: bool) -> None:
         self._dialect = dialect
         self._expressions = Expressions(
-            dialect, self, by_code_point=by_code_point, compensates=kept.live.meanings.computation.compensates
+            dialect, self, by_code_point=by_code_point, compensates=file.live.meanings.computation.compensates
         )
         # Id of a source -> the source, its translation, and what its columns hold.
         self._sources: dict[int, tuple[Any, Any, list[Term]]] = {}
         self._unique: set[Any] = set()
-        self._read_table(kept, table)
+        self._read_table(file, table)
 
-    def _read_table(self, kept: KeptColumns, table: Any) -> None:
-        key = sole_key(kept.live.select)
+    def _read_table(self, file: KeptColumns, table: Any) -> None:
+        key = sole_key(file.live.select)
         columns: list[Any] = list(table.c)
-        terms = [Term(sql=kept.number, kind="integer")]
-        for index, (cell, column) in enumerate(zip(kept.cells, kept.live.columns, strict=True)):
-            own = kept.rows.c[f"c{index}"]
+        terms = [Term(sql=file.number, kind="integer")]
+        for index, (cell, column) in enumerate(zip(file.cells, file.live.columns, strict=True)):
+            own = file.rows.c[f"c{index}"]
             terms.append(column_term(cell, column, own, self._dialect))
             if key is not None and key(column.expression):
                 self._unique.add(columns[index + 1])
         self._unique.add(columns[0])
-        self._sources[id(table)] = table, kept.rows, terms
+        self._sources[id(table)] = table, file.rows, terms
 
     #
     # Sources.
@@ -275,7 +275,7 @@ class _StatementTranslation:
         correlated = getattr(statement, "_correlate", ())
         if correlated:
             query = query.correlate(*(self._source(source) for source in correlated))
-        return _Query(self._cut(query, statement), terms)
+        return _Query(self._order_and_limit(query, statement), terms)
 
     def sort(self, rows: Ordered) -> _Query:
         """A SELECT in its total order."""
@@ -300,7 +300,7 @@ class _StatementTranslation:
         return _Query(select.offset(offset) if offset else select, query.terms)
 
     def _tie(self, expression: Any) -> Any:
-        """A key that tells rows apart, without its CAST; None if it tells none apart that its value does not."""
+        """A key that distinguishes rows, without its CAST; None if it distinguishes no more than its value does."""
         if not isinstance(expression, Cast):
             return expression
         inner: Any = expression.clause
@@ -352,7 +352,7 @@ class _StatementTranslation:
             if id(finite(self._expressions.term(split_modifiers(clause)[0])).sql) not in keys:
                 raise UntranslatableError("an order of distinct rows by others")
 
-    def _cut(self, query: Any, statement: Any) -> Any:
+    def _order_and_limit(self, query: Any, statement: Any) -> Any:
         keys = [self._expressions.sort_key(clause) for clause in internals.order_by_clauses(statement)]
         query = query.order_by(*keys) if keys else query
         limit, offset = internals.limit_clause(statement), internals.offset_clause(statement)
@@ -376,7 +376,7 @@ class _StatementTranslation:
         compound: Any = CompoundSelect(statement.keyword, *(query.select for query in queries))
         terms = [replace(parts[0], bits=max(term.bits for term in parts)) for parts in columns]
         outputs = list(compound.selected_columns)
-        return _Query(self._cut(compound, statement), _move(terms, outputs))
+        return _Query(self._order_and_limit(compound, statement), _move(terms, outputs))
 
     #
     # Subqueries in expressions.
@@ -448,7 +448,7 @@ def column_term(cell: str, column: ResultColumn, sql: Element, dialect: str) -> 
 
 
 def _bits(column: ResultColumn, plain: Any) -> int:
-    """Of a whole number; 0 if its type is SQLAlchemy's guess."""
+    """The bits of a whole number; 0 if its type is SQLAlchemy's guess."""
     if not isinstance(plain, types.Integer) or column.is_computed:
         return 0
     return bits_of(plain)

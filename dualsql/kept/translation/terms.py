@@ -1,7 +1,7 @@
 """Values of a translated statement: an expression of DuckDB, and what kind of value it is in the original database.
 
 An entry of the tables is right for some values only: lower() of PostgreSQL for ASCII, for example. For any other value
-its expression fails (`refused_if`), and the question is asked of the database instead.
+its expression fails (`refused_if`), and the database answers the question instead.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def text_of(term: Term) -> Element:
     return term.sql if term.kind == "text" else cast(term.sql, TEXT)
 
 
-def rounded(term: Term, digits: int) -> Element:
+def round_to(term: Term, digits: int) -> Element:
     """A number rounded as a double to digits after the point.
 
     It fails near the middle of two results and for large numbers, where databases differ.

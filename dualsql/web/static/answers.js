@@ -6,11 +6,11 @@ const IMPLIED = { string: "text", number: "integer", boolean: "boolean", date: "
 /** { resource, metadata, rows } of a dual response, or { words } of anything else. */
 export function answerOf(result) {
   const structured = result?.structuredContent ?? {};
-  const found = structured.data?.resource ? structured.data : structured;
+  const content = structured.data?.resource ? structured.data : structured;
   const link = result?.content?.find((block) => block.type === "resource_link" && block.uri?.startsWith("resource://"));
-  const resource = found.resource?.uri ? found.resource : link && { uri: link.uri, name: link.name ?? link.uri };
-  const metadata = found.metadata && { ...found.metadata, columns: found.metadata.columns?.map(withEncoding) };
-  if (resource && !result.isError) return { resource, metadata, rows: rowsOf({ ...found, metadata }) };
+  const resource = content.resource?.uri ? content.resource : link && { uri: link.uri, name: link.name ?? link.uri };
+  const metadata = content.metadata && { ...content.metadata, columns: content.metadata.columns?.map(withEncoding) };
+  if (resource && !result.isError) return { resource, metadata, rows: rowsOf({ ...content, metadata }) };
   return { resource: null, metadata: undefined, rows: [], words: wordsOf(result, structured.error) };
 }
 

@@ -16,7 +16,7 @@ import { exact, grouped, shown, totalInWords, visible } from "./values.js";
 const PAGE_TOOL = "dualsql_app_rows";
 const TALLEST = 600; // pixels inline
 const FEWEST = 3; // rows, with the header: in a host that gives less height than they take, the whole App scrolls
-const MOST_TOLD = 20; // selected cells whose values the model gets
+const MOST_VALUES = 20; // selected cells whose values the model gets
 const MOST_SAVED = 100_000; // rows of a file
 const SHORTEST_WAIT = 1000; // milliseconds between two readings of a result whose query still runs
 const LONGEST_WAIT = 15_000;
@@ -71,8 +71,8 @@ function fit() {
   if (root.classList.contains("filled")) body.style.height = "";
   else if (grid) {
     const others = root.offsetHeight - body.offsetHeight;
-    const wanted = (rows.count + 1) * ROW + 2 + grid.table.offsetHeight - grid.table.clientHeight;
-    body.style.height = `${Math.min(wanted, Math.max(tallest() - others, FEWEST * ROW))}px`;
+    const height = (rows.count + 1) * ROW + 2 + grid.table.offsetHeight - grid.table.clientHeight;
+    body.style.height = `${Math.min(height, Math.max(tallest() - others, FEWEST * ROW))}px`;
   }
   grid?.draw();
 }
@@ -120,14 +120,14 @@ async function readPage(address, { body: request, signal }) {
 }
 
 function rowsOf(question, send, most = size) {
-  const made = new Rows("", question, {
+  const newRows = new Rows("", question, {
     limit: most,
     send,
     format: (values, described) => values.map((value, index) => shown(value, described[index], false)),
-    changed: () => { if (made === rows) { tell(); grid?.draw(); } },
-    failed: (error) => { if (made === rows) failed(error); },
+    changed: () => { if (newRows === rows) { tell(); grid?.draw(); } },
+    failed: (error) => { if (newRows === rows) failed(error); },
   });
-  return made;
+  return newRows;
 }
 
 /** Read the first rows of what is asked, or, where rows cannot be read, those of the answer. */
@@ -229,13 +229,13 @@ function start() {
   return new Grid(body, {
     sort: sortBy,
     menu: async (column) => {
-      const chosen = await askForColumn({ ...column, hasZone: rows.hasZone(column.index) }, { canFilter: !state.group, isOnPage: false });
-      if (chosen?.sort) sortBy(column, chosen.sort);
-      if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
+      const choice = await askForColumn({ ...column, hasZone: rows.hasZone(column.index) }, { canFilter: !state.group, isOnPage: false });
+      if (choice?.sort) sortBy(column, choice.sort);
+      if (choice?.filter) change({ filters: [...state.filters, choice.filter] });
     },
     cell: (value, column, index, cut) => showCell(value, column, index, cut, { canDownload: false }), // the sandbox of a host
     drawn: () => {},
-    said: (text) => say(text),
+    say: (text) => say(text),
   });
 }
 
@@ -263,8 +263,8 @@ function tools() {
 }
 
 async function group() {
-  const chosen = await askForGroups(columns);
-  if (chosen) await change({ group: chosen, sort: [] });
+  const grouping = await askForGroups(columns);
+  if (grouping) await change({ group: grouping, sort: [] });
 }
 
 async function showIn(mode) {
@@ -282,11 +282,11 @@ async function open() {
 async function tellModel() {
   const { uri, name } = answer.resource;
   const { sort, ...question } = bodyOf(state);
-  const seen = { resource: uri, ...question, ...(sort?.length ? { order_by: orderBy(sort) } : {}) };
+  const shownQuestion = { resource: uri, ...question, ...(sort?.length ? { order_by: orderBy(sort) } : {}) };
   const words = [
     `The person looks at ${uri} (${visible(name)}), ${total.textContent}.`,
     state.filters.length ? `Filtered: ${state.filters.map(inWords).join("; ")}.` : "",
-    Object.keys(seen).length > 1 ? `query_result answers the same with ${JSON.stringify(seen)}.` : "",
+    Object.keys(shownQuestion).length > 1 ? `query_result answers the same with ${JSON.stringify(shownQuestion)}.` : "",
     grid && rows.count ? selected(grid.selection()) : "",
   ];
   const { isError } = await ask("ui/update-model-context", { content: [{ type: "text", text: words.filter(Boolean).join(" ") }] });
@@ -297,7 +297,7 @@ async function tellModel() {
 function selected({ x0, x1, y0, y1 }) {
   const some = grid.columns.slice(x0, x1 + 1);
   const where = `Selected: ${y0 === y1 ? `row ${y0 + 1}` : `rows ${y0 + 1} to ${y1 + 1}`} of ${some.map((column) => column.name).join(", ")}`;
-  if ((y1 - y0 + 1) * some.length > MOST_TOLD) return `${where}.`;
+  if ((y1 - y0 + 1) * some.length > MOST_VALUES) return `${where}.`;
   const values = Array.from({ length: y1 - y0 + 1 }, (_, index) => some.map((column) => rows.value(y0 + index, column.index)));
   return values.flat().includes(undefined) ? `${where}.` : `${where}: ${JSON.stringify(values)}.`;
 }

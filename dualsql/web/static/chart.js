@@ -35,18 +35,18 @@ export class ChartPanel {
 
   #make(columns) {
     this.columns = columns;
-    const named = (empty) => [...(empty === undefined ? [] : [option("", empty)]), ...columns.map((column) => option(column.name, visible(column.name)))];
+    const columnOptions = (empty) => [...(empty === undefined ? [] : [option("", empty)]), ...columns.map((column) => option(column.name, visible(column.name)))];
     const select = (words, name, ...options) => labelled(words, make("select", { name, onchange: () => this.on.changed(this.#read()) }, ...options));
     const units = BUCKETS.map(({ name }) => option(name, name));
     this.fields = {
       mark: select("Chart", "mark", ...MARKS.map(({ name, words }) => option(name, words))),
-      x: select("Over", "x", ...named()),
+      x: select("Over", "x", ...columnOptions()),
       bucket: select("By", "bucket", option("", "each day"), ...units),
       scale: select("Scale", "scale", option("linear", "linear"), option("log", "logarithmic")),
       aggregate: select("Compute", "aggregate", ...AGGREGATES.map((name) => option(name, name.replaceAll("_", " ")))),
-      y: select("Of", "y", ...named("(rows)")),
+      y: select("Of", "y", ...columnOptions("(rows)")),
       y_bucket: select("By", "y_bucket", option("", "each day"), ...units.map((unit) => unit.cloneNode(true))),
-      color: select("Colors", "color", ...named("(none)")),
+      color: select("Colors", "color", ...columnOptions("(none)")),
       sort: select("Order", "sort", option("", "by name"), option("-y", "largest first"), option("y", "smallest first")),
     };
     for (const field of Object.values(this.fields)) field.dataset.words = field.firstChild.textContent;
@@ -67,19 +67,19 @@ export class ChartPanel {
   }
 
   #draw(filters) {
-    const chosen = this.#read();
-    const used = new Set(["mark", "x", ...MARKS.find(({ name }) => name === chosen.mark).uses]);
+    const values = this.#read();
+    const used = new Set(["mark", "x", ...MARKS.find(({ name }) => name === values.mark).uses]);
     const isDate = (name) => isTime(this.columns.find((column) => column.name === name));
-    if (!isDate(chosen.x)) used.delete("bucket");
-    if (!isDate(chosen.y)) used.delete("y_bucket");
+    if (!isDate(values.x)) used.delete("bucket");
+    if (!isDate(values.y)) used.delete("y_bucket");
     const query = new URLSearchParams();
     for (const [name, field] of Object.entries(this.fields)) {
       field.hidden = !used.has(name);
-      field.firstChild.textContent = WORDS[chosen.mark]?.[name] ?? field.dataset.words;
-      if (used.has(name) && chosen[name]) query.set(name, chosen[name]);
+      field.firstChild.textContent = WORDS[values.mark]?.[name] ?? field.dataset.words;
+      if (used.has(name) && values[name]) query.set(name, values[name]);
     }
     if (filters.length) query.set("filters", JSON.stringify(filters));
-    this.picture.alt = [...used].filter((name) => chosen[name]).map((name) => `${this.fields[name].firstChild.textContent} ${chosen[name]}`).join(", ");
+    this.picture.alt = [...used].filter((name) => values[name]).map((name) => `${this.fields[name].firstChild.textContent} ${values[name]}`).join(", ");
     this.#load(query);
   }
 
@@ -87,15 +87,15 @@ export class ChartPanel {
   #load(query) {
     const address = (format) => `${this.url}/chart?${query}&format=${format}`;
     const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const wanted = `${address("svg")}${isDark ? "&theme=dark" : ""}`;
-    if (this.picture.getAttribute("src") === wanted) return;
+    const source = `${address("svg")}${isDark ? "&theme=dark" : ""}`;
+    if (this.picture.getAttribute("src") === source) return;
     this.message.textContent = "Drawing…";
     this.picture.onload = () => { this.message.textContent = ""; this.picture.hidden = false; };
     this.picture.onerror = () => {
       this.picture.hidden = true;
       send(this.picture.src, { method: "GET" }).then(() => "The picture could not be shown.", sentenceOf).then((words) => { this.message.textContent = words; });
     };
-    this.picture.setAttribute("src", wanted);
+    this.picture.setAttribute("src", source);
     this.files.replaceChildren(...PICTURES.map((format) => make("a", { className: "button", href: address(format), download: `chart.${format}` }, `Save as ${format.toUpperCase()}`)));
   }
 }

@@ -13,19 +13,19 @@ export function complete(field, tables) {
   const list = make("ul", { className: "completions", role: "listbox", id: "completions", "aria-label": "Names", hidden: true });
   for (const [name, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-controls": "completions", "aria-expanded": "false" })) field.setAttribute(name, value);
   field.after(list);
-  let found = [];
+  let proposals = [];
   let place = 0;
   let start = 0;
 
-  const close = () => { found = []; draw(); };
+  const close = () => { proposals = []; draw(); };
 
   function draw() {
-    list.hidden = !found.length;
-    field.setAttribute("aria-expanded", String(found.length > 0));
-    list.replaceChildren(...found.map(({ name, of }, index) => make("li", {
+    list.hidden = !proposals.length;
+    field.setAttribute("aria-expanded", String(proposals.length > 0));
+    list.replaceChildren(...proposals.map(({ name, of }, index) => make("li", {
       id: `completion-${index}`, role: "option", "aria-selected": String(index === place), onmousedown: (event) => { event.preventDefault(); take(index); },
     }, name, of ? make("span", { className: "facts" }, ` ${of}`) : "")));
-    if (found.length) field.setAttribute("aria-activedescendant", `completion-${place}`);
+    if (proposals.length) field.setAttribute("aria-activedescendant", `completion-${place}`);
     else field.removeAttribute("aria-activedescendant");
   }
 
@@ -33,8 +33,8 @@ export function complete(field, tables) {
     const before = field.value.slice(0, field.selectionStart);
     const [, table, word] = WORD.exec(before);
     start = before.length - word.length;
-    found = table || word ? matches(table, word.toLowerCase()) : [];
-    if (found.length === 1 && found[0].name === word) found = [];
+    proposals = table || word ? matches(table, word.toLowerCase()) : [];
+    if (proposals.length === 1 && proposals[0].name === word) proposals = [];
     place = 0;
     draw();
   }
@@ -50,18 +50,18 @@ export function complete(field, tables) {
   }
 
   function take(index) {
-    field.setRangeText(found[index].name, start, field.selectionStart, "end");
+    field.setRangeText(proposals[index].name, start, field.selectionStart, "end");
     close();
   }
 
   field.addEventListener("input", look);
   field.addEventListener("blur", close);
   field.addEventListener("keydown", (event) => {
-    if (!found.length || event.ctrlKey || event.metaKey) return;
+    if (!proposals.length || event.ctrlKey || event.metaKey) return;
     const steps = { ArrowDown: 1, ArrowUp: -1 };
-    if (event.key in steps) place = (place + steps[event.key] + found.length) % found.length;
+    if (event.key in steps) place = (place + steps[event.key] + proposals.length) % proposals.length;
     else if (event.key === "Tab" || event.key === "Enter") take(place);
-    else if (event.key === "Escape") found = [];
+    else if (event.key === "Escape") proposals = [];
     else return;
     event.preventDefault();
     draw();

@@ -47,11 +47,11 @@ function valueOf(column, text) {
 /** Resolves to what `accept` makes of the fields. Nothing is submitted: the sandbox of an App's host allows no forms. */
 function ask(title, accept, ...fields) {
   return new Promise((resolve) => {
-    let chosen = null;
+    let answer = null;
     const form = make("form", { className: "fields" }, ...fields);
     const done = (event) => {
       if (!event?.currentTarget.dataset.free && !form.reportValidity()) return;
-      chosen = accept(new FormData(form));
+      answer = accept(new FormData(form));
       dialog.close();
     };
     for (const button of form.querySelectorAll("button")) {
@@ -66,7 +66,7 @@ function ask(title, accept, ...fields) {
       else done();
     });
     const dialog = openDialog(title, form);
-    dialog.addEventListener("close", () => resolve(chosen));
+    dialog.addEventListener("close", () => resolve(answer));
     form.querySelector("input, select, button")?.focus();
   });
 }
@@ -101,7 +101,7 @@ export function askForColumn(column, { canFilter, isOnPage = true, filter }) {
 function filterFields(column, filter) {
   const operator = make("select", { name: "op" }, ...conditionsOf(column).map(({ name, words, ofTimes }) => option(name, (column.encoding in INPUTS && ofTimes) || words)));
   const before = filter && choiceOf(filter);
-  const given = before && before.takes !== "flag" ? [filter.value].flat().map((value) => textOf(column, value)) : [];
+  const valuesBefore = before && before.takes !== "flag" ? [filter.value].flat().map((value) => textOf(column, value)) : [];
   if (before) operator.value = before.name;
   const input = (name, value = "") => {
     const field = column.encoding === "boolean" ? make("select", { name }, option("true", "true"), option("false", "false"))
@@ -110,9 +110,9 @@ function filterFields(column, filter) {
     if (value) field.value = value;
     return field;
   };
-  const first = labelled("Value", input("value", given[0]));
-  const second = labelled("and", input("end", given[1]));
-  const several = labelled("Values, one a line", make("textarea", { name: "values", rows: 4, spellcheck: false, value: given.join("\n") }));
+  const first = labelled("Value", input("value", valuesBefore[0]));
+  const second = labelled("and", input("end", valuesBefore[1]));
+  const several = labelled("Values, one a line", make("textarea", { name: "values", rows: 4, spellcheck: false, value: valuesBefore.join("\n") }));
   const update = () => {
     const { takes } = choiceNamed(operator.value);
     first.hidden = takes === "several" || takes === "flag";
@@ -147,22 +147,22 @@ export function askForColumns(columns, hidden, isExact) {
 
 /** How to group: { by, aggregates } or null; `group` is what is there. */
 export function askForGroups(columns, group) {
-  const named = (some, empty) => [option("", empty), ...some.map((column) => option(column.name, visible(column.name)))];
-  const keys = growing((index) => groupKey(columns, index, named), group?.by ?? [], MOST_KEYS);
-  const measures = growing((index) => groupMeasure(columns, index, named), (group?.aggregates ?? []).filter((each) => each.column), MOST_AGGREGATES);
+  const columnOptions = (some, empty) => [option("", empty), ...some.map((column) => option(column.name, visible(column.name)))];
+  const keys = growing((index) => groupKey(columns, index, columnOptions), group?.by ?? [], MOST_KEYS);
+  const measures = growing((index) => groupMeasure(columns, index, columnOptions), (group?.aggregates ?? []).filter((each) => each.column), MOST_AGGREGATES);
   return ask("Group", () => ({ by: distinct(keys.fields), aggregates: [{ function: "count" }, ...distinct(measures.fields)] }),
     keys.place, make("h3", {}, "Of each group, its number of rows and"), measures.place,
     make("div", { className: "tools" }, make("button", { className: "main" }, "Group")));
 }
 
-/** Fields one below the other: when the last one says something, there is one more. */
-function growing(makeField, given, most) {
+/** Fields one below the other: when the last one is filled in, another is added. */
+function growing(makeField, initial, most) {
   const fields = [];
   const place = make("div", { className: "fields", onchange: () => grow() });
   const grow = () => {
     if (fields.length && (!fields.at(-1).read() || fields.length >= most)) return;
     const field = makeField(fields.length);
-    if (given.length > fields.length) field.set(given[fields.length]);
+    if (initial.length > fields.length) field.set(initial[fields.length]);
     fields.push(field);
     place.append(field.element);
     grow();
@@ -172,14 +172,14 @@ function growing(makeField, given, most) {
 }
 
 function distinct(fields) {
-  const found = fields.map((each) => each.read()).filter(Boolean);
-  return found.filter((one, index) => found.findIndex((other) => JSON.stringify(other) === JSON.stringify(one)) === index);
+  const values = fields.map((each) => each.read()).filter(Boolean);
+  return values.filter((one, index) => values.findIndex((other) => JSON.stringify(other) === JSON.stringify(one)) === index);
 }
 
-function groupMeasure(columns, index, named) {
+function groupMeasure(columns, index, columnOptions) {
   const suffix = index || "";
   const compute = make("select", { name: `function${suffix}` }, ...AGGREGATES.map((name) => option(name, name.replaceAll("_", " "))));
-  const of = make("select", { name: `column${suffix}` }, ...named(columns, index ? "(nothing more)" : "(rows)"));
+  const of = make("select", { name: `column${suffix}` }, ...columnOptions(columns, index ? "(nothing more)" : "(rows)"));
   return {
     element: make("div", { className: "beside" }, labelled("Compute", compute), labelled("Of", of)),
     read: () => of.value && { function: compute.value, column: of.value },
@@ -187,8 +187,8 @@ function groupMeasure(columns, index, named) {
   };
 }
 
-function groupKey(columns, index, named) {
-  const by = make("select", { name: `by${index}` }, ...named(columns, index ? "(nothing more)" : "(all rows together)"));
+function groupKey(columns, index, columnOptions) {
+  const by = make("select", { name: `by${index}` }, ...columnOptions(columns, index ? "(nothing more)" : "(all rows together)"));
   const bucket = make("select", { name: `bucket${index}` }, option("", "each value"), ...BUCKETS.map(({ name }) => option(name, name)));
   const bucketField = labelled("By", bucket);
   const update = () => { bucketField.hidden = !isTime(columns.find((column) => column.name === by.value)); };

@@ -42,8 +42,8 @@ export function openDialog(title, ...children) {
 /** A button that copies a text, or what a function reads, and says whether that was allowed: a host's sandbox may keep the clipboard shut. */
 export function copyButton(text, properties = {}) {
   const button = make("button", { ...properties, onclick: async () => {
-    const written = Promise.resolve(typeof text === "function" ? text() : text).then((whole) => navigator.clipboard?.writeText(whole).then(() => true));
-    button.textContent = (await written.catch(() => false)) ? "Copied" : "Not allowed here: select the text";
+    const writing = Promise.resolve(typeof text === "function" ? text() : text).then((whole) => navigator.clipboard?.writeText(whole).then(() => true));
+    button.textContent = (await writing.catch(() => false)) ? "Copied" : "Not allowed here: select the text";
   } }, "Copy");
   return button;
 }

@@ -29,8 +29,8 @@ export class Facets {
     this.controller = controller;
     this.place.hidden = !state.facets.length || Boolean(state.group);
     if (this.place.hidden) return this.place.replaceChildren();
-    const chosen = state.facets.map((facet) => ({ ...facet, column: columns.find((column) => column.name === facet.name) })).filter((facet) => facet.column);
-    const sections = chosen.map((facet) => this.#section(facet, state));
+    const shownFacets = state.facets.map((facet) => ({ ...facet, column: columns.find((column) => column.name === facet.name) })).filter((facet) => facet.column);
+    const sections = shownFacets.map((facet) => this.#section(facet, state));
     this.place.replaceChildren(make("h2", { className: "hidden" }, "Values"), ...sections.map((section) => section.element), this.#adding(state, columns));
     for (const section of sections) {
       await this.#fill(section, state, controller.signal);
@@ -75,16 +75,16 @@ export class Facets {
   #value({ name, column, bucket, described }, state, value, count, most) {
     const { text } = shown(value, described, state.isExact);
     const label = isTime(column) && value !== null ? String(value).slice(0, bucketNamed(bucket).characters).replace("T", " ") : text;
-    const chosen = chosenIn(state.filters, name);
-    const isChosen = isTime(column) && value !== null ? this.#isIn(state, name, bucket, value) : chosen.values.includes(value);
+    const clicked = chosenIn(state.filters, name);
+    const isChosen = isTime(column) && value !== null ? this.#isIn(state, name, bucket, value) : clicked.values.includes(value);
     const change = (isExcluded) => this.on.changed({ filters: this.#changed(state, { name, column, bucket }, value, isExcluded) });
     const meter = make("span", { className: "meter" });
     meter.style.width = `${(100 * count) / most}%`;
-    return make("li", { className: isChosen && chosen.isExcluded ? "excluded" : "" },
-      make("button", { className: "value", "aria-pressed": String(isChosen && !chosen.isExcluded), onclick: () => change(false) },
+    return make("li", { className: isChosen && clicked.isExcluded ? "excluded" : "" },
+      make("button", { className: "value", "aria-pressed": String(isChosen && !clicked.isExcluded), onclick: () => change(false) },
         meter, make("bdi", { className: value === null || value === "" ? "null" : "" }, label), make("span", { className: "count" }, grouped(count))),
       isTime(column) && value !== null ? null : make("button", { className: "exclude", "aria-label": `Exclude ${text}`, title: `Exclude ${text}`,
-        "aria-pressed": String(isChosen && chosen.isExcluded), onclick: () => change(true) }, "−"));
+        "aria-pressed": String(isChosen && clicked.isExcluded), onclick: () => change(true) }, "−"));
   }
 
   #isIn(state, name, bucket, value) {

@@ -60,16 +60,16 @@ function conditionOf(column, values, isExcluded) {
 
 /** The values of a column that are chosen or excluded by clicks. */
 export function chosenIn(filters, column) {
-  const found = filters.map((filter) => (columnOf(filter) === column ? clickedValues(filter) : null)).find(Boolean);
-  return found ?? { values: [], isExcluded: false };
+  const clicked = filters.map((filter) => (columnOf(filter) === column ? clickedValues(filter) : null)).find(Boolean);
+  return clicked ?? { values: [], isExcluded: false };
 }
 
 /** The filters after a click on a value: it is added, or taken away where it is there. */
 export function withValue(filters, column, value, isExcluded) {
   const others = filters.filter((filter) => columnOf(filter) !== column || clickedValues(filter) === null);
   const before = chosenIn(filters, column);
-  const known = before.isExcluded === isExcluded ? before.values : [];
-  const values = known.includes(value) ? known.filter((one) => one !== value) : [...known, value];
+  const selected = before.isExcluded === isExcluded ? before.values : [];
+  const values = selected.includes(value) ? selected.filter((one) => one !== value) : [...selected, value];
   return values.length ? [...others, conditionOf(column, values, isExcluded)] : others;
 }
 
@@ -120,7 +120,7 @@ export function withSearch(filters, conditions) {
 }
 
 /** The field of a search. It is no form, which the sandbox of an App's host would not submit. */
-export function searchField(columns, found, say) {
+export function searchField(columns, search, say) {
   const names = columns.filter((column) => column.encoding === "text").map(({ name }) => name);
   const numbers = columns.filter(isNumber).map(({ name }) => name);
   const where = [names.length && `texts in any case: ${names.join(", ")}`, numbers.length && `numbers: ${numbers.join(", ")}`].filter(Boolean).join("; ");
@@ -130,7 +130,7 @@ export function searchField(columns, found, say) {
     onkeydown: ({ key, target: { value } }) => {
       if (key !== "Enter" || !value) return;
       const conditions = searched(columns, value);
-      if (conditions.length) found(conditions);
+      if (conditions.length) search(conditions);
       else say("No column has texts, and this is no number.");
     },
   });

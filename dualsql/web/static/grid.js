@@ -21,7 +21,7 @@ const FOLLOWING = { asc: "desc", desc: undefined }; // orders, by clicks on a he
 export class Grid {
   /**
    * @param {HTMLElement} host the element that the grid fills
-   * @param {object} on sort(column, order, isAdded), menu(column), cell(value, column, index, cut), drawn(first), said(text),
+   * @param {object} on sort(column, order, isAdded), menu(column), cell(value, column, index, cut), drawn(first), say(text),
    *   resized(widths) by the names of columns; cut, of a cell that is not whole: { characters, read }. A page may give more:
    *   summary(column), an element below a column's name; summarised(columns), those in view; follow(column, value) of
    *   columns with a reference; selected(selection) when it changes; card(y)
@@ -85,9 +85,9 @@ export class Grid {
   }
 
   #resized() {
-    const known = JSON.stringify(this.widths);
-    if (known === this.known) return;
-    this.known = known;
+    const widths = JSON.stringify(this.widths);
+    if (widths === this.reportedWidths) return;
+    this.reportedWidths = widths;
     this.on.resized?.(this.widths);
   }
 
@@ -129,7 +129,7 @@ export class Grid {
     const { rows } = this;
     const isThere = await rows.has(y);
     if (rows !== this.rows) return;
-    this.on.said(isThere ? "" : `There is no row ${grouped(y + 1)}.`);
+    this.on.say(isThere ? "" : `There is no row ${grouped(y + 1)}.`);
     if (!isThere) return;
     this.active = { ...this.active, y };
     this.anchor = null;
@@ -221,9 +221,9 @@ export class Grid {
     const frozen = this.columns.slice(0, this.frozen);
     const columns = this.columns.slice(x0 + this.frozen, x1 + this.frozen);
     if (ys.length) this.rows.want(ys[0], ys.at(-1) + 1);
-    const found = ys.map((y) => this.rows.row(y));
-    this.isMissing = found.includes(undefined);
-    const contentOf = (column, at) => this.#content(column, found[at]?.[column.index], ys[at]);
+    const rows = ys.map((y) => this.rows.row(y));
+    this.isMissing = rows.includes(undefined);
+    const contentOf = (column, at) => this.#content(column, rows[at]?.[column.index], ys[at]);
     return Promise.resolve({
       num_rows: Math.min(this.visible, this.rows.count),
       num_columns: this.columns.length - this.frozen,
@@ -428,12 +428,12 @@ export class Grid {
     if (!this.table.contains(document.activeElement) && document.activeElement !== this.table) return;
     const { x0, x1, y0, y1 } = this.selection();
     const columns = this.columns.slice(x0, x1 + 1);
-    if ((y1 - y0 + 1) * columns.length > MOST_COPIED) return this.on.said(`At most ${grouped(MOST_COPIED)} cells are copied. Use Download.`);
+    if ((y1 - y0 + 1) * columns.length > MOST_COPIED) return this.on.say(`At most ${grouped(MOST_COPIED)} cells are copied. Use Download.`);
     const lines = [];
     let isCut = false;
     for (let y = y0; y <= y1; y += 1) {
       const row = columns.map((column) => this.rows.value(y, column.index));
-      if (row.includes(undefined)) return this.on.said("Some selected rows are not loaded. Scroll over them, or use Download.");
+      if (row.includes(undefined)) return this.on.say("Some selected rows are not loaded. Scroll over them, or use Download.");
       isCut ||= columns.some((column) => this.rows.cutAt(y, column.index) !== undefined);
       lines.push(row.map((value) => tsv(exact(value))).join("\t"));
     }
@@ -441,13 +441,13 @@ export class Grid {
     const copied = lines.length > 1 ? `Copied ${grouped(lines.length)} rows with their header.` : "Copied.";
     if (isCut) return this.#copyWhole(columns, y0, y1, copied);
     event.clipboardData.setData("text/plain", withHead(lines, columns));
-    return this.on.said(copied);
+    return this.on.say(copied);
   }
 
   /** Copy rows of which the grid has only the beginning of some cells. */
   async #copyWhole(columns, y0, y1, copied) {
     const { rows } = this;
-    this.on.said("Reading…");
+    this.on.say("Reading…");
     try {
       const lines = [];
       for (let y = y0; y <= y1; y += rows.limit) {
@@ -455,9 +455,9 @@ export class Grid {
         lines.push(...values.map((row) => columns.map((column) => tsv(exact(row[column.index]))).join("\t")));
       }
       await navigator.clipboard.writeText(withHead(lines, columns));
-      this.on.said(copied);
+      this.on.say(copied);
     } catch (error) {
-      this.on.said(`Not copied. ${error.name === "NotAllowedError" ? "The browser did not allow it. Use Download." : sentenceOf(error)}`);
+      this.on.say(`Not copied. ${error.name === "NotAllowedError" ? "The browser did not allow it. Use Download." : sentenceOf(error)}`);
     }
   }
 }

@@ -16,14 +16,14 @@ const tables = [...document.querySelectorAll(".table")];
 const counted = [...document.querySelectorAll("[data-count]")];
 
 if (tables.length > FEW) {
-  const found = make("p", { className: "facts", role: "status" });
+  const status = make("p", { className: "facts", role: "status" });
   const input = make("input", { type: "search", placeholder: "Find a table or column", "aria-label": "Find a table or column" });
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const table of tables) table.hidden = !words.every((word) => table.textContent.toLowerCase().includes(word));
-    found.textContent = words.length ? `${tables.filter((table) => !table.hidden).length} found` : "";
+    status.textContent = words.length ? `${tables.filter((table) => !table.hidden).length} status` : "";
   });
-  document.getElementById("find").append(input, found);
+  document.getElementById("find").append(input, status);
 }
 
 // The tables are counted when the page is there; what could not be counted has no number.

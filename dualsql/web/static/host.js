@@ -3,7 +3,7 @@
 const PROTOCOL = "2026-01-26";
 
 const waiting = new Map();
-let sent = 0;
+let lastId = 0;
 let heard = () => {};
 
 /** What the host can do, and how it shows the App: theme, displayMode, containerDimensions and more. */
@@ -15,8 +15,8 @@ export function notify(method, params = {}) {
 
 /** Resolves to the host's answer. An aborted request is called off at the server, too. */
 export function ask(method, params, signal) {
-  sent += 1;
-  const id = sent;
+  lastId += 1;
+  const id = lastId;
   return new Promise((resolve, reject) => {
     waiting.set(id, { resolve, reject });
     signal?.addEventListener("abort", () => {
@@ -31,13 +31,13 @@ export function ask(method, params, signal) {
 /** Begin; `listener` is called with the method and the params of each notification, and of a teardown. */
 export async function connect(listener) {
   heard = listener;
-  const found = await ask("ui/initialize", {
+  const answer = await ask("ui/initialize", {
     appInfo: { name: "dualsql", version: "1" },
     appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] },
     protocolVersion: PROTOCOL,
   });
-  host.can = found.hostCapabilities ?? {};
-  host.context = found.hostContext ?? {};
+  host.can = answer.hostCapabilities ?? {};
+  host.context = answer.hostContext ?? {};
 }
 
 window.addEventListener("message", ({ data, source }) => {

@@ -1,4 +1,4 @@
-// How long the result lives: pin, renew, delete, and the words in the head of the page.
+// The lifetime of the result: pin, renew, delete, and the words in the head of the page.
 
 import { make } from "./dom.js";
 import { confirmDeletion } from "./dialogs.js";
@@ -84,7 +84,7 @@ export class Lifetime {
     if (left > 0) this.ending = setTimeout(() => this.#ended(), Math.min(left + 1000, LONGEST_TIMER)); // the server says whole seconds
   }
 
-  /** The lifetime that this page knows of is over; with sliding expiration, the server may know of a longer one. */
+  /** The lifetime is over as far as this page knows; with sliding expiration, it may be longer. */
   async #ended() {
     this.#tick();
     const answer = await this.on.attempt(() => send(this.url, { method: "GET" }));

@@ -6,8 +6,8 @@ const MOST = 20;
 /** Those that may still be there, the latest first: { url, name, expires }; `expires` is null for a pinned one. */
 export function recentResults() {
   try {
-    const found = JSON.parse(localStorage.getItem(KEY)) ?? [];
-    return found.filter((each) => each.expires === null || new Date(each.expires) > new Date());
+    const results = JSON.parse(localStorage.getItem(KEY)) ?? [];
+    return results.filter((each) => each.expires === null || new Date(each.expires) > new Date());
   } catch {
     return []; // the browser keeps nothing, or something else wrote there
   }

@@ -76,7 +76,7 @@ function arrange(changes) {
   return show(true);
 }
 
-// What the person is told.
+// Messages to the person.
 
 function say(text, ...actions) {
   message.replaceChildren(...(text ? [text, " ", ...actions] : []));
@@ -201,7 +201,7 @@ function start() {
     card,
     follow: (column, value) => attempt(() => openReferred(root.dataset.home, column.reference, value)),
     summary: summaries ? (column) => summaries.placeOf(column) : undefined,
-    summarised: (seen) => summaries?.want(seen),
+    summarised: (columns) => summaries?.want(columns),
     selected: showSelection,
     drawn: (first) => {
       waitForRows();
@@ -210,7 +210,7 @@ function start() {
       clearTimeout(settling);
       settling = setTimeout(() => history.replaceState(null, "", addressOf(state)), 300);
     },
-    said: say,
+    say,
     resized: (widths) => {
       state = { ...state, widths: { ...state.widths, ...widths } };
       history.replaceState(null, "", addressOf(state));
@@ -221,15 +221,15 @@ function start() {
 }
 
 async function askAbout(column) {
-  const known = { ...column, width: grid.widthOf(column), hasZone: rows.hasZone(column.index) };
-  const chosen = await askForColumn(known, { canFilter: may.query && !state.group });
-  if (chosen && "width" in chosen) arrange({ widths: { ...state.widths, [column.name]: chosen.width ?? undefined } });
-  if (chosen?.sort) sortBy(column, chosen.sort);
-  if (chosen?.hide) arrange({ hidden: [...state.hidden, column.name] });
-  if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
-  if (chosen?.values) openValues(column);
-  if (chosen?.move) move(column, chosen.move);
-  if (chosen?.freeze) arrange({ frozen: column.isFrozen ? state.frozen.filter((name) => name !== column.name) : [...state.frozen, column.name] });
+  const shownColumn = { ...column, width: grid.widthOf(column), hasZone: rows.hasZone(column.index) };
+  const answer = await askForColumn(shownColumn, { canFilter: may.query && !state.group });
+  if (answer && "width" in answer) arrange({ widths: { ...state.widths, [column.name]: answer.width ?? undefined } });
+  if (answer?.sort) sortBy(column, answer.sort);
+  if (answer?.hide) arrange({ hidden: [...state.hidden, column.name] });
+  if (answer?.filter) change({ filters: [...state.filters, answer.filter] });
+  if (answer?.values) openValues(column);
+  if (answer?.move) move(column, answer.move);
+  if (answer?.freeze) arrange({ frozen: column.isFrozen ? state.frozen.filter((name) => name !== column.name) : [...state.frozen, column.name] });
 }
 
 function move(column, by) {
@@ -250,8 +250,8 @@ function openValues(column) {
 function drill(y) {
   const values = state.group.by.map((_, index) => rows.value(y, index));
   if (values.includes(undefined)) return;
-  const known = new Set(state.filters.map(inWords));
-  change({ filters: [...state.filters, ...conditionsOfGroup(state.group, values).filter((condition) => !known.has(inWords(condition)))], group: null, sort: [] });
+  const existing = new Set(state.filters.map(inWords));
+  change({ filters: [...state.filters, ...conditionsOfGroup(state.group, values).filter((condition) => !existing.has(inWords(condition)))], group: null, sort: [] });
 }
 
 async function card(y) {
@@ -269,15 +269,15 @@ function showSelection(selection) {
   const last = Math.min(rows.count, grid.top + grid.visible);
   const place = rows.count ? `Rows ${grouped(grid.top + 1)} to ${grouped(last)}` : "";
   const hint = state.group?.by.length ? "Enter shows the rows of a group" : "Space shows a row as a card";
-  const seen = grid.columns.slice(selection.x0, selection.x1 + 1);
-  const words = selectionInWords(rows, seen, selection);
-  status.replaceChildren(...[place, words || hint, !words.includes(":") && words && wholeColumn(seen, selection)].filter(Boolean).map((part) => make("span", {}, part)));
+  const selectedColumns = grid.columns.slice(selection.x0, selection.x1 + 1);
+  const words = selectionInWords(rows, selectedColumns, selection);
+  status.replaceChildren(...[place, words || hint, !words.includes(":") && words && wholeColumn(selectedColumns, selection)].filter(Boolean).map((part) => make("span", {}, part)));
   status.dataset.printed = [document.title, document.getElementById("total").textContent, ...state.filters.map(inWords)].join("; ");
 }
 
-/** The server knows the figures of a whole column. */
-function wholeColumn(seen, { y0, y1 }) {
-  const column = seen.find(isNumber);
+/** The server computes the figures of a whole column. */
+function wholeColumn(selectedColumns, { y0, y1 }) {
+  const column = selectedColumns.find(isNumber);
   if (!column || state.group || !may.query || y0 > 0 || y1 < rows.count - 1) return null;
   return button(`Sum and mean of ${column.name}`, async () => {
     const words = await attempt((signal) => columnInWords(url, state, column, signal));
@@ -327,8 +327,8 @@ function tools() {
     ...lifetime.buttons(),
     ...chips(state, change, changeFilter),
   ].filter(Boolean));
-  const seen = { state, columns: ordered(columns, state), body: rows?.body ?? {}, url };
-  for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, seen, attempt);
+  const question = { state, columns: ordered(columns, state), body: rows?.body ?? {}, url };
+  for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, question, attempt);
 }
 
 function search() {
@@ -350,8 +350,8 @@ async function changeFilter(filter) {
     return;
   }
   const index = rows.columns.findIndex(({ name }) => name === column.name);
-  const chosen = await askForColumn({ ...column, hasZone: rows.hasZone(index) }, { canFilter: true, filter });
-  if (chosen?.filter) change({ filters: state.filters.map((other) => (other === filter ? chosen.filter : other)) });
+  const answer = await askForColumn({ ...column, hasZone: rows.hasZone(index) }, { canFilter: true, filter });
+  if (answer?.filter) change({ filters: state.filters.map((other) => (other === filter ? answer.filter : other)) });
 }
 
 function goTo() {
@@ -365,8 +365,8 @@ function goTo() {
 }
 
 async function group() {
-  const chosen = await askForGroups(columns, state.group);
-  if (chosen) change({ group: chosen, sort: [] });
+  const answer = await askForGroups(columns, state.group);
+  if (answer) change({ group: answer, sort: [] });
 }
 
 /** The values of the first columns that have few of them, or none. */
@@ -377,20 +377,20 @@ function toggleValues() {
 }
 
 async function chooseColumns() {
-  const chosen = await askForColumns(rows.columns, state.hidden, state.isExact);
-  if (!chosen) return;
-  if (chosen.isExact !== state.isExact) change({ ...chosen, row: state.row });
-  else arrange(chosen);
+  const answer = await askForColumns(rows.columns, state.hidden, state.isExact);
+  if (!answer) return;
+  if (answer.isExact !== state.isExact) change({ ...answer, row: state.row });
+  else arrange(answer);
 }
 
 /** The profile of what is on the screen: all of its rows, or the first ones where the server has no time for all. */
 async function profile() {
   const names = columns.map((column) => column.name);
-  const chosen = !state.group && state.hidden.length ? { columns: names.filter((name) => !state.hidden.includes(name)) } : {};
+  const only = !state.group && state.hidden.length ? { columns: names.filter((name) => !state.hidden.includes(name)) } : {};
   const { filters, group_by, aggregates } = rows.body;
   const first = { order_by: orderBy(state.sort) }; // of all rows, the order is nothing
   const profileOf = (kind) => attempt((signal) => send(`${url}/profile`, {
-    body: { filters, group_by, aggregates, ...chosen, ...(kind === "sample" ? first : {}), kind }, signal,
+    body: { filters, group_by, aggregates, ...only, ...(kind === "sample" ? first : {}), kind }, signal,
   }));
   const all = await profileOf("full");
   const answer = all?.covers.rows === null ? await profileOf("sample") : all;
@@ -401,8 +401,8 @@ async function profile() {
 }
 
 async function keep() {
-  const made = await attempt((signal) => send(`${url}/refine`, { body: { ...rows.body, name: document.title }, signal }));
-  if (made) location.assign(new URL(made.resource.uri.replace(/^.*:\/\//, "./"), new URL(url, location.href)).href);
+  const refined = await attempt((signal) => send(`${url}/refine`, { body: { ...rows.body, name: document.title }, signal }));
+  if (refined) location.assign(new URL(refined.resource.uri.replace(/^.*:\/\//, "./"), new URL(url, location.href)).href);
 }
 
 load();

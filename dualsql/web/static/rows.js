@@ -108,7 +108,7 @@ export class Rows {
     this.running = new Map();
     this.needed = null; // the page that is read whatever is on the screen
     this.counting = new AbortController();
-    this.wanted = [];
+    this.queue = [];
     this.isStopped = false;
   }
 
@@ -135,19 +135,19 @@ export class Rows {
 
   /** Whether rows are being read. */
   get isReading() {
-    return this.running.size > 0 || this.wanted.length > 0;
+    return this.running.size > 0 || this.queue.length > 0;
   }
 
   /** Whether the instants of a column have a zone, as far as rows were read. */
   hasZone(column) {
     for (const { values } of this.pages.values()) {
-      const found = values.find((row) => typeof row[column] === "string");
-      if (found) return /(Z|[+-]\d\d:\d\d)$/.test(found[column]);
+      const row = values.find((row) => typeof row[column] === "string");
+      if (row) return /(Z|[+-]\d\d:\d\d)$/.test(row[column]);
     }
     return false;
   }
 
-  /** Ask for the pages of rows y0 to y1 and for the one behind them. What nobody looks at any more is called off. */
+  /** Ask for the pages of rows y0 to y1 and for the one behind them. Requests for rows that are no longer on the screen are cancelled. */
   want(y0, y1) {
     const first = Math.floor(y0 / this.limit);
     const last = Math.floor(Math.max(y0, y1 - 1) / this.limit);
@@ -157,14 +157,14 @@ export class Rows {
     if (first > 0) numbers.push(first - 1);
     for (const number of numbers) this.#touch(number);
     this.near = numbers;
-    this.wanted = numbers.filter((number) => !this.pages.has(number) && !this.running.has(number));
+    this.queue = numbers.filter((number) => !this.pages.has(number) && !this.running.has(number));
     for (const [number, controller] of this.running) if (number !== this.needed && !numbers.includes(number)) controller.abort();
     this.#start();
   }
 
   /** Read one page now. Rejects with an AbortError when it is called off. */
   async read(number) {
-    this.wanted = [];
+    this.queue = [];
     this.needed = number;
     try {
       await this.#load(number);
@@ -200,7 +200,7 @@ export class Rows {
 
   /** Call off what is being read; the server ends the queries. */
   callOff() {
-    this.wanted = [];
+    this.queue = [];
     for (const controller of this.running.values()) controller.abort();
   }
 
@@ -212,8 +212,8 @@ export class Rows {
   }
 
   #start() {
-    while (this.wanted.length && this.running.size < MOST_REQUESTS && !this.isStopped) {
-      this.#load(this.wanted.shift()).catch((error) => this.failed(error));
+    while (this.queue.length && this.running.size < MOST_REQUESTS && !this.isStopped) {
+      this.#load(this.queue.shift()).catch((error) => this.failed(error));
     }
   }
 
@@ -273,10 +273,10 @@ export class Rows {
       this.count = end;
       this.isCounted = true;
     } else if (!this.isCounted) {
-      const known = page.total_count_kind === "exact" ? page.total_count : null;
-      this.isCounted = known !== null && known >= end;
+      const exact = page.total_count_kind === "exact" ? page.total_count : null;
+      this.isCounted = exact !== null && exact >= end;
       const guess = Math.max(this.count, page.total_count ?? 0, end + (page.has_next ? this.limit : 0));
-      this.count = this.isCounted ? known : guess;
+      this.count = this.isCounted ? exact : guess;
     }
     this.total = { rows: this.isCounted ? this.count : page.total_count, kind: this.isCounted ? "exact" : page.total_count_kind };
   }

@@ -41,8 +41,8 @@ function sortIn(text) {
 }
 
 /** The columns of a result in the order that a person gave them: frozen ones first; the others stand behind, in their own. */
-export function ordered(columns, { frozen, order: chosen }) {
-  const order = [...frozen, ...chosen];
+export function ordered(columns, { frozen, order: rest }) {
+  const order = [...frozen, ...rest];
   const place = (column) => (order.includes(column.name) ? order.indexOf(column.name) : order.length);
   return [...columns].sort((one, other) => place(one) - place(other));
 }

@@ -61,7 +61,7 @@ function exactSum(texts) {
     const [whole, fraction = ""] = text.split(".");
     return all + BigInt(whole + fraction.padEnd(digits, "0"));
   }, 0n);
-  const written = String(sum < 0n ? -sum : sum).padStart(digits + 1, "0");
-  const end = digits ? `.${written.slice(-digits)}`.replace(/\.?0+$/, "") : "";
-  return `${sum < 0n ? "-" : ""}${digits ? written.slice(0, -digits) : written}${end}`;
+  const digitsOfSum = String(sum < 0n ? -sum : sum).padStart(digits + 1, "0");
+  const end = digits ? `.${digitsOfSum.slice(-digits)}`.replace(/\.?0+$/, "") : "";
+  return `${sum < 0n ? "-" : ""}${digits ? digitsOfSum.slice(0, -digits) : digitsOfSum}${end}`;
 }

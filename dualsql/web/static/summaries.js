@@ -20,7 +20,7 @@ export class Summaries {
     this.question = {};
     this.places = new Map(); // by the names of columns: the elements of this question
     this.profiles = new Map(); // what is known of them
-    this.wanted = [];
+    this.inView = [];
     this.controller = null;
   }
 
@@ -48,13 +48,13 @@ export class Summaries {
 
   /** These columns are in view. */
   want(columns) {
-    this.wanted = columns.filter((column) => this.places.has(column.name) && !this.profiles.has(column.name));
+    this.inView = columns.filter((column) => this.places.has(column.name) && !this.profiles.has(column.name));
     clearTimeout(this.timer);
-    if (this.wanted.length && !this.controller) this.timer = setTimeout(() => this.#read(), PAUSE);
+    if (this.inView.length && !this.controller) this.timer = setTimeout(() => this.#read(), PAUSE);
   }
 
   async #read() {
-    const columns = this.wanted;
+    const columns = this.inView;
     const controller = new AbortController();
     this.controller = controller;
     try {
@@ -68,7 +68,7 @@ export class Summaries {
     }
     if (this.controller !== controller) return;
     this.controller = null;
-    this.want(this.wanted);
+    this.want(this.inView);
   }
 
   #take(column, profile, rows) {

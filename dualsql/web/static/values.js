@@ -115,7 +115,7 @@ export function wholeNumber(text) {
   return Number([...text].map((sign) => (digits.includes(sign) ? digits.indexOf(sign) : sign)).join("").replace(/\D/g, ""));
 }
 
-/** A total of rows, or of groups, with what it is worth; undefined or null where nobody counted. */
+/** A total of rows, or of groups, with what it is worth; undefined or null where it was not counted. */
 export function totalInWords(total, kind, isOfGroups) {
   if (total === undefined || total === null) return "rows not counted";
   const worth = { estimated: "about ", capped: "at least " }[kind] ?? "";

@@ -20,7 +20,7 @@ import pytest
 
 from dualsql_client import FetchError
 from dualsql_client.arrow_ipc import ArrowFramer
-from dualsql_client.database_files import column_names, table_name, write_database
+from dualsql_client.database_files import distinct_names, table_name, write_database
 from dualsql_client.formats import DatabaseFormat
 from dualsql_client.framing import Block
 from tests.columns.kinds import table as kinds
@@ -226,11 +226,11 @@ async def test_hostile_names(tmp_path: Path, database: DatabaseFormat) -> None:
         ((found, (types, rows)),) = read(path, database).items()
         assert found == table_name(name)
         assert rows == [tuple(range(len(names)))]
-        assert list(types) == column_names(names)
+        assert list(types) == distinct_names(names)
 
 
 def test_names() -> None:
-    assert column_names(["a", "A", "a_2", "", ""]) == ["a", "A_2", "a_2_2", "column", "column_2"]
+    assert distinct_names(["a", "A", "a_2", "", ""]) == ["a", "A_2", "a_2_2", "column", "column_2"]
     assert [table_name(name) for name in ("", "sqlite_x", "A  b-C", "../x")] == [
         "rows",
         "rows_sqlite_x",

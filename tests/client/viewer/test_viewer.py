@@ -191,7 +191,7 @@ async def test_the_first_screen_says_what_there_is_and_which_keys(open_viewer: S
 async def test_pages_both_ways_without_holding_everything(
     open_viewer: Sit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "PAGES_HELD", 3)
+    monkeypatch.setattr(pages, "PAGES_IN_MEMORY", 3)
     async with open_viewer() as session:
         seen = session.ids
         for number in range(2, LAST + 1):
@@ -199,7 +199,7 @@ async def test_pages_both_ways_without_holding_everything(
             assert f"page {number} of {LAST}" in screen
             seen += session.ids
         assert seen == ids(1, len(ROWS))
-        assert session.app._pages.held == 3
+        assert session.app._pages.in_memory == 3
         assert "This is the last page." in await session.press("n")
         for number in range(LAST - 1, 0, -1):
             await session.press("p")

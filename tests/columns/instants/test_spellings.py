@@ -298,7 +298,7 @@ PIECES = (
 def test_whole_seconds_are_cut_as_all_spellings_are(bucket: Bucket) -> None:
     """They are read as they are, whatever else begins like them."""
     column = events.c.at
-    cut = CAPABILITIES.query.cut_date
+    cut = CAPABILITIES.query.bucket_start
     quick, normalized = cut(column, bucket), cut(type_coerce(column, DateTime()), bucket)
     assert quick is not None
     assert normalized is not None

@@ -38,7 +38,7 @@ ALL = select(notes)
 SORTS: list[list[SortKey]] = [[], [{"field": "body"}], [{"field": "id", "order": "desc"}]]
 
 
-def seen_by(who: Principal) -> Any:
+def view_for(who: Principal) -> Any:
     """The administrator sees all of it: a rule of another shape, not of another value."""
     return true() if who == ROOT else notes.c.tenant == who.tenant
 
@@ -69,7 +69,7 @@ async def apart(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
 
 @pytest.fixture
 async def narrowed(filled: AsyncEngine) -> AsyncIterator[DualResponseServer]:
-    hooks = [RowFilter(notes, seen_by), hidden("zeta")]
+    hooks = [RowFilter(notes, view_for), hidden("zeta")]
     async with DualResponseServer(filled, base_url=BASE_URL, tables=METADATA, hooks=hooks) as server:
         yield server
 

@@ -13,7 +13,7 @@ from sqlalchemy import types
 from sqlglot import exp
 
 from dualsql.databases.functions import result_of
-from dualsql.sql.functions import known_functions
+from dualsql.sql.functions import allowed_functions
 from tests.engines import text_of
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -46,7 +46,7 @@ class Draw:
     def __init__(self, seed: int, dialect: str) -> None:
         self._random = random.Random(seed)
         self.dialect = dialect
-        self.functions = [name for name in known_functions(text_of(dialect)) if name not in _OF_NOW]
+        self.functions = [name for name in allowed_functions(text_of(dialect)) if name not in _OF_NOW]
         self._kinds = {name: _kind_of(name, dialect) for name in self.functions}
 
     def of(self, *choices: str) -> str:
