@@ -22,7 +22,6 @@ from dualsql_client.wire import (
     IMPLIED_ENCODINGS,
     Column,
     ColumnarContent,
-    Profile,
     ProfileNotes,
     ResourceLink,
     ResultMetadata,
@@ -34,6 +33,8 @@ from dualsql_client.wire import (
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
+
+    from dualsql_client.wire_features import Profile
 
 LinkForm = Literal["resource_link", "text", "auto"]
 """Whether the link is also a content block. It is always in the text.

@@ -19,19 +19,23 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.errors import ForbiddenError
-from dualsql.http.conditional import is_known, metadata_etag, not_modified
+from dualsql.errors import ForbiddenError, refuse_unknown
+from dualsql.http.conditional import is_current, metadata_etag, not_modified
 from dualsql.http.parameters import (
-    parse_body,
-    parse_count,
+    COUNT_QUERY,
+    PAGE_BODY,
+    PAGE_QUERY,
+    STREAM_PARAMETERS,
+    body_values,
     parse_listing,
-    parse_query,
-    parse_rows_body,
-    parse_rows_query,
+    parse_page,
+    parse_stream,
     preferred_media_type,
+    query_values,
     read_json_body,
     refuse_query,
     resource_id_of,
+    split_query,
 )
 from dualsql.http.problems import (
     METHODS,
@@ -150,18 +154,19 @@ class Routes:
         represent = _preferred(request, self._representations)
         if represent is not None:
             return await represent(request)
-        query = query_of(self.server, request)
-        count = parse_count(query)
-        page_request = parse_query(query) if count is None else None
-        if page_request is not None:
-            return await self._answer_page(request, page_request)
+        parameters = split_query(query_of(self.server, request))
+        count = parameters.get("count")
+        if count is not None:
+            refuse_unknown(parameters, COUNT_QUERY, "query parameter beside count")
+        elif parameters:
+            return await self._answer_page(request, parse_page(query_values(parameters, PAGE_QUERY)))
         principal, resource, _ = await open_result(self.server, request, takes=False)
         describing = self.server.unchecked.describe(
             resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
         )
         metadata = await while_connected(request.receive, describing)
         etag = metadata_etag(metadata)
-        if is_known(request.headers, etag):
+        if is_current(request.headers, etag):
             return not_modified(etag)
         return JSONAnswer(
             metadata,
@@ -173,17 +178,17 @@ class Routes:
         """POST: a page of rows; the parameters are in the body."""
         refuse_query(query_of(self.server, request))
         body = await read_json_body(request, self.server.settings)
-        return await self._answer_page(request, parse_body(body))
+        return await self._answer_page(request, parse_page(body_values(body, PAGE_BODY)))
 
     async def rows(self, request: Request) -> Response:
         """GET and POST of /rows: all rows as a stream."""
         query = query_of(self.server, request)
         if request.method == "POST":
             refuse_query(query)
-            body = await read_json_body(request, self.server.settings)
-            wanted = parse_rows_body(body, request.headers)
+            values = body_values(await read_json_body(request, self.server.settings), STREAM_PARAMETERS)
         else:
-            wanted = parse_rows_query(query, request.headers)
+            values = query_values(split_query(query), STREAM_PARAMETERS)
+        wanted = parse_stream(values, request.headers)
         principal, resource, _ = await open_result(
             self.server, request, wanted=wanted.format, takes=request.method != "HEAD"
         )
