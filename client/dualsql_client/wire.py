@@ -148,24 +148,6 @@ such cells does not have the key.
 """
 
 
-class StreamSummary(TypedDict):
-    """Under SUMMARY_KEY, alone in the last line of a complete NDJSON stream."""
-
-    rows: int
-    complete: Literal[True]
-
-
-class StreamProblem(TypedDict):
-    """Under PROBLEM_KEY, alone in the last line of an NDJSON stream that failed after `rows` rows."""
-
-    code: str
-    message: str
-    hint: str
-    details: dict[str, Any]
-    rows: int
-    complete: Literal[False]
-
-
 def row_digest(row: bytes) -> str:
     """The digest of a row for `last`, from its bytes without line break or separator."""
     return sha256(row).hexdigest()[:32]
@@ -333,9 +315,3 @@ class ColumnarContent(TypedDict):
     results: dict[str, list[Any]]
     resource: ResourceLink
     metadata: ResultMetadata
-
-
-class ProblemContent(TypedDict):
-    """`structuredContent` of a tool result that is an error."""
-
-    error: ToolProblem

@@ -1,4 +1,4 @@
-"""The JSON shapes of features: the description of a service, and profiles of results."""
+"""JSON shapes that readers and features use, and a server without features does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from dualsql_client.wire import ColumnType, Covered
+from dualsql_client.wire import ColumnType, Covered, ToolProblem
 
 
 class ServiceDescription(TypedDict):
@@ -21,6 +21,30 @@ class ServiceDescription(TypedDict):
     wellKnown: str
     uriTemplate: str
     defaults: dict[str, Any]
+
+
+class StreamSummary(TypedDict):
+    """Under SUMMARY_KEY, alone in the last line of a complete NDJSON stream."""
+
+    rows: int
+    complete: Literal[True]
+
+
+class StreamProblem(TypedDict):
+    """Under PROBLEM_KEY, alone in the last line of an NDJSON stream that failed after `rows` rows."""
+
+    code: str
+    message: str
+    hint: str
+    details: dict[str, Any]
+    rows: int
+    complete: Literal[False]
+
+
+class ProblemContent(TypedDict):
+    """`structuredContent` of a tool result that is an error."""
+
+    error: ToolProblem
 
 
 ProfileKind = Literal["sample", "full"]
