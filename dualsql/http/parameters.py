@@ -17,13 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from dualsql.errors import BadCursorError, BadParameterError, refuse_unknown
 from dualsql.formats.table import FORMATS, format_named
 from dualsql.formats.writer import Format, WriterOptions
-from dualsql.http.problems import (
-    BodyTooLargeError,
-    CallerGoneError,
-    NotAcceptableError,
-    SlowBodyError,
-    UnsupportedBodyError,
-)
+from dualsql.http import problems
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import Resumption, StreamRequest
 from dualsql.settings import Settings
@@ -369,9 +363,9 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
     media_type, _, parameters = headers.get("content-type", "").lower().replace(" ", "").partition(";")
     # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
     if media_type != "application/json" or parameters not in ("", "charset=utf-8", 'charset="utf-8"'):
-        raise UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
+        raise problems.UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise UnsupportedBodyError("The body is compressed.")
+        raise problems.UnsupportedBodyError("The body is compressed.")
     return await read_body(request, settings)
 
 
@@ -384,7 +378,7 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         CallerGoneError: the connection closed before the end.
     """
     limit = settings.maximum_body_size
-    too_large = BodyTooLargeError(
+    too_large = problems.BodyTooLargeError(
         f"The body is larger than {limit} bytes.", details={"maximum_body_size": limit}
     )
     announced = request.headers.get("content-length", "")
@@ -402,11 +396,11 @@ async def read_body(request: Request, settings: Settings) -> bytes:
                 if len(body) > limit:
                     raise too_large
     except TimeoutError:
-        raise SlowBodyError(
+        raise problems.SlowBodyError(
             "The request body did not arrive in time.", hint="Send it faster, or ask for less in one request."
         ) from None
     except ClientDisconnect:
-        raise CallerGoneError("The connection closed before the body was complete.") from None
+        raise problems.CallerGoneError("The connection closed before the body was complete.") from None
     return bytes(body)
 
 
@@ -442,7 +436,7 @@ def preferred_coding(accepted: Sequence[str], offered: Iterable[str]) -> str | N
     if best is not None and weights[best] > 0 and weights[best] >= (plain or 0):
         return best
     if plain == 0:
-        raise NotAcceptableError(
+        raise problems.NotAcceptableError(
             "The server supports no content coding that Accept-Encoding allows.",
             hint="Send Accept-Encoding: gzip.",
         )
@@ -476,7 +470,7 @@ def chosen_format(named: str | None, headers: Headers) -> Format:
     offered = {format_.media_type: format_ for format_ in FORMATS.values()}
     media_type = preferred_media_type(headers.getlist("accept"), list(offered))
     if media_type is None:
-        raise NotAcceptableError(
+        raise problems.NotAcceptableError(
             "The server has no row format that Accept allows.",
             hint=f"Accept one of: {', '.join(offered)}.",
             details={"formats": {format_.name: format_.media_type for format_ in FORMATS.values()}},

@@ -15,13 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dualsql.errors import (
-    Cause,
-    DualResponseError,
-    ForbiddenError,
-    LimitExceededError,
-    ResourcePendingError,
-)
+from dualsql.errors import Cause, DualResponseError, ForbiddenError, LimitExceededError, ResourcePendingError
 from dualsql.events import EVENTS, ErrorAnswered
 from dualsql.formats import json
 from dualsql.formats.table import DEFAULT_FORMAT

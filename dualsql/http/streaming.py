@@ -27,14 +27,7 @@ from dualsql.log import REQUEST, log_failure
 from dualsql.resource import Principal, Resource
 from dualsql.results.streams import ResultStream
 from dualsql.settings import Settings
-from dualsql_client.wire import (
-    NO_RESUME_HEADER,
-    NOTES_HEADER,
-    RESUME_HEADER,
-    ROWS_TRAILER,
-    TOTAL_COUNT_HEADER,
-    TOTAL_COUNT_KIND_HEADER,
-)
+from dualsql_client import wire
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -146,7 +139,7 @@ class RowsAnswer(Response):
 
     def _trailers(self) -> list[tuple[bytes, bytes]]:
         ending = self._stream.ending
-        return [(ROWS_TRAILER.lower().encode(), b"%d" % ending.rows)] if ending.is_complete else []
+        return [(wire.ROWS_TRAILER.lower().encode(), b"%d" % ending.rows)] if ending.is_complete else []
 
 
 _IN_PLACE = 8 * 1024
@@ -282,10 +275,10 @@ def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
         "Vary": _VARY,
         "X-Accel-Buffering": "no",  # nginx would write to disk what a slow reader has not taken
         "ETag": stream.etag,
-        RESUME_HEADER: stream.resume,
-        NO_RESUME_HEADER: stream.no_resume,
-        TOTAL_COUNT_HEADER: None if stream.total_count is None else str(stream.total_count),
-        TOTAL_COUNT_KIND_HEADER: stream.total_count_kind,
-        NOTES_HEADER: json.dumps(stream.ending.notes) if stream.ending.notes else None,
+        wire.RESUME_HEADER: stream.resume,
+        wire.NO_RESUME_HEADER: stream.no_resume,
+        wire.TOTAL_COUNT_HEADER: None if stream.total_count is None else str(stream.total_count),
+        wire.TOTAL_COUNT_KIND_HEADER: stream.total_count_kind,
+        wire.NOTES_HEADER: json.dumps(stream.ending.notes) if stream.ending.notes else None,
     }
     return {name: value for name, value in headers.items() if value is not None}
