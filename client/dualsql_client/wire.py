@@ -240,22 +240,17 @@ class Problem(TypedDict):
     details: dict[str, Any]
 
 
-class Described(TypedDict, total=False):
-    """The description of a result, from its tool."""
-
-    description: str
-
-
-class ResourceLink(Described):
+class ResourceLink(TypedDict):
     """The address of the full result; `url` is for the application only, and a model does not fetch it.
 
-    `mimeType` is that of the content at `url`.
+    `mimeType` is that of the content at `url`, `description` from the tool.
     """
 
     uri: str
     url: str
     name: str
     mimeType: str
+    description: NotRequired[str]
 
 
 class Covered(TypedDict):

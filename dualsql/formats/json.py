@@ -156,11 +156,10 @@ def integer_columns(columns: Iterable[ResultColumn]) -> list[str]:
 
 def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]]) -> list[str]:
     """Names of the integer columns in which `rows` have a number that a double cannot hold exactly."""
-    wanted = frozenset(integer_columns(columns))
     return [
         column.name
         for position, column in enumerate(columns)
-        if column.name in wanted
+        if column.encoding == "integer"
         and any(isinstance(row[position], int) and abs(row[position]) > LARGEST_EXACT_INTEGER for row in rows)
     ]
 
@@ -318,11 +317,11 @@ def with_texts(rows: Rows, positions: Sequence[int]) -> Rows:
     """The rows with the text of each value at these positions; the same object if there are no positions."""
     if not positions:
         return rows
-    found = [list(row) for row in rows]
-    for row in found:
+    texts = [list(row) for row in rows]
+    for row in texts:
         for position in positions:
             row[position] = None if row[position] is None else text(row[position])
-    return found
+    return texts
 
 
 def _converted(row: Sequence[Any], converters: Converters) -> list[Any]:

@@ -60,7 +60,7 @@ class StreamParameter(NamedTuple):
     """A parameter of streams.
 
     Attributes:
-        kind: how its value is written: see `_from_text`, `_READERS`, and the schemas in `dualsql.openapi.operations`.
+        kind: how its value is written: see `_from_text`, `_value`, and the schemas in `dualsql.openapi.operations`.
         meaning: for callers.
         option: the field of `WriterOptions` that it sets; empty for those that `parse_stream` names.
         default: of the option.
@@ -215,7 +215,7 @@ def parse_stream(values: Mapping[str, Any], headers: Headers) -> StreamRequest:
             }
         ),
         resumption=_resumption(values),
-        format=chosen_format(_value(values, "format"), headers).name,
+        format=chosen_format(values.get("format"), headers).name,
     )
 
 
@@ -238,7 +238,9 @@ def _cursor(values: Mapping[str, Any]) -> str | None:
     """The cursor, not decoded."""
     if "cursor" in values and ("offset" in values or "skip" in values):
         raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
-    cursor: str | None = _value(values, "cursor")
+    cursor = values.get("cursor")
+    if cursor is not None and not isinstance(cursor, str):
+        raise BadCursorError
     return cursor
 
 
@@ -293,18 +295,6 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAXIMUM_NAME_LENGTH
 
 
-def _format(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise BadParameterError("format must be a string.", details={"name": name})
-    return value
-
-
-def _cursor_text(_name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise BadCursorError
-    return value
-
-
 def _word(name: str, value: Any) -> Any:
     words = STREAM_PARAMETERS[name].words or {}
     if not isinstance(value, str) or value not in words:
@@ -338,18 +328,16 @@ def _formed(name: str, value: Any) -> str:
 
 
 _READERS: Mapping[ParameterKind, Callable[[str, Any], Any]] = {
-    "format": _format,
     "names": _names,
     "sort": _sort,
     "rows": integer_value,
     "offset": integer_value,
-    "cursor": _cursor_text,
     "flag": _flag,
     "words": _word,
     "token": _formed,
     "digest": _formed,
 }
-"""By kind: a function that checks a value in JSON, by the name of its parameter."""
+"""By kind, functions that check a value in JSON; the others are checked where they are used."""
 
 
 async def read_json_body(request: Request, settings: Settings) -> bytes:
@@ -458,15 +446,17 @@ def _weights(values: Sequence[str]) -> dict[str, float]:
     return weights
 
 
-def chosen_format(named: str | None, headers: Headers) -> Format:
-    """The format that the request names, or the one with the highest weight in Accept.
+def chosen_format(name: Any, headers: Headers) -> Format:
+    """The format of that name, or for None the one with the highest weight in Accept.
 
     Raises:
         BadParameterError: no format has that name.
         NotAcceptableError: none is acceptable.
     """
-    if named is not None:
-        return format_named(named)
+    if name is not None:
+        if not isinstance(name, str):
+            raise BadParameterError("format must be a string.", details={"name": "format"})
+        return format_named(name)
     offered = {format_.media_type: format_ for format_ in FORMATS.values()}
     media_type = preferred_media_type(headers.getlist("accept"), list(offered))
     if media_type is None:
