@@ -30,7 +30,7 @@ from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItem
 from dualsql.formats.text import duration
 from dualsql.formats.writer import Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
-from dualsql_client.wire import UNFIT_KEY, Column, CutCell, Row
+from dualsql_client.wire import Column, Row
 
 Converter = Callable[[Any], Any]
 Converters = Sequence[tuple[int, Converter]]
@@ -271,23 +271,6 @@ def _finite_or_word(value: Any) -> Any:
     if worded is value:
         return value
     return Unfit(worded if isinstance(worded, str) else dumps(worded).decode(), WordedItems(worded))
-
-
-_LONG = (str, bytes, bytearray, memoryview, list, tuple, dict)
-"""Classes whose values may be long; those of a column of documents are the last three."""
-
-
-def cut(records: Sequence[Row], most: int) -> list[CutCell]:
-    """Cut cells of more than `most` characters, in place. A document or a list is cut as a text: its JSON."""
-    cells: list[CutCell] = []
-    for number, record in enumerate(records):
-        for name, value in record.items():
-            if isinstance(value, _LONG) and name != UNFIT_KEY:
-                whole = text(value)
-                if len(whole) > most:
-                    cells.append(CutCell(row=number, column=name, characters=len(whole)))
-                    record[name] = whole[:most]
-    return cells
 
 
 def converters(
