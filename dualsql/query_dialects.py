@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, types
 
 from dualsql.columns.own_types import SQLType
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 
 Expression = ColumnElement[Any]
 Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]

@@ -1,7 +1,7 @@
 """Write the generated files of docs/standard: python scripts/make_standard.py
 
-The JSON Schemas in client/dualsql_client/schemas are made of the types in `dualsql_client.wire`; the sentences of
-docs/standard/README.md are those of dualsql/conformance/standard.json.
+The JSON Schemas in client/dualsql_client/schemas are made of the types in its `wire`, `wire_requests` and
+`wire_features`; the sentences of docs/standard/README.md are those of dualsql/conformance/standard.json.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from dualsql.conformance.standard import Sentence, sentences, standard
-from dualsql_client import wire
+from dualsql_client import wire, wire_features, wire_requests
 
+TYPES = {**vars(wire), **vars(wire_requests), **vars(wire_features)}
 ROOT = Path(__file__).parents[1]
 SCHEMAS = ROOT / "client" / "dualsql_client" / "schemas"
 DOCUMENT = ROOT / "docs" / "standard" / "README.md"
@@ -55,7 +56,7 @@ def sentence_line(sentence: Sentence) -> str:
 def schemas() -> Iterator[tuple[Path, str]]:
     """The JSON Schema of each shape."""
     for name in standard()["shapes"]:
-        schema = without_prose(TypeAdapter(getattr(wire, name)).json_schema())
+        schema = without_prose(TypeAdapter(TYPES[name]).json_schema())
         definitions = {each: narrowed(each, part) for each, part in schema.pop("$defs", {}).items()}
         schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **narrowed(name, schema)}
         if used := {each: definitions[each] for each in sorted(references_in(schema, definitions))}:

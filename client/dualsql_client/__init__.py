@@ -19,10 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dualsql_client.answers import (
-        FetchResult as FetchResult,
-        ResourceMetadata as ResourceMetadata,
-    )
+    from dualsql_client.answers import FetchResult as FetchResult, ResourceMetadata as ResourceMetadata
     from dualsql_client.budget import Retry as Retry
     from dualsql_client.client import DualResponseClient as DualResponseClient
     from dualsql_client.codemode import CodeMode as CodeMode
@@ -61,37 +58,35 @@ if TYPE_CHECKING:
     from dualsql_client.wire import Column as Column, SortKey as SortKey
 
 # Modules are imported on first use: a server needs the shapes and errors of this package, and not httpx.
-_MODULES = dict(
-    sorted(
-        (name, module)
-        for module, names in {
-            "dualsql_client.answers": "FetchResult ResourceMetadata",
-            "dualsql_client.budget": "Retry",
-            "dualsql_client.client": "DualResponseClient",
-            "dualsql_client.codemode": "CodeMode",
-            "dualsql_client.detect": "KeptResults",
-            "dualsql_client.errors": """
-            DualResponseClientError FetchError FetchTimeoutError MissingExtraError
-            NotConfiguredError ParseError ResourceExpiredError ResourceFailedError
-            ResourceNotFoundError ResourcePendingError StreamBrokenError ToolFailedError
-            UntrustedOriginError""",
-            "dualsql_client.markdown": "parse_markdown",
-            "dualsql_client.ndjson": "decode_rows",
-            "dualsql_client.notebook": "load_ipython_extension",
-            "dualsql_client.origins": "Origin",
-            "dualsql_client.parsed": "ParsedDualResponse",
-            "dualsql_client.progress": "Progress",
-            "dualsql_client.query": "Condition Question Sort StreamOptions where",
-            "dualsql_client.sync_client": "SyncDualResponseClient",
-            "dualsql_client.sync_parsed": "SyncParsedDualResponse",
-            "dualsql_client.tool_answers": "ToolAnswer",
-            "dualsql_client.wire": "Column SortKey",
-        }.items()
-        for name in names.split()
-    )
-)
+_MODULES = {
+    name: f"dualsql_client.{module}"
+    for module, names in {
+        "answers": "FetchResult ResourceMetadata",
+        "budget": "Retry",
+        "client": "DualResponseClient",
+        "codemode": "CodeMode",
+        "detect": "KeptResults",
+        "errors": """
+        DualResponseClientError FetchError FetchTimeoutError MissingExtraError NotConfiguredError ParseError
+        ResourceExpiredError ResourceFailedError ResourceNotFoundError ResourcePendingError StreamBrokenError
+        ToolFailedError UntrustedOriginError""",
+        "markdown": "parse_markdown",
+        "ndjson": "decode_rows",
+        "notebook": "load_ipython_extension",
+        "origins": "Origin",
+        "parsed": "ParsedDualResponse",
+        "progress": "Progress",
+        "query": "Condition Question Sort StreamOptions where",
+        "sync_client": "SyncDualResponseClient",
+        "sync_parsed": "SyncParsedDualResponse",
+        "tool_answers": "ToolAnswer",
+        "wire": "Column SortKey",
+    }.items()
+    for name in names.split()
+}
 
 __all__ = list(_MODULES)
+__all__.sort()
 __version__ = "0.2.0"
 
 

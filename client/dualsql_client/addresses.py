@@ -1,13 +1,38 @@
-"""The addresses of servers and results, checked."""
+"""The addresses of servers and results, checked. The tool result gives the id; the configuration gives the host."""
 
 from __future__ import annotations
 
+import re
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from dualsql_client.errors import NotConfiguredError, ParseError
-from dualsql_client.identifiers import is_web, resource_id, uri_of_url
 
 SchemeHostPort = tuple[str, str, int]
+
+MAXIMUM_URI_LENGTH = 512
+
+# The id is one path segment that needs no escaping: without dots, slashes, percent signs, queries and fragments it
+# cannot change another part of a URL.
+_URI = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9][\w.-]*/)*(?P<id>[\w-]{1,128})", re.ASCII | re.IGNORECASE
+)
+
+
+def resource_id(uri: str) -> str | None:
+    """The last segment of `scheme://.../id`, or None when the URI is not of that shape."""
+    match = _URI.fullmatch(uri) if len(uri) <= MAXIMUM_URI_LENGTH else None
+    return match["id"] if match else None
+
+
+def uri_of_url(url: str) -> str | None:
+    """The URI of the resource whose id is the last segment of a URL; None when that is no id."""
+    uri = f"resource://{url.rpartition('/')[2]}"
+    return None if resource_id(uri) is None else uri
+
+
+def is_web(uri: str) -> bool:
+    """Whether a URI is an http or https address."""
+    return uri.partition("://")[0].lower() in {"http", "https"}
 
 
 def reference(text: str) -> tuple[str, str | None]:

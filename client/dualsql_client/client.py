@@ -9,12 +9,11 @@ from types import TracebackType
 from typing import Literal, Self, overload
 
 from dualsql_client import detect, local_servers
-from dualsql_client.addresses import checked_base_url, reference
+from dualsql_client.addresses import checked_base_url, reference, resource_id
 from dualsql_client.answers import ResourceMetadata, read_listing, read_metadata
 from dualsql_client.budget import Retry
 from dualsql_client.detect import Detected
 from dualsql_client.errors import NotConfiguredError, ParseError, UntrustedOriginError
-from dualsql_client.identifiers import resource_id
 from dualsql_client.origins import Origin, Origins, describe_host
 from dualsql_client.parsed import ParsedDualResponse, status_of
 from dualsql_client.transport import Auth, HTTPClient, Transport

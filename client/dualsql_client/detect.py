@@ -14,9 +14,10 @@ from datetime import datetime
 from functools import lru_cache, partial, wraps
 from typing import Any, TypeVar
 
+from dualsql_client.addresses import is_web, resource_id, uri_of_url
 from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import MOST_COUNTED, is_count, read_instant, whole_or_none
-from dualsql_client.identifiers import is_checked, is_web, resource_id, uri_of_url
+from dualsql_client.identifiers import is_checked
 from dualsql_client.links import LinkReader, link_in
 from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, nested_fields, untyped
 from dualsql_client.origins import Origins

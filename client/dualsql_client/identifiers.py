@@ -1,18 +1,10 @@
-"""Resource URIs and the ids in them. The tool result gives the id; the configuration gives the host."""
+"""Ids of results, with a checksum that tells them from other words."""
 
 from __future__ import annotations
 
 import re
 import string
 from collections.abc import Iterator
-
-MAXIMUM_URI_LENGTH = 512
-
-# The id is one path segment that needs no escaping: without dots, slashes, percent signs, queries and fragments it
-# cannot change another part of a URL.
-_URI = re.compile(
-    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9][\w.-]*/)*(?P<id>[\w-]{1,128})", re.ASCII | re.IGNORECASE
-)
 
 ID_ALPHABET = string.digits + string.ascii_letters
 """Without - and _: Markdown escapes the one, and lines are broken at the other."""
@@ -26,18 +18,6 @@ _DOMAIN = b"dualsql resource id "
 _LONGEST_WORD = 96
 # An encoding may put letters before an id (%2F, \u002f) or after it. Longer words are encoded bytes.
 _WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{ID_LENGTH},{_LONGEST_WORD}}}(?![0-9A-Za-z])", re.ASCII)
-
-
-def resource_id(uri: str) -> str | None:
-    """The last segment of `scheme://.../id`, or None when the URI is not of that shape."""
-    match = _URI.fullmatch(uri) if len(uri) <= MAXIMUM_URI_LENGTH else None
-    return match["id"] if match else None
-
-
-def uri_of_url(url: str) -> str | None:
-    """The URI of the resource whose id is the last segment of a URL; None when that is no id."""
-    uri = f"resource://{url.rpartition('/')[2]}"
-    return None if resource_id(uri) is None else uri
 
 
 def with_checksum(characters: str) -> str:
@@ -84,8 +64,3 @@ def ids_in(text: str) -> Iterator[tuple[int, str]]:
                 start += ID_LENGTH
             else:
                 start += 1
-
-
-def is_web(uri: str) -> bool:
-    """Whether a URI is an http or https address."""
-    return uri.partition("://")[0].lower() in {"http", "https"}

@@ -8,7 +8,8 @@ from html import unescape
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from dualsql_client.identifiers import ids_in, resource_id
+from dualsql_client.addresses import resource_id
+from dualsql_client.identifiers import ids_in
 from dualsql_client.origins import Origins
 
 _MAXIMUM_LINKS = 200

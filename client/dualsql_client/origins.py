@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from dualsql_client.addresses import origin_of
-from dualsql_client.identifiers import uri_of_url
+from dualsql_client.addresses import origin_of, uri_of_url
 from dualsql_client.transport import Auth, Transport
 
 

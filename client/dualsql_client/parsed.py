@@ -59,7 +59,8 @@ from dualsql_client.query import (
 from dualsql_client.rewriting import is_rewritten
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
 from dualsql_client.transport import Transport, wait_while
-from dualsql_client.wire import UNFIT_KEY, Column, PageBody, Row, TotalCountKind
+from dualsql_client.wire import UNFIT_KEY, Column, Row, TotalCountKind
+from dualsql_client.wire_requests import PageBody
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,17 +19,9 @@ from dualsql_client.errors import FetchError
 from dualsql_client.keywords import checked_keywords
 from dualsql_client.progress import ProgressCallback
 from dualsql_client.transport import Transport
-from dualsql_client.wire import (
-    Bucket,
-    Column,
-    Operator,
-    PageBody,
-    Profile,
-    ProfileKind,
-    Row,
-    RowsBody,
-    SortKey,
-)
+from dualsql_client.wire import Column, Row, SortKey
+from dualsql_client.wire_features import Profile, ProfileKind
+from dualsql_client.wire_requests import Bucket, Operator, PageBody, RowsBody
 
 if TYPE_CHECKING:
     from dualsql_client.parsed import ParsedDualResponse

@@ -23,13 +23,8 @@ from dualsql_client.formats import BY_NAME, BY_SUFFIX, CSV, DATABASES, NDJSON, D
 from dualsql_client.framing import Block, Framer
 from dualsql_client.rewriting import COMPRESSED, REWRITTEN, is_rewritten, rewriting, stream_suffix
 from dualsql_client.transport import Transport
-from dualsql_client.wire import (
-    NO_RESUME_HEADER,
-    RESUME_HEADER,
-    TOTAL_COUNT_HEADER,
-    TOTAL_COUNT_KIND_HEADER,
-    RowsBody,
-)
+from dualsql_client.wire import NO_RESUME_HEADER, RESUME_HEADER, TOTAL_COUNT_HEADER, TOTAL_COUNT_KIND_HEADER
+from dualsql_client.wire_requests import RowsBody
 
 if TYPE_CHECKING:
     import pyarrow as pa

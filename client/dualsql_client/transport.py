@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Any, Protocol, cast
 from urllib.parse import urlencode
 
-from dualsql_client.addresses import is_this_computer, leaves_origin
+from dualsql_client.addresses import is_this_computer, leaves_origin, resource_id
 from dualsql_client.budget import Budget, Retry, retry_after
 from dualsql_client.errors import (
     FetchError,
@@ -23,7 +23,6 @@ from dualsql_client.errors import (
     fetch_error,
     pages_only,
 )
-from dualsql_client.identifiers import resource_id
 from dualsql_client.lifetimes import ServerClock
 
 _LONGEST_TOKEN = 16 * 1024

@@ -35,25 +35,6 @@ ENCODINGS: frozenset[str] = frozenset(get_args(Encoding))
 INFINITIES = ("infinity", "-infinity")
 """Dates and timestamps of some databases, later and earlier than all others. Python's types have no such values."""
 
-Operator = Literal[
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "in",
-    "between",
-    "contains",
-    "contains_any_case",
-    "starts_with",
-    "is_null",
-]
-"""A comparison of a column. As in SQL, a NULL satisfies none but `is_null`, and no `not` of the others."""
-
-Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
-"""The unit that a date is truncated to; a week begins on Monday."""
-
 PageOrder = Literal["total", "partial"]
 """Whether the order of the rows is the same for every request. In a partial one, pages may repeat rows or lose some."""
 
@@ -100,20 +81,6 @@ class SortKey(TypedDict):
 
     field: str
     order: NotRequired[Literal["asc", "desc"]]
-
-
-class PageBody(TypedDict, total=False):
-    """Body of POST /{id}. `sort` is one key or several, the first key first.
-
-    `cursor` is a page's next_cursor or previous_cursor, instead of `offset`; it needs the same sort.
-    """
-
-    offset: int
-    cursor: str
-    limit: int
-    sort: SortKey | list[SortKey] | None
-    big_integers: Literal["number", "string"]
-    cell_limit: int
 
 
 class CutCell(TypedDict):
@@ -181,64 +148,9 @@ such cells does not have the key.
 """
 
 
-class RowsBody(TypedDict, total=False):
-    """Body of POST /{id}/rows; GET has the same names as parameters, lists joined by commas.
-
-    `text_columns` are returned as text, whatever their type, also in Arrow and Parquet. With `summary` false, NDJSON
-    has rows only, and the end of the HTTP body ends the stream. `resume`, `after` and `last` resume a broken stream:
-    its token, the number of complete rows received, and `row_digest` of the last of them.
-    """
-
-    format: StreamFormat
-    columns: list[str]
-    text_columns: list[str]
-    sort: SortKey | list[SortKey] | None
-    limit: int
-    cursor: str
-    big_integers: Literal["number", "string"]
-    guard_formulas: bool
-    excel: bool
-    summary: bool
-    resume: str
-    after: int
-    last: str
-
-
-class StreamSummary(TypedDict):
-    """Under SUMMARY_KEY, alone in the last line of a complete NDJSON stream."""
-
-    rows: int
-    complete: Literal[True]
-
-
-class StreamProblem(TypedDict):
-    """Under PROBLEM_KEY, alone in the last line of an NDJSON stream that failed after `rows` rows."""
-
-    code: str
-    message: str
-    hint: str
-    details: dict[str, Any]
-    rows: int
-    complete: Literal[False]
-
-
 def row_digest(row: bytes) -> str:
     """The digest of a row for `last`, from its bytes without line break or separator."""
     return sha256(row).hexdigest()[:32]
-
-
-class ServiceDescription(TypedDict):
-    """Head of the well-known document, and entry in `capabilities.extensions`; `defaults` has times in seconds.
-
-    `version` is that of the standard (docs/standard), `parts` its optional parts that the server has.
-    """
-
-    baseUrl: str
-    version: int
-    parts: list[str]
-    wellKnown: str
-    uriTemplate: str
-    defaults: dict[str, Any]
 
 
 ResourceStatus = Literal["pending", "ready", "failed", "pinned"]
@@ -328,22 +240,17 @@ class Problem(TypedDict):
     details: dict[str, Any]
 
 
-class Described(TypedDict, total=False):
-    """The description of a result, from its tool."""
-
-    description: str
-
-
-class ResourceLink(Described):
+class ResourceLink(TypedDict):
     """The address of the full result; `url` is for the application only, and a model does not fetch it.
 
-    `mimeType` is that of the content at `url`.
+    `mimeType` is that of the content at `url`, `description` from the tool.
     """
 
     uri: str
     url: str
     name: str
     mimeType: str
+    description: NotRequired[str]
 
 
 class Covered(TypedDict):
@@ -403,76 +310,3 @@ class ColumnarContent(TypedDict):
     results: dict[str, list[Any]]
     resource: ResourceLink
     metadata: ResultMetadata
-
-
-class ProblemContent(TypedDict):
-    """`structuredContent` of a tool result that is an error."""
-
-    error: ToolProblem
-
-
-ProfileKind = Literal["sample", "full"]
-"""Whether a profile covers all rows, or the first rows in the result's own order."""
-
-StatisticName = Literal["nulls", "distinct", "minimum", "maximum", "most_frequent", "histogram", "longest"]
-
-
-class FrequentValue(TypedDict):
-    """A value and how many rows have it."""
-
-    value: Any
-    count: int
-
-
-class Bin(TypedDict):
-    """The number of values from `low` to below `high`; the last bin includes `high`, the highest value."""
-
-    low: Any
-    high: Any
-    count: int
-
-
-class Estimated(TypedDict):
-    """The `statistics` that are estimates, from a random sample of `rows` rows."""
-
-    rows: int
-    statistics: list[StatisticName]
-
-
-class ColumnProfile(TypedDict):
-    """The statistics of one column, over the rows of `covers`.
-
-    A statistic that is absent does not exist for this type, or is listed in `missing`: the time limit came first.
-    The statistics listed in `estimated` are estimates, because there was no time to read all rows.
-    Values have the column's encoding; texts are cut to 100 characters. `longest` is the length of the longest text.
-    A `masked` column has no statistics.
-    """
-
-    name: str
-    type: ColumnType
-    covers: Covered
-    masked: bool
-    missing: list[StatisticName]
-    nulls: NotRequired[int]
-    distinct: NotRequired[int]
-    distinct_kind: NotRequired[Literal["exact", "approximate"]]
-    minimum: NotRequired[Any]
-    maximum: NotRequired[Any]
-    most_frequent: NotRequired[list[FrequentValue]]
-    histogram: NotRequired[list[Bin]]
-    longest: NotRequired[int]
-    estimated: NotRequired[Estimated]
-
-
-class Profile(TypedDict):
-    """Answer of GET /{id}/profile.
-
-    `complete` is false if a statistic is missing or estimated, or if there were too many columns: `left_out` of them
-    have no statistics.
-    """
-
-    kind: ProfileKind
-    covers: Covered
-    complete: bool
-    left_out: int
-    columns: list[ColumnProfile]

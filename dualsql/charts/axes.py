@@ -9,7 +9,8 @@ from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from dualsql_client.wire import Bucket, Row
+from dualsql_client.wire import Row
+from dualsql_client.wire_requests import Bucket
 
 VegaLite = dict[str, Any]
 

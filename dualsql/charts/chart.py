@@ -15,7 +15,7 @@ from dualsql.query import StructuredQuery
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS
 from dualsql.query.model import AggregateColumn, Group, QuerySort, exact_name, names_of
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 
 Mark = Literal["bar", "line", "point", "histogram", "heatmap"]
 Scale = Literal["linear", "log"]

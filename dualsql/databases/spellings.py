@@ -16,7 +16,7 @@ from sqlalchemy import cast, extract, func, literal_column, types
 from dualsql.capabilities import Transform
 from dualsql.databases.generic import Expression, stored_in
 from dualsql.databases.strict_types import DECIMAL, as_double, beginning_of_bucket
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 
 Truncation = Callable[[Expression, Bucket], Expression]
 BucketStart = Callable[[str, Expression, Bucket], Expression | None]

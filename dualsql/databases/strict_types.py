@@ -15,7 +15,7 @@ from dualsql.columns.database_types import database_type
 from dualsql.columns.own_types import SQLType, plain_type
 from dualsql.columns.result import DriverValue
 from dualsql.databases.generic import Expression, grouped, parameter, stored_in
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 
 
 def key_type(database: str, expression: Expression) -> SQLType:

@@ -90,13 +90,13 @@ class ColumnFit:
 
     def holds(self, *columns: Sequence[Any]) -> bool:
         """Whether all values of columns fit; NULL fits every column. 15 to 20 ns a value."""
-        found = set(map(type, chain.from_iterable(columns)))
+        classes = set(map(type, chain.from_iterable(columns)))
         if self.kinds is None:
-            return Unfit not in found
-        others = found.difference(self.kinds, (type(None),))
+            return Unfit not in classes
+        others = classes.difference(self.kinds, (type(None),))
         if not all(issubclass(kind, self.kinds) and not issubclass(kind, self.strangers) for kind in others):
             return False
-        if float not in self.kinds or int not in found:
+        if float not in self.kinds or int not in classes:
             return True
         # A database that computes an integer among doubles has all of its digits; a double may be another number.
         integers = (value for value in chain.from_iterable(columns) if type(value) is int)
@@ -116,15 +116,14 @@ LARGEST_EXACT_INTEGER = 2**53
 
 def is_loose(column: ResultColumn, dialect: Dialect) -> bool:
     """Whether the database may hold values of other types in the column."""
-    abilities = capabilities_of(dialect)
-    has_loose_types = abilities is not None and abilities.has_loose_types
+    capabilities = capabilities_of(dialect)
+    has_loose_types = capabilities is not None and capabilities.has_loose_types
     return has_loose_types and column.encoding in ("integer", "float", "base64", "text")
 
 
 def fit_of(column: ResultColumn) -> ColumnFit:
     """The values that the column's encoding allows, before conversion."""
-    plain = column.shown
-    is_open = column.encoding not in KINDS or isinstance(plain, types.Enum | ranges.AbstractRange)
+    is_open = column.encoding not in KINDS or isinstance(column.shown, types.Enum | ranges.AbstractRange)
     return ColumnFit(None) if is_open else ColumnFit(*KINDS[column.encoding])
 
 
@@ -149,12 +148,12 @@ class Fits:
         columns = list(zip(*rows))  # noqa: B905
         if all(fit.holds(*[columns[place] for place in places]) for fit, places in self._alike):
             return rows
-        found = [list(row) for row in rows]
+        fitted = [list(row) for row in rows]
         for place, fit in self._each.items():
             if not fit.holds(columns[place]):
-                for row in found:
+                for row in fitted:
                     row[place] = fit.fitted(row[place])
-        return found
+        return fitted
 
 
 def are_heavy(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> bool:
@@ -201,18 +200,18 @@ def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Pro
     ]
     if not processors:
         return rows
-    found = [list(row) for row in rows]
+    values = [list(row) for row in rows]
     for place, processor in processors:
         process = processor.processor if isinstance(processor, Tolerant) else processor
         try:
-            for row in found:
+            for row in values:
                 row[place] = process(row[place])
         except Exception:  # see Tolerant
             if process is processor:
                 raise
-            for raw, row in zip(rows, found, strict=True):
+            for raw, row in zip(rows, values, strict=True):
                 row[place] = processor(raw[place])
-    return found
+    return values
 
 
 def read_tolerantly(dialect: Any, values: DriverValues) -> None:
@@ -264,9 +263,9 @@ class _Memos(WeakKeyDictionary[Any, Any]):
         def read(value: Any) -> Any:
             if is_odd and type(value) is Unfit:
                 return value
-            found = processor(value)
-            is_text = found is None and type(value) in (str, bytes)
-            return JSON_NULL if is_text and value in _DOCUMENTS_OF_NULL else found
+            own_value = processor(value)
+            is_text = own_value is None and type(value) in (str, bytes)
+            return JSON_NULL if is_text and value in _DOCUMENTS_OF_NULL else own_value
 
         return read
 

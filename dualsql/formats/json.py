@@ -6,6 +6,7 @@ import datetime as dt
 import enum
 import json
 import math
+import operator
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItem
 from dualsql.formats.text import duration
 from dualsql.formats.writer import Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
-from dualsql_client.wire import UNFIT_KEY, Column, CutCell, Row
+from dualsql_client.wire import Column, Row
 
 Converter = Callable[[Any], Any]
 Converters = Sequence[tuple[int, Converter]]
@@ -99,16 +100,28 @@ def word(value: float | Decimal) -> str:
 
 
 def with_words(value: Any) -> Any:
-    """A list or an object with words for NaN and the infinities in it."""
-    if isinstance(value, Digits):
-        return value
-    if isinstance(value, float | Decimal) and not is_finite(value):
-        return word(value)
-    if isinstance(value, list | tuple):
-        return [with_words(item) for item in value]
+    """The value with words for NaN and the infinities in it; the same object if it has none."""
     if isinstance(value, dict):
-        return {key: with_words(item) for key, item in value.items()}
-    return value
+        items = _with_words(value.values())
+        return value if items is None else dict(zip(value, items, strict=True))
+    if isinstance(value, list | tuple):
+        items = _with_words(value)
+        return value if items is None else items
+    is_odd = isinstance(value, float | Decimal) and not isinstance(value, Digits) and not is_finite(value)
+    return word(value) if is_odd else value
+
+
+def _with_words(values: Collection[Any]) -> list[Any] | None:
+    """The values, `with_words`; None if all are finite. A sum is ten times as fast as a look at each."""
+    with suppress(TypeError, ArithmeticError, ValueError):
+        total = sum(filter(None, values))
+        if total - total == 0:
+            return None
+    items = [with_words(value) if isinstance(value, _OF_NUMBERS) else value for value in values]
+    return None if all(map(operator.is_, items, values)) else items
+
+
+_OF_NUMBERS = (float, Decimal, list, tuple, dict)
 
 
 def loads(encoded: bytes) -> Any:
@@ -117,13 +130,13 @@ def loads(encoded: bytes) -> Any:
     return _PLAIN_READER.decode(text) if len(text) <= PIECE else decoded(text, _PLAIN_READER)
 
 
-def _finite(text: str) -> float | None:
-    found = float(text)
-    return found if math.isfinite(found) else None
+def _in_range(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
 
 
 # Not orjson, which makes a float of a whole number beyond 64 bits.
-_PLAIN_READER = json.JSONDecoder(parse_float=_finite)
+_PLAIN_READER = json.JSONDecoder(parse_float=_in_range)
 
 
 def describe(columns: Iterable[ResultColumn], *, integer_strings: Iterable[str] = ()) -> list[Column]:
@@ -143,11 +156,10 @@ def integer_columns(columns: Iterable[ResultColumn]) -> list[str]:
 
 def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]]) -> list[str]:
     """Names of the integer columns in which `rows` have a number that a double cannot hold exactly."""
-    wanted = frozenset(integer_columns(columns))
     return [
         column.name
         for position, column in enumerate(columns)
-        if column.name in wanted
+        if column.encoding == "integer"
         and any(isinstance(row[position], int) and abs(row[position]) > LARGEST_EXACT_INTEGER for row in rows)
     ]
 
@@ -186,17 +198,19 @@ class RecordMaker:
         self._unchecked = [place for place in fits if place in converting or place not in loose]
         kinds = [fit.kinds for fit in fits.values()]
         self._expected = (object,) if None in kinds else tuple(chain.from_iterable(filter(None, kinds)))
-        # `_encode` finds bytes among texts, so texts are checked before only if another column may hold bytes.
+        # The encoder of lines finds bytes among texts, unless another column may hold bytes.
         finds_bytes = not issubclass(bytes, self._expected)
         texts = {place for place in fits if finds_bytes and columns[place].encoding == "text"}
         self._fits_of_lines = Fits({place: fit for place, fit in loose.items() if place not in texts})
-        self._has_unfit = False
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
-        fitting = self._finite(self._fits.marked(rows))
+        return self._records(rows, self._fits)
+
+    def _records(self, rows: Rows, fits: Fits) -> list[Row]:
+        fitting = self._with_words(fits.marked(rows))
         ready = self._converted(fitting)
-        records = named(self._names, ready)
+        records = objects(self._names, ready)
         # 13 ns a cell.
         has_unfit = any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
         if fitting is rows and not has_unfit:
@@ -206,34 +220,30 @@ class RecordMaker:
         return with_unfit_columns(records, self._computed)
 
     def lines(self, rows: Rows) -> bytes:
-        """The rows as JSON objects, each on a line of its own. It must not be called by two threads at once."""
-        self._has_unfit = False
-        ready = self._converted(self._finite(self._fits_of_lines.marked(rows)))
-        data = lines(named(self._names, ready), self._encode, has_times=self._has_times)
-        if not self._has_unfit:
-            return data
-        from dualsql.formats.unfit_cells import with_unfit_columns
+        """The rows as JSON objects, each on a line of its own."""
+        odd: list[Any] = []
 
-        ready = self._converted(self._finite(self._strict_fits.marked(rows)))
-        return lines(with_unfit_columns(named(self._names, ready), self._computed))
+        def encode(value: Any) -> Any:
+            # orjson calls it only for values that are neither text, number, date nor UUID, such as an Unfit or a
+            # decimal in a column of whole numbers: the check of other values costs nothing.
+            if type(value) is Unfit or not isinstance(value, self._expected):
+                odd.append(value)
+            return encoded(value)
 
-    def _encode(self, value: Any) -> Any:
-        # orjson calls it only for values that are neither text, number, date nor UUID, such as an Unfit or a decimal
-        # in a column of whole numbers: the check of other values costs nothing.
-        if type(value) is Unfit or not isinstance(value, self._expected):
-            self._has_unfit = True
-        return encoded(value)
+        ready = self._converted(self._with_words(self._fits_of_lines.marked(rows)))
+        data = lines(objects(self._names, ready), encode, has_times=self._has_times)
+        return lines(self._records(rows, self._strict_fits)) if odd else data
 
-    def _finite(self, rows: Rows) -> Rows:
+    def _with_words(self, rows: Rows) -> Rows:
         # orjson writes null for NaN and the infinities, which JSON does not have.
-        odd = [place for place in self._numbers if not _are_finite(list(map(itemgetter(place), rows)))]
+        odd = [place for place in self._numbers if _with_words(list(map(itemgetter(place), rows)))]
         return converted(rows, [(place, _finite_or_word) for place in odd])
 
     def _converted(self, rows: Rows) -> Rows:
         return with_texts(converted(rows, self._converters), self._texts)
 
 
-def named(names: Sequence[str], rows: Rows) -> list[Row]:
+def objects(names: Sequence[str], rows: Rows) -> list[Row]:
     """Rows, each with as many values as there are names, as objects."""
     return _naming(len(names))(rows, names) if names else [{} for _ in rows]
 
@@ -249,58 +259,18 @@ def _naming(width: int) -> Callable[[Rows, Sequence[str]], list[Row]]:
     values = "".join(f"v{place}, " for place in range(width))
     pairs = ", ".join(f"n{place}: v{place}" for place in range(width))
     text = f"def of(rows, names):\n    {names}= names\n    return [{{{pairs}}} for {values}in rows]"
-    made: dict[str, Any] = {}
-    exec(text, made)  # noqa: S102 - as dataclasses and namedtuple do
-    found: Callable[[Rows, Sequence[str]], list[Row]] = made["of"]
-    return found
-
-
-def _are_finite(values: Sequence[Any]) -> bool:
-    """Whether all numbers are finite, those in lists too. A sum is ten times as fast as a look at each."""
-    with suppress(TypeError, ArithmeticError, ValueError):
-        total = sum(filter(None, values))
-        if total - total == 0:
-            return True
-    return not any(isinstance(value, _OF_NUMBERS) and _is_infinite(value) for value in values)
-
-
-_OF_NUMBERS = (float, Decimal, list, tuple, dict)
-
-
-def _is_infinite(value: Any) -> bool:
-    """Whether `with_words` changes it."""
-    if isinstance(value, dict):
-        return not _are_finite(list(value.values()))
-    if isinstance(value, list | tuple):
-        return not _are_finite(value)
-    return isinstance(value, float | Decimal) and not isinstance(value, Digits) and not is_finite(value)
+    scope: dict[str, Any] = {}
+    exec(text, scope)  # noqa: S102 - as dataclasses and namedtuple do
+    function: Callable[[Rows, Sequence[str]], list[Row]] = scope["of"]
+    return function
 
 
 def _finite_or_word(value: Any) -> Any:
     """The value; an Unfit for NaN or an infinity, and for a list with one."""
-    if type(value) is float or isinstance(value, Decimal):
-        return value if is_finite(value) else Unfit(word(value))
-    if isinstance(value, list | tuple | dict) and _is_infinite(value):
-        worded = with_words(value)
-        return Unfit(dumps(worded).decode(), WordedItems(worded))
-    return value
-
-
-_LONG = (str, bytes, bytearray, memoryview, list, tuple, dict)
-"""Classes whose values may be long; those of a column of documents are the last three."""
-
-
-def cut(records: Sequence[Row], most: int) -> list[CutCell]:
-    """Cut cells of more than `most` characters, in place. A document or a list is cut as a text: its JSON."""
-    cells: list[CutCell] = []
-    for number, record in enumerate(records):
-        for name, value in record.items():
-            if isinstance(value, _LONG) and name != UNFIT_KEY:
-                whole = text(value)
-                if len(whole) > most:
-                    cells.append(CutCell(row=number, column=name, characters=len(whole)))
-                    record[name] = whole[:most]
-    return cells
+    worded = with_words(value)
+    if worded is value:
+        return value
+    return Unfit(worded if isinstance(worded, str) else dumps(worded).decode(), WordedItems(worded))
 
 
 def converters(
@@ -330,11 +300,11 @@ def with_texts(rows: Rows, positions: Sequence[int]) -> Rows:
     """The rows with the text of each value at these positions; the same object if there are no positions."""
     if not positions:
         return rows
-    found = [list(row) for row in rows]
-    for row in found:
+    texts = [list(row) for row in rows]
+    for row in texts:
         for position in positions:
             row[position] = None if row[position] is None else text(row[position])
-    return found
+    return texts
 
 
 def _converted(row: Sequence[Any], converters: Converters) -> list[Any]:

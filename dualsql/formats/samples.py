@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate, takewhile
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from dualsql.formats.json import dumps
@@ -57,18 +59,25 @@ def fit(rows: Sequence[Row], budget: int) -> Fitted:
     if len(whole) >= min(_KEPT_ROWS, len(rows)):
         return Fitted(whole, None)
     # A cell may hold megabytes: it is written once.
-    written = [_shortened(row, max(budget, _LEAST_WIDTH) + 1) for row in rows]
+    ends = [_shortened(row, max(budget, _LEAST_WIDTH) + 1) for row in rows]
 
     def fits(part: Sequence[Row], width: int) -> bool:
         return len(_within([_shortened(row, width) for row in part], budget)) == len(part)
 
-    for part in (written, written[:_KEPT_ROWS]):
-        width = widest(partial(fits, part), _LEAST_WIDTH, max(budget, _LEAST_WIDTH))
-        if width is not None:
-            break
-    width = width or _LEAST_WIDTH
-    shortened = _within([_shortened(row, width) for row in written], budget)
+    width = _widest(fits, [(ends, _LEAST_WIDTH), (ends[:_KEPT_ROWS], _LEAST_WIDTH)], budget)
+    shortened = _within([_shortened(row, width) for row in ends], budget)
     return Fitted(shortened, None if shortened == list(rows[: len(shortened)]) else width)
+
+
+def _widest(
+    fits: Callable[[Sequence[Row], int], bool], parts: Sequence[tuple[Sequence[Row], int]], budget: int
+) -> int:
+    """The width of cells with which the first of `parts` that can fit does; each has its least width."""
+    for part, least in parts:
+        width = widest(partial(fits, part), least, max(budget, least))
+        if width is not None:
+            return width
+    return least
 
 
 def most_rows(names: Sequence[str], *, text_budget: int, results_budget: int) -> int:
@@ -84,24 +93,19 @@ def shows_all(names: Sequence[str], rows: Sequence[Row], *, text_budget: int, re
     """Whether all of `rows` fit in a Markdown table of `text_budget` and in JSON of `results_budget` characters."""
     if len(dumps(beginning(rows, results_budget))) > results_budget:
         return False
-    layout, width = LAYOUTS["markdown"], _LEAST_WIDTH
-    room = text_budget + 1 - sum(map(layout.size, layout.head(names, width)))
-    for row in rows:
-        room -= layout.size(layout.line(names, row, width))
-        if room < 0:
-            return False
-    return room >= 0
+    lines = LAYOUTS["markdown"].lines(names, rows, _LEAST_WIDTH)
+    return _count_within(lines, text_budget + 1) == len(rows) + 2
+
+
+def _count_within(lines: Iterable[str], budget: int) -> int:
+    """How many lines, from the first, have at most `budget` characters with one after each."""
+    return sum(1 for _ in takewhile(budget.__ge__, accumulate(len(line) + 1 for line in lines)))
 
 
 def _within(rows: Sequence[Row], budget: int) -> list[Row]:
-    # For [ and ]; below, a comma for each row.
-    room, kept = budget - 2, 0
-    for row in rows:
-        room -= len(dumps(beginning(row, room)).decode()) + 1
-        if room < 0:
-            break
-        kept += 1
-    return list(rows[:kept])
+    # Two for [ and ]; and a comma for each row.
+    texts = (dumps(beginning(row, budget)).decode() for row in rows)
+    return list(rows[: _count_within(texts, budget - 2)])
 
 
 def _shortened(row: Row, width: int) -> Row:
@@ -120,8 +124,6 @@ TextFormat = Literal["markdown", "csv", "json", "none"]
 """The format of the text of a result. "json" is the structured content, "none" has no sample."""
 
 _SAMPLE_KEPT_ROWS = 10
-
-Line = list[str]
 
 
 class Table(NamedTuple):
@@ -144,22 +146,16 @@ class Layout(NamedTuple):
     cell: Callable[[Any, int], str]
     has_rule: bool
 
-    def written(self, lines: list[Line]) -> str:
-        """The text of `lines`."""
-        return "\n".join(f"{self.edge}{self.between.join(line)}{self.edge}" for line in lines)
+    def lines(self, names: Sequence[str], rows: Sequence[Row], width: int) -> Iterator[str]:
+        """The lines of these columns, with cells of at most `width` characters."""
+        yield self._line(self.cell(name, width) for name in names)
+        if self.has_rule:
+            yield self._line("-" for _ in names)
+        for row in rows:
+            yield self._line(self.cell(row[name], width) for name in names)
 
-    def head(self, names: Sequence[str], width: int) -> list[Line]:
-        """The lines above the rows."""
-        cells = [unlinked(self.cell(name, width)) for name in names]
-        return [cells, ["-"] * len(names)] if self.has_rule else [cells]
-
-    def line(self, names: Sequence[str], row: Row, width: int) -> Line:
-        """The cells of one row."""
-        return [unlinked(self.cell(row[name], width)) for name in names]
-
-    def size(self, line: Line) -> int:
-        """Characters of one line, its line break included."""
-        return sum(map(len, line)) + len(self.between) * (len(line) - 1) + 2 * len(self.edge) + 1
+    def _line(self, cells: Iterable[str]) -> str:
+        return f"{self.edge}{self.between.join(map(unlinked, cells))}{self.edge}"
 
 
 LAYOUTS = {
@@ -175,49 +171,33 @@ def table(
     budget: int,
     text_format: Literal["markdown", "csv"] = "markdown",
 ) -> Table:
-    """The largest rendering within `budget` characters."""
-    layout = LAYOUTS[text_format]
+    """The largest rendering within `budget` characters: rows are left out, then ends of cells, then columns."""
+    layout, room = LAYOUTS[text_format], budget + 1  # the last line has no line break
+    heads, columns, width = 1 + layout.has_rule, len(names), budget
+    least = heads + min(_SAMPLE_KEPT_ROWS, len(rows))
     # A cell that is longer than the budget does not fit.
-    whole, heads = _lines(names, rows, layout, budget), len(layout.head(names, budget))
-    least, width = heads + _SAMPLE_KEPT_ROWS, budget
-    lines = list(whole)
-    if _without_rows(lines, layout, budget, kept=least) < 0:
+    lines = whole = list(layout.lines(names, rows, budget))
+    count = _count_within(lines, room)
+    if count < least:
         rows = [_shortened(row, max(budget, NARROWEST) * 4 + 1) for row in rows]
-        width = _width(names, rows, layout, budget)
-        lines = _lines(names, rows, layout, width)
-        room = _without_rows(lines, layout, budget, kept=least)
-        if room < 0:
-            _without_columns(lines, layout, room)
-            _without_rows(lines, layout, budget, kept=heads)
-    columns = len(lines[0]) if lines else len(names)
-    is_cut = any(line != other[:columns] for line, other in zip(lines, whole, strict=False))
-    return Table(layout.written(lines), len(lines) - heads, columns, width if is_cut else None)
+
+        def fits(part: Sequence[Row], width: int) -> bool:
+            return _size(layout.lines(names, part, width)) <= room
+
+        width = _widest(fits, [(rows, _LEAST_WIDTH), (rows[:_SAMPLE_KEPT_ROWS], NARROWEST)], budget)
+        lines = list(layout.lines(names, rows, width))
+        count = _count_within(lines, room)
+    if count < least:
+        rows = rows[:_SAMPLE_KEPT_ROWS]
+        columns = bisect(
+            range(1, len(names)), room, key=lambda number: _size(layout.lines(names[:number], rows, width))
+        )
+        columns = max(1, columns)
+        lines, whole = (list(layout.lines(names[:columns], rows, each)) for each in (width, budget))
+        count = max(heads, _count_within(lines, room))
+    is_cut = any(line != other for line, other in zip(lines[:count], whole, strict=False))
+    return Table("\n".join(lines[:count]), count - heads, columns, width if is_cut else None)
 
 
-def _lines(names: Sequence[str], rows: Sequence[Row], layout: Layout, width: int) -> list[Line]:
-    return layout.head(names, width) + [layout.line(names, row, width) for row in rows]
-
-
-def _width(names: Sequence[str], rows: Sequence[Row], layout: Layout, budget: int) -> int:
-    """The length of the longest cells with which all rows fit, or else `_SAMPLE_KEPT_ROWS`; at least `NARROWEST`."""
-
-    def fits(part: Sequence[Row], width: int) -> bool:
-        return sum(map(layout.size, _lines(names, part, layout, width))) <= budget + 1
-
-    found = widest(partial(fits, rows), _LEAST_WIDTH, max(budget, _LEAST_WIDTH))
-    if found is None:
-        found = widest(partial(fits, rows[:_SAMPLE_KEPT_ROWS]), NARROWEST, max(budget, NARROWEST))
-    return found or NARROWEST
-
-
-def _without_rows(lines: list[Line], layout: Layout, budget: int, *, kept: int) -> int:
-    """Remove lines from the end until they fit or `kept` are left. Return the remaining room, which may be negative."""
-    room = budget + 1 - sum(map(layout.size, lines))  # the last line has no line break
-    while room < 0 and len(lines) > kept:
-        room += layout.size(lines.pop())
-    return room
-
-
-def _without_columns(lines: list[Line], layout: Layout, room: int) -> None:
-    while room < 0 and lines and len(lines[0]) > 1:
-        room += sum(len(line.pop()) + len(layout.between) for line in lines)
+def _size(lines: Iterable[str]) -> int:
+    return sum(len(line) + 1 for line in lines)

@@ -43,7 +43,9 @@ def option(meaning: str, *, default: Any, parameter: str = "", words: Mapping[st
         parameter: what a request calls it; by default as the field.
         words: what a request says, with the value of each word; for a field that is neither flag nor list.
     """
-    return field(default=default, metadata={"meaning": meaning, "parameter": parameter, "words": words})
+    kind = "words" if words else "names" if isinstance(default, tuple) else "flag"
+    traits = {"kind": kind, "meaning": meaning, "parameter": parameter, "words": words}
+    return field(default=default, metadata=traits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

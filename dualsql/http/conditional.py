@@ -23,7 +23,7 @@ def metadata_etag(metadata: ResourceDescription) -> str:
     return f'W/"{sha256(json.dumps(uncounted)).hexdigest()[:32]}"'
 
 
-def is_known(headers: Headers, etag: str) -> bool:
+def is_current(headers: Headers, etag: str) -> bool:
     """Whether If-None-Match contains this tag, by weak comparison."""
     tags = ",".join(headers.getlist("if-none-match"))
     return tags.strip() == "*" or etag.removeprefix("W/") in _TAG.findall(tags)

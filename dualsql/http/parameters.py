@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields
 from typing import Any, Literal, NamedTuple
@@ -17,21 +17,18 @@ from starlette.requests import ClientDisconnect, Request
 from dualsql.errors import BadCursorError, BadParameterError, refuse_unknown
 from dualsql.formats.table import FORMATS, format_named
 from dualsql.formats.writer import Format, WriterOptions
-from dualsql.http.problems import (
-    BodyTooLargeError,
-    CallerGoneError,
-    NotAcceptableError,
-    SlowBodyError,
-    UnsupportedBodyError,
-)
+from dualsql.http import problems
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import Resumption, StreamRequest
 from dualsql.settings import Settings
 from dualsql_client.wire import RESUME_HEADER, SortKey
 
 RESOURCE_ID: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_.~-]{1,64}$"}
-"""The JSON Schema of an id."""
-_PLAUSIBLE = re.compile(RESOURCE_ID["pattern"], re.ASCII)
+# A MAC of 32 bytes in base64.
+TOKEN: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}
+DIGEST: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+"""The JSON Schemas of an id, and of `resume` and `last`."""
+
 # No resource has this id. The store is still asked, so that the answer takes as long as for any other id.
 _NO_RESOURCE = "-" * 27
 
@@ -39,7 +36,7 @@ _NO_RESOURCE = "-" * 27
 def resource_id_of(request: Request) -> str:
     """The id of the resource in a request's path."""
     resource_id: str = request.path_params["resource_id"]
-    return resource_id if _PLAUSIBLE.fullmatch(resource_id) else _NO_RESOURCE
+    return resource_id if re.fullmatch(RESOURCE_ID["pattern"], resource_id, re.ASCII) else _NO_RESOURCE
 
 
 # RFC 9110, 4.1: every recipient should take URIs of 8,000 bytes; nginx takes no longer line by default.
@@ -48,12 +45,6 @@ MAXIMUM_NAME_LENGTH = 256
 MAXIMUM_COLUMNS = 10_000
 # JavaScript's safe integers end at 16 digits, and so does the largest offset a setting should allow.
 _MOST_DIGITS = 16
-_DIGITS = re.compile("0|[1-9][0-9]*")
-
-# A MAC of 32 bytes in base64.
-TOKEN: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}
-DIGEST: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
-"""The JSON Schemas of `resume` and `last`."""
 
 PAGE_QUERY = ("offset", "skip", "cursor", "limit", "sort", "big_integers", "cell_limit")
 PAGE_BODY = ("offset", "cursor", "limit", "sort", "big_integers", "cell_limit")
@@ -69,9 +60,9 @@ class StreamParameter(NamedTuple):
     """A parameter of streams.
 
     Attributes:
-        kind: how its value is written: see `_from_text`, `_READERS`, and the schemas in `dualsql.openapi.operations`.
+        kind: how its value is written: see `_from_text`, `_value`, and the schemas in `dualsql.openapi.operations`.
         meaning: for callers.
-        option: the field of `WriterOptions` that it sets; empty for those that `stream_request` names.
+        option: the field of `WriterOptions` that it sets; empty for those that `parse_stream` names.
         default: of the option.
         words: the words of the kind "words", with their values.
     """
@@ -83,16 +74,6 @@ class StreamParameter(NamedTuple):
     words: Mapping[str, Any] | None = None
 
 
-def _options() -> Iterator[tuple[str, StreamParameter]]:
-    """The fields of `WriterOptions`, by what a request calls them."""
-    for each in fields(WriterOptions):
-        traits = each.metadata
-        words = traits["words"]
-        kind: ParameterKind = "words" if words else "names" if isinstance(each.default, tuple) else "flag"
-        parameter = StreamParameter(kind, traits["meaning"], each.name, each.default, words)
-        yield traits["parameter"] or each.name, parameter
-
-
 STREAM_PARAMETERS: Mapping[str, StreamParameter] = {
     "format": StreamParameter("format", "The format; by default the one that Accept prefers."),
     "columns": StreamParameter("names", "The columns, in this order; all by default."),
@@ -101,7 +82,12 @@ STREAM_PARAMETERS: Mapping[str, StreamParameter] = {
     "cursor": StreamParameter(
         "cursor", "next_cursor or previous_cursor of another answer, instead of offset."
     ),
-    **dict(_options()),
+    **{
+        each.metadata["parameter"] or each.name: StreamParameter(
+            each.metadata["kind"], each.metadata["meaning"], each.name, each.default, each.metadata["words"]
+        )
+        for each in fields(WriterOptions)
+    },
     "resume": StreamParameter("token", f"{RESUME_HEADER} of the stream that broke."),
     "after": StreamParameter("offset", "Rows already received; required with resume."),
     "last": StreamParameter("digest", "The digest of the last row received."),
@@ -133,9 +119,11 @@ def split_query(query_string: bytes) -> dict[str, str]:
     return values
 
 
-def _query_values(query_string: bytes, allowed: Collection[str]) -> dict[str, Any]:
-    """The parameters of a query string, as JSON has them."""
-    texts = split_query(query_string)
+def query_values(texts: Mapping[str, str], allowed: Collection[str]) -> dict[str, Any]:
+    """The parameters of a query string as a body has them: `sort=-enrollment,name` is a list of two objects.
+
+    A column whose name contains a comma or starts with a hyphen can be named only in a body.
+    """
     refuse_unknown(texts, allowed, "query parameter")
     return {name: _from_text(_KINDS[name], text) for name, text in texts.items()}
 
@@ -150,7 +138,7 @@ def _from_text(kind: ParameterKind, text: str) -> Any:
                 {"field": part.removeprefix("-"), "order": "desc" if part.startswith("-") else "asc"}
                 for part in text.split(",")
             ]
-        case "rows" | "offset" if len(text) <= _MOST_DIGITS and _DIGITS.fullmatch(text):
+        case "rows" | "offset" if len(text) <= _MOST_DIGITS and re.fullmatch("0|[1-9][0-9]*", text):
             return int(text)
         case "flag":
             return {"true": True, "false": False}.get(text, text)
@@ -167,89 +155,31 @@ def json_object(body: bytes) -> Mapping[str, Any]:
         raise BadParameterError("The body is not valid JSON.", hint=hint) from None
 
 
-def _body_values(body: bytes, allowed: Collection[str]) -> dict[str, Any]:
+def body_values(body: bytes, allowed: Collection[str]) -> dict[str, Any]:
+    """The values of a JSON body. A key with null is as if left out."""
     values = json_object(body)
     refuse_unknown(values, allowed, "key")
     return without_nulls(values)
 
 
 def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are given: programs write null for what they leave out."""
+    """The values that are not null: programs write null for what they leave out."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def parse_query(query_string: bytes) -> PageRequest | None:
-    """Read `?skip=&limit=&sort=-enrollment,name&big_integers=string`; None without page parameters.
-
-    `offset` is another name for `skip`. A column whose name contains a comma or starts with
-    a hyphen can be named only in a POST.
-
-    Raises:
-        BadParameterError: a name is unknown or repeated, or a value is malformed.
-    """
-    values = _query_values(query_string, PAGE_QUERY)
-    return page_request(values) if values else None
-
-
-def parse_body(body: bytes) -> PageRequest:
-    """Read `{"offset": 0, "limit": 100, "sort": {"field": "name", "order": "desc"}}`; all keys are optional.
-
-    `sort` is one key or a list of keys. `big_integers` is as in a URL. A key with null is as if left out.
-
-    Raises:
-        BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
-    """
-    return page_request(_body_values(body, PAGE_BODY))
-
-
-def parse_count(query_string: bytes) -> str | None:
-    """The count method in `?count=exact`; None without one.
-
-    Raises:
-        BadParameterError: the request also has page parameters.
-    """
-    values = split_query(query_string)
-    if "count" not in values:
-        return None
-    refuse_unknown(values, COUNT_QUERY, "query parameter beside count")
-    return values["count"]
 
 
 def parse_listing(query_string: bytes) -> tuple[int | None, str | None]:
     """Limit and cursor of GET on the collection; the cursor is not decoded."""
-    values = _query_values(query_string, LISTING_QUERY)
+    values = query_values(split_query(query_string), LISTING_QUERY)
     return _value(values, "limit"), values.get("cursor")
-
-
-def parse_rows_query(query_string: bytes, headers: Headers) -> StreamRequest:
-    """Read `?format=csv&columns=name,city&sort=-enrollment&limit=10&guard_formulas=true`.
-
-    A column whose name contains a comma can be named only in a POST.
-
-    Raises:
-        BadParameterError: a name is unknown or repeated, or a value is malformed.
-        NotAcceptableError: no format is named, and none is acceptable.
-    """
-    return stream_request(_query_values(query_string, STREAM_PARAMETERS), headers)
-
-
-def parse_rows_body(body: bytes, headers: Headers) -> StreamRequest:
-    """Read `{"format": "csv", "columns": ["a,b"], "sort": [...], "limit": 10}`; see `wire.RowsBody`.
-
-    Raises:
-        BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
-        NotAcceptableError: no format is named, and none is acceptable.
-    """
-    return stream_request(_body_values(body, STREAM_PARAMETERS), headers)
 
 
 def refuse_query(query_string: bytes) -> None:
     """Refuse all query parameters: POST has its body, and PUT and DELETE have no parameters."""
-    _query_values(query_string, ())
+    refuse_unknown(split_query(query_string), (), "query parameter")
 
 
-def page_request(values: Mapping[str, Any]) -> PageRequest:
-    """The page that these values ask for, which are as JSON has them. Other names are ignored."""
+def parse_page(values: Mapping[str, Any]) -> PageRequest:
+    """The page that the values of a body or a query string describe. Other names are ignored."""
     offsets = {_value(values, name) for name in ("offset", "skip") if name in values}
     if len(offsets) > 1:
         raise BadParameterError(
@@ -265,10 +195,12 @@ def page_request(values: Mapping[str, Any]) -> PageRequest:
     )
 
 
-def stream_request(values: Mapping[str, Any], headers: Headers) -> StreamRequest:
-    """The stream that these values ask for, as `page_request` has them.
+def parse_stream(values: Mapping[str, Any], headers: Headers) -> StreamRequest:
+    """The stream that the values of a body or a query string describe; see `dualsql_client.wire_requests.RowsBody`.
 
-    Without a format, it is the one with the highest weight in Accept.
+    Raises:
+        BadParameterError: a value is malformed.
+        NotAcceptableError: no format is named, and Accept allows none.
     """
     return StreamRequest(
         columns=_value(values, "columns"),
@@ -283,7 +215,7 @@ def stream_request(values: Mapping[str, Any], headers: Headers) -> StreamRequest
             }
         ),
         resumption=_resumption(values),
-        format=chosen_format(_value(values, "format"), headers).name,
+        format=chosen_format(values.get("format"), headers).name,
     )
 
 
@@ -306,7 +238,9 @@ def _cursor(values: Mapping[str, Any]) -> str | None:
     """The cursor, not decoded."""
     if "cursor" in values and ("offset" in values or "skip" in values):
         raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
-    cursor: str | None = _value(values, "cursor")
+    cursor = values.get("cursor")
+    if cursor is not None and not isinstance(cursor, str):
+        raise BadCursorError
     return cursor
 
 
@@ -361,18 +295,6 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAXIMUM_NAME_LENGTH
 
 
-def _format(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise BadParameterError("format must be a string.", details={"name": name})
-    return value
-
-
-def _cursor_text(_name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise BadCursorError
-    return value
-
-
 def _word(name: str, value: Any) -> Any:
     words = STREAM_PARAMETERS[name].words or {}
     if not isinstance(value, str) or value not in words:
@@ -394,33 +316,28 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     raise BadParameterError(wrong, hint=hint, details={"name": name})
 
 
-def _matching(schema: Mapping[str, Any]) -> Callable[[str, Any], str]:
-    form = re.compile(schema["pattern"], re.ASCII)
-
-    def read(name: str, value: Any) -> str:
-        if not isinstance(value, str) or not form.fullmatch(value):
-            raise BadParameterError(
-                f"{name} is malformed.",
-                hint="Send resume as the stream's header gave it, and last as the digest of the last row.",
-                details={"name": name},
-            )
-        return value
-
-    return read
+def _formed(name: str, value: Any) -> str:
+    schema = TOKEN if name == "resume" else DIGEST
+    if not isinstance(value, str) or not re.fullmatch(schema["pattern"], value, re.ASCII):
+        raise BadParameterError(
+            f"{name} is malformed.",
+            hint="Send resume as the stream's header gave it, and last as the digest of the last row.",
+            details={"name": name},
+        )
+    return value
 
 
 _READERS: Mapping[ParameterKind, Callable[[str, Any], Any]] = {
-    "format": _format,
     "names": _names,
     "sort": _sort,
     "rows": integer_value,
     "offset": integer_value,
-    "cursor": _cursor_text,
     "flag": _flag,
     "words": _word,
-    "token": _matching(TOKEN),
-    "digest": _matching(DIGEST),
+    "token": _formed,
+    "digest": _formed,
 }
+"""By kind, functions that check a value in JSON; the others are checked where they are used."""
 
 
 async def read_json_body(request: Request, settings: Settings) -> bytes:
@@ -434,9 +351,9 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
     media_type, _, parameters = headers.get("content-type", "").lower().replace(" ", "").partition(";")
     # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
     if media_type != "application/json" or parameters not in ("", "charset=utf-8", 'charset="utf-8"'):
-        raise UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
+        raise problems.UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise UnsupportedBodyError("The body is compressed.")
+        raise problems.UnsupportedBodyError("The body is compressed.")
     return await read_body(request, settings)
 
 
@@ -449,7 +366,7 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         CallerGoneError: the connection closed before the end.
     """
     limit = settings.maximum_body_size
-    too_large = BodyTooLargeError(
+    too_large = problems.BodyTooLargeError(
         f"The body is larger than {limit} bytes.", details={"maximum_body_size": limit}
     )
     announced = request.headers.get("content-length", "")
@@ -467,11 +384,11 @@ async def read_body(request: Request, settings: Settings) -> bytes:
                 if len(body) > limit:
                     raise too_large
     except TimeoutError:
-        raise SlowBodyError(
+        raise problems.SlowBodyError(
             "The request body did not arrive in time.", hint="Send it faster, or ask for less in one request."
         ) from None
     except ClientDisconnect:
-        raise CallerGoneError("The connection closed before the body was complete.") from None
+        raise problems.CallerGoneError("The connection closed before the body was complete.") from None
     return bytes(body)
 
 
@@ -480,10 +397,17 @@ _MOST_RANGES = 100
 
 def preferred_media_type(accepted: Sequence[str], offered: Sequence[str]) -> str | None:
     """The media type of `offered` with the highest weight in Accept; the first one if there is no such header."""
-    ranges = _ranges(accepted)
-    if not ranges:
+    weights = _weights(accepted)
+    if not weights:
         return offered[0]
-    return _heaviest(offered, lambda offer: _weight(ranges, (offer, f"{offer.partition('/')[0]}/*", "*/*")))
+
+    def weight(offer: str) -> float:
+        # The most precise range that matches decides, not the heaviest (RFC 9110, 12.5.1).
+        ranges = (offer, f"{offer.partition('/')[0]}/*", "*/*")
+        return next((weights[name] for name in ranges if name in weights), 0.0)
+
+    best = max(offered, key=weight)  # the first one of equal weight
+    return best if weight(best) > 0 else None
 
 
 def preferred_coding(accepted: Sequence[str], offered: Iterable[str]) -> str | None:
@@ -492,34 +416,24 @@ def preferred_coding(accepted: Sequence[str], offered: Iterable[str]) -> str | N
     Raises:
         NotAcceptableError: the caller accepts neither an offered coding nor an uncoded answer.
     """
-    codings = _ranges(accepted)
-    weights = {coding: _weight(codings, (coding, "*")) for coding in offered}
+    codings = _weights(accepted)
+    weights = {coding: codings.get(coding, codings.get("*", 0.0)) for coding in offered}
     # No coding is acceptable, unless identity or * has the weight 0 (RFC 9110, 12.5.3).
     plain = codings.get("identity", codings.get("*"))
-    coding = _heaviest(weights, weights.__getitem__)
-    if coding is not None and weights[coding] >= (plain or 0):
-        return coding
+    best = max(weights, key=weights.__getitem__, default=None)
+    if best is not None and weights[best] > 0 and weights[best] >= (plain or 0):
+        return best
     if plain == 0:
-        raise NotAcceptableError(
+        raise problems.NotAcceptableError(
             "The server supports no content coding that Accept-Encoding allows.",
             hint="Send Accept-Encoding: gzip.",
         )
     return None
 
 
-def _heaviest(offered: Iterable[str], weight: Callable[[str], float]) -> str | None:
-    best = max(offered, key=weight, default=None)  # the first one of equal weight
-    return best if best is not None and weight(best) > 0 else None
-
-
-# The most precise range that matches decides, not the heaviest (RFC 9110, 12.5.1).
-def _weight(ranges: Mapping[str, float], by_precision: Sequence[str]) -> float:
-    return next((ranges[name] for name in by_precision if name in ranges), 0.0)
-
-
-def _ranges(values: Sequence[str]) -> dict[str, float]:
+def _weights(values: Sequence[str]) -> dict[str, float]:
     """The weight of each range of a header. Parameters other than `q` are ignored."""
-    ranges = {}
+    weights = {}
     for item in ",".join(values).lower().split(",", _MOST_RANGES)[:_MOST_RANGES]:
         name, *parameters = [part.strip() for part in item.split(";")]
         text = next((part[2:10] for part in parameters if part.startswith("q=")), "1")
@@ -528,23 +442,25 @@ def _ranges(values: Sequence[str]) -> dict[str, float]:
         except ValueError:
             weight = 0.0
         if name:
-            ranges[name] = weight if 0 <= weight <= 1 else 0.0  # "nan" compares false
-    return ranges
+            weights[name] = weight if 0 <= weight <= 1 else 0.0  # "nan" compares false
+    return weights
 
 
-def chosen_format(named: str | None, headers: Headers) -> Format:
-    """The format that the request names, or the one with the highest weight in Accept.
+def chosen_format(name: Any, headers: Headers) -> Format:
+    """The format of that name, or for None the one with the highest weight in Accept.
 
     Raises:
         BadParameterError: no format has that name.
         NotAcceptableError: none is acceptable.
     """
-    if named is not None:
-        return format_named(named)
+    if name is not None:
+        if not isinstance(name, str):
+            raise BadParameterError("format must be a string.", details={"name": "format"})
+        return format_named(name)
     offered = {format_.media_type: format_ for format_ in FORMATS.values()}
     media_type = preferred_media_type(headers.getlist("accept"), list(offered))
     if media_type is None:
-        raise NotAcceptableError(
+        raise problems.NotAcceptableError(
             "The server has no row format that Accept allows.",
             hint=f"Accept one of: {', '.join(offered)}.",
             details={"formats": {format_.name: format_.media_type for format_ in FORMATS.values()}},

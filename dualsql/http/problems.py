@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,13 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dualsql.errors import (
-    Cause,
-    DualResponseError,
-    ForbiddenError,
-    LimitExceededError,
-    ResourcePendingError,
-)
+from dualsql.errors import Cause, DualResponseError, ForbiddenError, LimitExceededError, ResourcePendingError
 from dualsql.events import EVENTS, ErrorAnswered
 from dualsql.formats import json
 from dualsql.formats.table import DEFAULT_FORMAT
@@ -33,10 +28,7 @@ PRIVATE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
 _PRIVATE = [(name.lower().encode(), value.encode()) for name, value in PRIVATE_HEADERS.items()]
-"""As ASGI has them."""
 
 
 class JSONAnswer(Response):
@@ -90,8 +82,8 @@ class MethodNotAllowedError(DualResponseError):
     code = "METHOD_NOT_ALLOWED"
     cause = "caller"
 
-    def __init__(self, message: str, *, known: Sequence[str] = METHODS) -> None:
-        self.allow = ", ".join(known)
+    def __init__(self, message: str, *, methods: Sequence[str] = METHODS) -> None:
+        self.allow = ", ".join(methods)
         super().__init__(message, hint=f"Allowed here: {self.allow}.")
 
 
@@ -221,7 +213,7 @@ def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequenc
         return Response(status_code=204, headers=allowed)
 
     async def refuse_method(_: Request) -> Response:
-        raise MethodNotAllowedError("The method is not allowed for this path.", known=methods)
+        raise MethodNotAllowedError("The method is not allowed for this path.", methods=methods)
 
     return [
         *(Route(path, endpoint, methods=[method]) for method, endpoint in endpoints.items()),
@@ -243,17 +235,16 @@ def problem_response(error: Exception, where: str = "a request") -> Response:
         note_code(code, "caller" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "server")
         problem = Problem(error=code.lower(), message=error.detail, code=code, hint="", details={})
         return JSONAnswer(problem, status, error.headers)
+    incident = ""
     if not isinstance(error, DualResponseError):
         incident = new_incident()
         log_unforeseen(logger, error, "incident %s: an unforeseen error in %s", incident, where)
         error = DualResponseError(
             "The server failed with an internal error.", hint="Report the incident number to the operator."
         )
-        return problem_answer(error, incident)
-    if kind_of(error).status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return problem_answer(error)
-    incident = new_incident()
-    log_failure(logger, error, where, incident=incident)
+    elif kind_of(error).status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        incident = new_incident()
+        log_failure(logger, error, where, incident=incident)
     return problem_answer(error, incident)
 
 
@@ -311,38 +302,29 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         CallerGoneError: the caller disconnected first.
     """
     task = asyncio.current_task()
-    watching: asyncio.Task[None] | None = None
-    is_gone = False
+    watch: asyncio.Task[None] | None = None
+
+    async def end_when_disconnected() -> None:
+        with suppress(Exception):  # a failing connection counts as closed
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        if task is not None and not task.cancelling():  # otherwise the work is unwinding
+            connection.reschedule(0)
 
     def begin() -> None:
-        nonlocal watching
-        watching = asyncio.create_task(_until_disconnected(receive))
-        watching.add_done_callback(cancel)
-
-    def cancel(watch: asyncio.Task[None]) -> None:
-        nonlocal is_gone
-        if watch.cancelled() or task is None:
-            return
-        watch.exception()  # a failing connection counts as closed
-        if not task.cancelling():  # the work has ended or is unwinding
-            is_gone = True
-            task.cancel()
+        nonlocal watch
+        watch = asyncio.create_task(end_when_disconnected())
 
     # The task begins only when the work waits for something: work that ends at once needs no watch.
     beginning = asyncio.get_running_loop().call_soon(begin)
     try:
-        return await work
-    except asyncio.CancelledError:
-        if is_gone and task is not None and task.uncancel() == 0:
+        async with asyncio.timeout(None) as connection:
+            return await work
+    except TimeoutError:
+        if connection.expired():
             raise CallerGoneError("The connection closed before the rows were read.") from None
         raise
     finally:
-        task = None
         beginning.cancel()
-        if watching is not None:
-            watching.cancel()
-
-
-async def _until_disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        if watch is not None:
+            watch.cancel()

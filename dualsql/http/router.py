@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -19,20 +19,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.errors import ForbiddenError
-from dualsql.http.conditional import is_known, metadata_etag, not_modified
-from dualsql.http.parameters import (
-    parse_body,
-    parse_count,
-    parse_listing,
-    parse_query,
-    parse_rows_body,
-    parse_rows_query,
-    preferred_media_type,
-    read_json_body,
-    refuse_query,
-    resource_id_of,
-)
+from dualsql.errors import ForbiddenError, refuse_unknown
+from dualsql.http import parameters
+from dualsql.http.conditional import is_current, metadata_etag, not_modified
 from dualsql.http.problems import (
     METHODS,
     RETRY_SOON,
@@ -52,17 +41,7 @@ from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
 from dualsql.settings import Action
 from dualsql.threads import run_heavy
-from dualsql_client.wire import (
-    NO_RESUME_HEADER,
-    NOTES_HEADER,
-    RESUME_HEADER,
-    TOTAL_COUNT_HEADER,
-    TOTAL_COUNT_KIND_HEADER,
-    ListedResource,
-    Pinned,
-    ResourceListing,
-    Unpinned,
-)
+from dualsql_client import wire
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -78,8 +57,8 @@ ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 
 # Scripts of other origins see no further headers but the safelisted ones (https://fetch.spec.whatwg.org, CORS).
 _EXPOSED = (
-    "Content-Disposition", "ETag", "Retry-After", RESUME_HEADER, NO_RESUME_HEADER, TOTAL_COUNT_HEADER,
-    TOTAL_COUNT_KIND_HEADER, NOTES_HEADER, REQUEST_ID_HEADER,
+    "Content-Disposition", "ETag", "Retry-After", wire.RESUME_HEADER, wire.NO_RESUME_HEADER, wire.TOTAL_COUNT_HEADER,
+    wire.TOTAL_COUNT_KIND_HEADER, wire.NOTES_HEADER, REQUEST_ID_HEADER,
 )  # fmt: skip
 _JSON = "application/json"
 
@@ -150,18 +129,20 @@ class Routes:
         represent = _preferred(request, self._representations)
         if represent is not None:
             return await represent(request)
-        query = query_of(self.server, request)
-        count = parse_count(query)
-        page_request = parse_query(query) if count is None else None
-        if page_request is not None:
-            return await self._answer_page(request, page_request)
+        query = parameters.split_query(query_of(self.server, request))
+        count = query.get("count")
+        if count is not None:
+            refuse_unknown(query, parameters.COUNT_QUERY, "query parameter beside count")
+        elif query:
+            values = parameters.query_values(query, parameters.PAGE_QUERY)
+            return await self._answer_page(request, parameters.parse_page(values))
         principal, resource, _ = await open_result(self.server, request, takes=False)
         describing = self.server.unchecked.describe(
             resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
         )
         metadata = await while_connected(request.receive, describing)
         etag = metadata_etag(metadata)
-        if is_known(request.headers, etag):
+        if is_current(request.headers, etag):
             return not_modified(etag)
         return JSONAnswer(
             metadata,
@@ -171,28 +152,30 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """POST: a page of rows; the parameters are in the body."""
-        refuse_query(query_of(self.server, request))
-        body = await read_json_body(request, self.server.settings)
-        return await self._answer_page(request, parse_body(body))
+        values = await self._values(request, parameters.PAGE_BODY)
+        return await self._answer_page(request, parameters.parse_page(values))
 
     async def rows(self, request: Request) -> Response:
         """GET and POST of /rows: all rows as a stream."""
-        query = query_of(self.server, request)
-        if request.method == "POST":
-            refuse_query(query)
-            body = await read_json_body(request, self.server.settings)
-            wanted = parse_rows_body(body, request.headers)
-        else:
-            wanted = parse_rows_query(query, request.headers)
+        values = await self._values(request, parameters.STREAM_PARAMETERS)
+        stream_request = parameters.parse_stream(values, request.headers)
         principal, resource, _ = await open_result(
-            self.server, request, wanted=wanted.format, takes=request.method != "HEAD"
+            self.server, request, form=stream_request.format, takes=request.method != "HEAD"
         )
-        stream = await self.server.unchecked.stream(resource, principal, wanted)
+        stream = await self.server.unchecked.stream(resource, principal, stream_request)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
+
+    async def _values(self, request: Request, allowed: Collection[str]) -> Mapping[str, Any]:
+        """The parameters of a request, which a POST has in its body and another method in its query string."""
+        query = query_of(self.server, request)
+        if request.method != "POST":
+            return parameters.query_values(parameters.split_query(query), allowed)
+        parameters.refuse_query(query)
+        body = await parameters.read_json_body(request, self.server.settings)
+        return parameters.body_values(body, allowed)
 
     async def pin(self, request: Request) -> Response:
         """PUT of the resource or of /pin: keep it until it is deleted."""
-        refuse_query(request.scope["query_string"])
         principal, resource = await self._opened(request, "pin")
         address = None if request.client is None else request.client.host
         from dualsql.results.resources import admit_pin
@@ -201,44 +184,44 @@ class Routes:
         # Deleted, or expired, since it was opened.
         if not await self.server.unchecked.pin(resource.id, principal, pinned_by=pinned_by):
             raise not_found()
-        return JSONAnswer(Pinned(status="pinned", expires_at=None))
+        return JSONAnswer(wire.Pinned(status="pinned", expires_at=None))
 
     async def unpin(self, request: Request) -> Response:
         """DELETE of /pin: let the resource expire again."""
-        refuse_query(request.scope["query_string"])
         principal, resource = await self._opened(request, "pin")
         expires_at = await self.server.unchecked.unpin(resource.id, principal)
         if expires_at is None:
             raise not_found()
-        return JSONAnswer(Unpinned(status="ready", expires_at=instant(expires_at)))
+        return JSONAnswer(wire.Unpinned(status="ready", expires_at=instant(expires_at)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE: delete the resource; its links stop working."""
-        refuse_query(request.scope["query_string"])
         principal, resource = await self._opened(request, "delete")
         if not await self.server.unchecked.delete(resource.id, principal):
             raise not_found()
         return Response(status_code=204)
 
     async def _opened(self, request: Request, action: Action) -> tuple[Principal | None, Resource]:
+        parameters.refuse_query(request.scope["query_string"])
+        resource_id = parameters.resource_id_of(request)
         principal = await self.server.access.identify(request)
-        return principal, await self.server.open_resource(resource_id_of(request), principal, action)
+        return principal, await self.server.open_resource(resource_id, principal, action)
 
     async def list(self, request: Request) -> Response:
         """GET on the collection: the caller's own resources, newest first."""
         represent = _preferred(request, self._listings)
         if represent is not None:
             return await represent(request)
-        limit, cursor = parse_listing(request.scope["query_string"])
+        limit, cursor = parameters.parse_listing(request.scope["query_string"])
         principal = await self.server.access.identify(request)
         listing = await self.server.list_resources(principal, limit=limit, cursor=cursor)
         resources = [
-            ListedResource(
+            wire.ListedResource(
                 **self.server.unchecked.metadata_of(resource), url=f"{self.server.base_url}/{resource.id}"
             )
             for resource in listing.resources
         ]
-        answer = ResourceListing(resources=resources, next_cursor=listing.next_cursor)
+        answer = wire.ResourceListing(resources=resources, next_cursor=listing.next_cursor)
         if listing.unreadable:
             answer["unreadable"] = listing.unreadable
         return JSONAnswer(answer)
@@ -248,8 +231,8 @@ class Routes:
         principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
         reading = self.server.unchecked.read_page(resource, principal, page_request)
         page = await while_connected(request.receive, reading)
-        wire = page.to_wire()
-        return await run_heavy(JSONAnswer, wire) if page.is_heavy else JSONAnswer(wire)
+        answer = page.to_wire()
+        return await run_heavy(JSONAnswer, answer) if page.is_heavy else JSONAnswer(answer)
 
 
 class Opened(NamedTuple):
@@ -267,20 +250,20 @@ def query_of(server: ResultServer, request: Request) -> bytes:
     return query
 
 
-async def open_result(server: ResultServer, request: Request, *, wanted: str = "json", takes: bool) -> Opened:
+async def open_result(server: ResultServer, request: Request, *, form: str = "json", takes: bool) -> Opened:
     """As whom the resource of the path is read, by a link or by the caller's own right, and what it is.
 
     Args:
-        wanted: the requested format.
+        form: the name of the format of the rows, which a link may not allow.
         takes: rows will be read, which uses up a single-use link.
 
     Raises:
         ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
     """
-    resource_id = resource_id_of(request)
+    resource_id = parameters.resource_id_of(request)
     links = server.access.links
     if links is not None:
-        opened = await links.open(request, resource_id, wanted=wanted, takes=takes)
+        opened = await links.open(request, resource_id, wanted=form, takes=takes)
         if opened is not None:
             return Opened(*opened, is_own=False)
     principal = await server.access.identify(request)
@@ -291,7 +274,7 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
     """The function for the media type that Accept prefers; None for JSON."""
     if not representations:
         return None
-    preferred = preferred_media_type(request.headers.getlist("accept"), [_JSON, *representations])
+    preferred = parameters.preferred_media_type(request.headers.getlist("accept"), [_JSON, *representations])
     return representations.get(preferred or _JSON)
 
 
@@ -343,7 +326,13 @@ class HostCheck:
                 "The Origin header names an origin that may not read this server.",
                 hint="Ask the operator to add the origin to cors_origins (dualsql serve --cors-origins).",
             )
-        if self.is_local and not origins and _is_part_of_another_site(headers):
+        # Browsers set these headers, and a page's script cannot change them. Other programs send none.
+        is_from_elsewhere = headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}
+        is_followed = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == (
+            "navigate",
+            "document",
+        )
+        if self.is_local and not origins and is_from_elsewhere and not is_followed:
             return ForeignRequestError(
                 "Pages of another site may not load this address.",
                 hint="Open the address itself, or fetch it from an origin that is in cors_origins.",
@@ -354,16 +343,6 @@ class HostCheck:
         """Whether the Host header is allowed: `name` in the list allows every port, `name:port` only that one."""
         match = _HOST.fullmatch(host.lower())
         return match is not None and not self.hosts.isdisjoint({match["name"], match.group()})
-
-
-def _is_part_of_another_site(headers: Headers) -> bool:
-    """Whether a page of another origin embeds the answer.
-
-    Browsers set these headers, and a page's script cannot change them. Other programs send none.
-    """
-    if headers.get("sec-fetch-site", "none") in {"same-origin", "none"}:
-        return False
-    return (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) != ("navigate", "document")
 
 
 def host_check(server: ResultServer) -> Middleware:

@@ -9,7 +9,6 @@ import re
 import sys
 import unicodedata
 import zlib
-from collections.abc import Mapping
 from contextlib import ExitStack, aclosing
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -21,21 +20,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError
 from dualsql.events import EVENTS, Measurement, StreamEnded, step
-from dualsql.http.conditional import is_known, not_modified
+from dualsql.http.conditional import is_current, not_modified
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import CallerGoneError, OldProtocolError, note_code, while_connected
 from dualsql.log import REQUEST, log_failure
 from dualsql.resource import Principal, Resource
 from dualsql.results.streams import ResultStream
 from dualsql.settings import Settings
-from dualsql_client.wire import (
-    NO_RESUME_HEADER,
-    NOTES_HEADER,
-    RESUME_HEADER,
-    ROWS_TRAILER,
-    TOTAL_COUNT_HEADER,
-    TOTAL_COUNT_KIND_HEADER,
-)
+from dualsql_client import wire
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -50,18 +42,14 @@ class CutOffError(Exception):
     """Raised when a body that has begun cannot be completed: the server then closes the connection."""
 
 
-async def beginning_of(stream: ResultStream) -> bytes:
-    """Read the stream up to its first rows, or to its end if it has none. By then the query has run.
-
-    Raises:
-        DualResponseError: the query failed, or exceeds a limit of the server.
-    """
-    begun = []
+async def _first_rows(stream: ResultStream) -> bytes:
+    """Read the stream up to its first rows, or to its end if it has none. By then the query has run."""
+    pieces = []
     async for chunk in stream.chunks:
-        begun.append(chunk.data)
+        pieces.append(chunk.data)
         if chunk.rows:
             break
-    return b"".join(begun)
+    return b"".join(pieces)
 
 
 class RowsAnswer(Response):
@@ -70,18 +58,16 @@ class RowsAnswer(Response):
     def __init__(
         self,
         stream: ResultStream,
-        begun: bytes,
-        *,
-        headers: Mapping[str, str],
+        first: bytes,
         coding: str | None,
         settings: Settings,
         measurement: Measurement | None,
     ) -> None:
         self.status_code = 200
         self.background = None
-        self.init_headers(headers)
+        self.init_headers(_headers(stream, coding))  # the notes are known once the stream has begun
         self._stream = stream
-        self._begun = begun
+        self._first = first
         self._compressor = None if coding is None else Compressor(coding)
         self._settings = settings
         self._measurement = measurement
@@ -105,27 +91,26 @@ class RowsAnswer(Response):
                 note_code("READER_TOO_SLOW", "caller")
                 raise CutOffError("The reader took no bytes for too long.") from None
             finally:
-                self._tell()
+                self._report_end()
 
-    def _tell(self) -> None:
-        """Say how far the stream got: to the log and the metrics."""
+    def _report_end(self) -> None:
+        """Report to the log and the metrics how far the stream got."""
         record, ending = REQUEST.get(), self._stream.ending
         if record is None:
             return
         record.rows = ending.rows
         if ending.error is not None and record.code is None:  # the last record says it
             note_code(ending.error.code, ending.error.cause)
-        if EVENTS.listener is not None:
-            written, backend = self._stream.format.name, record.lane or "none"
-            if self._measurement is not None:
-                if record.code is not None:
-                    self._measurement.fail(record.code)
-                attributes = {"dualsql.format": written, "dualsql.lane": backend}
-                self._measurement.note(
-                    {**attributes, "dualsql.rows": ending.rows, "dualsql.bytes": ending.bytes}
-                )
-                self._measurement.end()
-            EVENTS.report(StreamEnded(written, backend, ending.rows, ending.bytes, record.code))
+        if EVENTS.listener is None:
+            return
+        name, lane = self._stream.format.name, record.lane or "none"
+        if self._measurement is not None:
+            if record.code is not None:
+                self._measurement.fail(record.code)
+            attributes = {"dualsql.format": name, "dualsql.lane": lane}
+            self._measurement.note({**attributes, "dualsql.rows": ending.rows, "dualsql.bytes": ending.bytes})
+            self._measurement.end()
+        EVENTS.report(StreamEnded(name, lane, ending.rows, ending.bytes, record.code))
 
     async def _send_all(self, scope: Scope, send: Send) -> None:
         sends_trailers = _TRAILERS in (scope.get("extensions") or {})
@@ -144,7 +129,7 @@ class RowsAnswer(Response):
 
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         await send_in_time(start | ({"trailers": True} if sends_trailers else {}))
-        await send_piece(self._begun)
+        await send_piece(self._first)
         async for chunk in self._stream.chunks:
             await send_piece(chunk.data)
         last = b"" if self._compressor is None else self._compressor.finish()
@@ -154,7 +139,7 @@ class RowsAnswer(Response):
 
     def _trailers(self) -> list[tuple[bytes, bytes]]:
         ending = self._stream.ending
-        return [(ROWS_TRAILER.lower().encode(), b"%d" % ending.rows)] if ending.is_complete else []
+        return [(wire.ROWS_TRAILER.lower().encode(), b"%d" % ending.rows)] if ending.is_complete else []
 
 
 _IN_PLACE = 8 * 1024
@@ -166,14 +151,10 @@ _GZIP_LEVEL = 1
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
-def _zstd_module() -> Any:
-    try:
-        return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
-    except ImportError:
-        return None
-
-
-_ZSTD = _zstd_module()
+try:
+    _ZSTD: Any = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+except ImportError:
+    _ZSTD = None
 
 CODINGS = ("zstd", "gzip") if _ZSTD else ("gzip",)
 """The content codings that this process supports, the best first."""
@@ -261,25 +242,20 @@ async def answer_stream(
     _require_an_end(stream, request)
     offered = () if stream.format.is_compressed else CODINGS
     coding = preferred_coding(request.headers.getlist("accept-encoding"), offered)
-    if stream.etag is not None and is_known(request.headers, stream.etag):
+    if stream.etag is not None and is_current(request.headers, stream.etag):
         await server.unchecked.describe(resource, principal)
         return not_modified(stream.etag, vary=_VARY)
     if request.method == "HEAD":
         await server.unchecked.describe(resource, principal)
-        return _bodiless(_headers(stream, coding))
+        response = Response(headers=_headers(stream, coding))
+        del response.headers["content-length"]  # nobody knows the length of GET's body before its end
+        return response
     # Errors before the first row are answers with a status of their own; later ones are in the body.
     with ExitStack() as measuring:
         measurement = None if EVENTS.listener is None else measuring.enter_context(step("stream"))
-        begun = await while_connected(request.receive, beginning_of(stream))
+        first = await while_connected(request.receive, _first_rows(stream))
         measuring.pop_all()  # the answer ends it
-        return RowsAnswer(
-            stream,
-            begun,
-            headers=_headers(stream, coding),  # its notes are known once it has begun
-            coding=coding,
-            settings=server.settings,
-            measurement=measurement,
-        )
+        return RowsAnswer(stream, first, coding, server.settings, measurement)
 
 
 def _require_an_end(stream: ResultStream, request: Request) -> None:
@@ -292,25 +268,17 @@ def _require_an_end(stream: ResultStream, request: Request) -> None:
 
 
 def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
-    written = stream.format
     headers = {
-        "Content-Type": written.media_type + written.parameters,
-        "Content-Disposition": content_disposition(stream.name, written.suffix),
+        "Content-Type": stream.format.media_type + stream.format.parameters,
+        "Content-Disposition": content_disposition(stream.name, stream.format.suffix),
         "Content-Encoding": coding,
         "Vary": _VARY,
         "X-Accel-Buffering": "no",  # nginx would write to disk what a slow reader has not taken
         "ETag": stream.etag,
-        RESUME_HEADER: stream.resume,
-        NO_RESUME_HEADER: stream.no_resume,
-        TOTAL_COUNT_HEADER: None if stream.total_count is None else str(stream.total_count),
-        TOTAL_COUNT_KIND_HEADER: stream.total_count_kind,
-        NOTES_HEADER: json.dumps(stream.ending.notes) if stream.ending.notes else None,
+        wire.RESUME_HEADER: stream.resume,
+        wire.NO_RESUME_HEADER: stream.no_resume,
+        wire.TOTAL_COUNT_HEADER: None if stream.total_count is None else str(stream.total_count),
+        wire.TOTAL_COUNT_KIND_HEADER: stream.total_count_kind,
+        wire.NOTES_HEADER: json.dumps(stream.ending.notes) if stream.ending.notes else None,
     }
     return {name: value for name, value in headers.items() if value is not None}
-
-
-def _bodiless(headers: dict[str, str]) -> Response:
-    response = Response(headers=headers)
-    # GET's body has a length that nobody knows before its end.
-    del response.headers["content-length"]
-    return response

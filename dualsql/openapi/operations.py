@@ -34,7 +34,7 @@ from dualsql.resource import LONGEST_LISTING
 from dualsql.results.pages import LONGEST_CELL
 from dualsql.settings import Settings
 from dualsql_client import wire
-from dualsql_client.wire import ServiceDescription
+from dualsql_client.wire_features import Profile, ServiceDescription
 
 OPENAPI = "/openapi.json"
 WELL_KNOWN = "/.well-known/resource-link-service"
@@ -153,7 +153,7 @@ WIRE: Mapping[str, Any] = {
     "Pinned": wire.Pinned,
     "Unpinned": wire.Unpinned,
     "Problem": wire.Problem,
-    "Profile": wire.Profile,
+    "Profile": Profile,
     "StructuredContent": wire.StructuredContent,
     "SortKey": wire.SortKey,
     DUAL_MODE: DualModeAnswer,

@@ -30,7 +30,8 @@ from dualsql.results.access import AccessControl
 from dualsql.results.create import ProfiledSample, Profiler
 from dualsql.results.kept_rows import kept_or_live
 from dualsql.results.view import View, Views
-from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
+from dualsql_client.wire import ProfileNotes
+from dualsql_client.wire_features import Profile, ProfileKind
 
 Statistics = dict[str, dict[str, Any]]
 """Column name -> name of the statistic -> value."""

@@ -1,8 +1,8 @@
 """The operators of conditions and the buckets of dates: one row each, with its words and its SQL.
 
-To add an operator, add a row here, its name in `dualsql_client.wire.Operator` and a method of
-`dualsql_client.query.Compared`. To add a bucket, add a row here, its name in `dualsql_client.wire.Bucket`, and its SQL
-in `QueryDialect.bucket_start` of each database.
+To add an operator, add a row here, its name in `dualsql_client.wire_requests.Operator` and a method of
+`dualsql_client.query.Compared`. To add a bucket, add a row here, its name in `dualsql_client.wire_requests.Bucket`, and
+its SQL in `QueryDialect.bucket_start` of each database.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import BindParameter, ColumnElement, and_, not_, or_, types
 
 from dualsql.columns.own_types import SQLType
 from dualsql.query_dialects import QueryDialect
-from dualsql_client.wire import Bucket, Operator
+from dualsql_client.wire_requests import Bucket, Operator
 
 Element = ColumnElement[Any]
 OperatorKind = Literal["equality", "order", "text", "null"]

@@ -38,7 +38,7 @@ from dualsql.query_dialects import QueryDialect
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.conversions import parse_decimal
 from dualsql_client.ndjson import decoder
-from dualsql_client.wire import Operator
+from dualsql_client.wire_requests import Operator
 
 _MOST_DIGITS = 60
 _LONGEST_NUMBER = 100

@@ -21,12 +21,12 @@ from dualsql.http.parameters import (
     chosen_format,
     integer_value,
     json_object,
-    page_request,
+    parse_page,
+    parse_stream,
     preferred_media_type,
     read_json_body,
     refuse_query,
     resource_id_of,
-    stream_request,
     without_nulls,
 )
 from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
@@ -115,7 +115,7 @@ def _endpoint(
         query = _of_caller(query, principal)
         resource = await server.open_resource(resource_id_of(request), principal, "read")
         if format_ is None:
-            reading = service.page_unchecked(resource, query, page_request(window), principal=principal)
+            reading = service.page_unchecked(resource, query, parse_page(window), principal=principal)
             page = await while_connected(request.receive, reading)
             wire = page.to_wire()
             return await run_heavy(JSONAnswer, wire) if page.is_heavy else JSONAnswer(wire)
@@ -128,7 +128,7 @@ def _endpoint(
         if window.get("offset"):
             # A stream has no offset of its own: the question skips the rows.
             query = replace(query, offset=integer_value("offset", window["offset"]))
-        stream_parameters = stream_request({**window, "format": format_.name}, request.headers)
+        stream_parameters = parse_stream({**window, "format": format_.name}, request.headers)
         stream = await service.stream_unchecked(resource, query, stream_parameters, principal=principal)
         return await answer_stream(server, request, stream, resource=resource, principal=principal)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from dualsql.errors import Asked, shown
 from dualsql.query.comparisons import OPERATORS
-from dualsql_client.wire import Bucket, Operator
+from dualsql_client.wire_requests import Bucket, Operator
 
 DIGEST_LENGTH = 32
 

@@ -26,8 +26,9 @@ from dualsql.query.model import (
     group_name,
     names_of,
 )
-from dualsql_client.identifiers import is_checked, is_web, resource_id, uri_of_url
-from dualsql_client.wire import Operator
+from dualsql_client.addresses import is_web, resource_id, uri_of_url
+from dualsql_client.identifiers import is_checked
+from dualsql_client.wire_requests import Operator
 
 MAXIMUM_DEPTH = 10
 """Levels of nested conditions."""

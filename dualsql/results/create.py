@@ -54,10 +54,11 @@ from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions, checked_
 from dualsql.results.view import View, Views
 from dualsql.settings import Settings
 from dualsql.threads import run_heavy
-from dualsql_client.wire import Column, Profile, ProfileNotes, Row
+from dualsql_client.wire import Column, ProfileNotes, Row
 
 if TYPE_CHECKING:
     from dualsql.results.kept_rows import KeptAnswer
+    from dualsql_client.wire_features import Profile
 
 _log = logging.getLogger(__name__)
 

@@ -342,7 +342,11 @@ def _records(
     view: View, values: Rows, as_strings: Sequence[str], cell_limit: int | None
 ) -> tuple[list[Row], Sequence[CutCell] | None]:
     records = view.records(values, integer_strings=as_strings)
-    return records, None if cell_limit is None else json.cut(records, cell_limit)
+    if cell_limit is None:
+        return records, None
+    from dualsql.formats.cell_limit import cut_cells
+
+    return records, cut_cells(records, cell_limit)
 
 
 def _seen_total(known: Total, page_rows: _PageRows, *, is_counted: bool) -> Total:

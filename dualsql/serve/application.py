@@ -152,7 +152,8 @@ class AuthMiddleware:
             # First of all: the SDK would answer GET by a stream that never sends anything (decision 22).
             if scope["method"] not in METHODS:
                 raise MethodNotAllowedError(
-                    "The MCP endpoint is stateless: it has no session to listen to or to end.", known=METHODS
+                    "The MCP endpoint is stateless: it has no session to listen to or to end.",
+                    methods=METHODS,
                 )
             request = Request(scope, receive)
             principal = await self._dual.access.identify(request)

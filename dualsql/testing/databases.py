@@ -57,7 +57,7 @@ from dualsql.results.pages import PageRequest
 from dualsql.results.streams import StreamRequest
 from dualsql.settings import Settings
 from dualsql.tenancy import TenantFilter
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 
 BASE_URL = "http://127.0.0.1:8000/resources"
 

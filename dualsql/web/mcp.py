@@ -11,7 +11,7 @@ from pydantic import Field
 
 from dualsql.errors import BadParameterError, LimitExceededError
 from dualsql.formats import json
-from dualsql.http.parameters import parse_body
+from dualsql.http.parameters import PAGE_BODY, body_values, parse_page
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import plain_tool, show_results_in
@@ -195,7 +195,7 @@ def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> N
         """Internal to the host's user interface. Do not call it: it answers nothing that a person asked."""
         question = {name: value for name, value in request.items() if name in _QUESTION}
         window = {"limit": most} | {name: value for name, value in request.items() if name not in question}
-        page_request = parse_body(json.dumps(window))
+        page_request = parse_page(body_values(json.dumps(window), PAGE_BODY))
         if page_request.size(dual.settings) > most:
             raise BadParameterError(f"limit is at most {most} here.", details={"name": "limit"})
         result = await dual.open_resource(id_in(resource), caller, "read")

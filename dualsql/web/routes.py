@@ -21,7 +21,8 @@ from dualsql.formats.table import FORMATS
 from dualsql.http.parameters import (
     PAGE_QUERY,
     parse_listing,
-    parse_query,
+    parse_page,
+    query_values,
     refuse_query,
     resource_id_of,
     split_query,
@@ -56,7 +57,8 @@ from dualsql.web.words import (
     time_left,
     total_in_words,
 )
-from dualsql_client.wire import Column, Profile, SortKey
+from dualsql_client.wire import Column, SortKey
+from dualsql_client.wire_features import Profile
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -385,11 +387,11 @@ def _page_request(query: bytes, settings: Settings) -> PageRequest:
     """The rows of a page: as over REST, or from `row` on, which counts from 1.
 
     Raises:
-        BadParameterError: see `parse_query`; or `row` is no such number.
+        BadParameterError: see `query_values`, `parse_page`; or `row` is no such number.
     """
     values = split_query(query)
     row = values.pop("row", "").replace(",", "").strip()
-    page_request = parse_query(urlencode(values).encode()) or PageRequest()
+    page_request = parse_page(query_values(values, PAGE_QUERY))
     if row:
         if not (row.isascii() and row.isdecimal() and 0 < len(row) <= 12 and int(row) > 0):
             raise BadParameterError(

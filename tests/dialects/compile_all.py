@@ -42,7 +42,7 @@ from dualsql.databases.other import capabilities
 from dualsql.databases.sqlite import BACKEND as SQLITE
 from dualsql.errors import DualResponseError
 from dualsql.tenancy.compiler import TableForms, dialect_with_rules
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 from tests.schools import Base, Program, School, fill, visits
 from tests.servers import create_server
 from tests.statements import STATEMENTS

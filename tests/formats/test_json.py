@@ -211,8 +211,8 @@ def test_columns_that_are_checked_together_are_marked_alone() -> None:
 def test_objects_of_rows_of_any_width(width: int) -> None:
     names = [f"column {place}" for place in range(width)]
     rows = [tuple(range(place, place + width)) for place in range(3)]
-    assert json.named(names, rows) == [dict(zip(names, row, strict=True)) for row in rows]
-    assert json.named(names, []) == []
+    assert json.objects(names, rows) == [dict(zip(names, row, strict=True)) for row in rows]
+    assert json.objects(names, []) == []
 
 
 @pytest.mark.parametrize("microseconds", [0, 1, 9_999, 10_000, 70_000, 99_999, 100_000, 999_999])

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from dualsql.formats.samples import LAYOUTS, fit, table
+from dualsql.formats.samples import fit, table
 
 Format = Literal["markdown", "csv"]
 FORMATS: tuple[Format, ...] = ("markdown", "csv")
@@ -91,12 +91,6 @@ def test_all_rows_are_shown_where_their_beginnings_fit(text_format: Format) -> N
 
 def test_an_ellipsis_of_the_data_is_no_cut() -> None:
     assert table(["a"], [{"a": "and so on…"}], budget=100).width is None
-
-
-def test_every_layout_counts_its_characters() -> None:
-    for layout in LAYOUTS.values():
-        lines = [["a", "bc"], ["", "d"]]
-        assert sum(map(layout.size, lines)) == len(layout.written(lines)) + 1
 
 
 def test_rows_that_fit_are_untouched() -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from starlette.datastructures import Headers
 
 from dualsql.errors import ConfigurationError
-from dualsql.http.conditional import is_known
+from dualsql.http.conditional import is_current
 from dualsql.resource import Principal
 from dualsql.tenancy import RowFilter
 from tests.http.application import INSTITUTIONS, Application, by_header, running
@@ -25,7 +25,7 @@ class TestDescriptions:
         described = await application.http.get(path)
         assert described.json()["access_count"] == 1 and described.headers["etag"] == etag
 
-    async def test_what_is_known_is_not_sent(self, application: Application) -> None:
+    async def test_what_is_current_is_not_sent(self, application: Application) -> None:
         path = await application.create()
         etag = (await application.http.get(path)).headers["etag"]
         again = await application.http.get(path, headers={"if-none-match": f'"other", {etag}'})
@@ -119,4 +119,4 @@ class TestRows:
 )
 def test_tags_are_compared_weakly(given: list[str], known: bool) -> None:
     headers = Headers(raw=[(b"if-none-match", value.encode()) for value in given])
-    assert is_known(headers, 'W/"a"') is known
+    assert is_current(headers, 'W/"a"') is known

@@ -33,7 +33,7 @@ from dualsql.query.http import NAMING, WINDOW
 from dualsql.query.parse import KEYS, WINDOW_KEYS
 from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import Principal
-from dualsql_client import wire
+from dualsql_client import wire_requests
 from tests.http.application import Application, problem_of, running
 from tests.servers import create_server
 
@@ -150,9 +150,9 @@ async def test_each_parameter_is_known_and_no_other(application: Application) ->
 
 
 def test_bodies_of_pages_and_streams_are_the_client_s_types() -> None:
-    assert get_type_hints(wire.PageBody).keys() == set(PAGE_BODY)
-    names = get_type_hints(wire.RowsBody).keys()
-    assert names == set(STREAM_PARAMETERS), "write the new name in dualsql_client.wire.RowsBody"
+    assert get_type_hints(wire_requests.PageBody).keys() == set(PAGE_BODY)
+    names = get_type_hints(wire_requests.RowsBody).keys()
+    assert names == set(STREAM_PARAMETERS), "write the new name in dualsql_client.wire_requests.RowsBody"
 
 
 def test_every_error_is_described_with_its_status_and_an_example() -> None:

@@ -14,15 +14,28 @@ from dualsql.errors import BadParameterError
 from dualsql.http.parameters import (
     MAXIMUM_NAME_LENGTH,
     MAXIMUM_QUERY_BYTES,
-    parse_body,
-    parse_query,
+    PAGE_BODY,
+    PAGE_QUERY,
+    body_values,
+    parse_page,
+    query_values,
     refuse_query,
+    split_query,
 )
 from dualsql.results.pages import PageRequest
 from dualsql_client.wire import SortKey
 
 ASCENDING_NAME: SortKey = {"field": "name", "order": "asc"}
 DESCENDING_SIZE: SortKey = {"field": "size", "order": "desc"}
+
+
+def parse_query(query: bytes) -> PageRequest | None:
+    values = query_values(split_query(query), PAGE_QUERY)
+    return parse_page(values) if values else None
+
+
+def parse_body(text: bytes) -> PageRequest:
+    return parse_page(body_values(text, PAGE_BODY))
 
 
 def body(**values: Any) -> bytes:

@@ -24,7 +24,7 @@ from dualsql.query.comparisons import BUCKETS, NOT_HERE, OPERATORS
 from dualsql.query.mcp import add_result_tools
 from dualsql.query.model import StructuredQuery
 from dualsql_client.query import Compared, where
-from dualsql_client.wire import Bucket, Operator
+from dualsql_client.wire_requests import Bucket, Operator
 from tests.http.application import Application, problem_of, running
 
 pytestmark = pytest.mark.quick(50, "sqlite")
@@ -85,7 +85,7 @@ def condition(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("table", "spellings"), [(OPERATORS, Operator), (BUCKETS, Bucket)])
 def test_the_client_spells_each_row_and_no_other(table: Iterable[str], spellings: Any) -> None:
-    assert list(table) == list(get_args(spellings)), "write the new name in dualsql_client.wire"
+    assert list(table) == list(get_args(spellings)), "write the new name in dualsql_client.wire_requests"
 
 
 def test_the_client_writes_a_condition_of_every_operator() -> None:

@@ -16,11 +16,11 @@ from urllib.parse import parse_qs, urlsplit
 import typer
 from typer.core import TyperGroup
 
+from dualsql_client.addresses import resource_id
 from dualsql_client.cli.fetching import Fetched, fetch
 from dualsql_client.client import DualResponseClient
 from dualsql_client.errors import DualResponseClientError, MissingExtraError, NotConfiguredError, ParseError
 from dualsql_client.formats import FileFormat
-from dualsql_client.identifiers import resource_id
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import printable
 from dualsql_client.query import StreamOptions

@@ -36,7 +36,7 @@ from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5
 from dualsql.databases.threads import ThreadedResult
 from dualsql.formats.cells import Unfit
 from dualsql.query_dialects import QueryDialect, in_lower_case
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 
 _VARIABLES = ("tx_read_only", "max_statement_time")
 _ENTER = ", ".join(f"@dualsql_{name} = @@{name}" for name in _VARIABLES)

@@ -35,7 +35,7 @@ from dualsql.databases.strict_types import (
 from dualsql.errors import ConfigurationError
 from dualsql.query_dialects import QueryDialect
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 
 __all__ = ["BACKEND"]
 

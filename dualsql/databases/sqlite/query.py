@@ -9,7 +9,7 @@ from sqlalchemy import ColumnClause, case, cast, func, literal, types
 from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.databases.generic import Expression, collated
 from dualsql.query_dialects import QueryDialect
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 
 _FORMATS: Mapping[Bucket, str] = {
     "year": "%Y-01-01",

@@ -20,7 +20,7 @@ from dualsql.databases.sqlite.capabilities import CAPABILITIES
 from dualsql.errors import InvalidSQLError
 from dualsql.sql import read_select
 from dualsql.tenancy import Policy
-from dualsql_client.wire import Bucket
+from dualsql_client.wire_requests import Bucket
 from tests.columns.instants.conftest import Application, serving
 
 metadata = MetaData()
