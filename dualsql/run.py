@@ -18,19 +18,11 @@ from dualsql.log import Outage, log_failure, log_unforeseen
 
 logger = logging.getLogger(__name__)
 
-SERVER = "server"
-"""The part that is the server itself."""
-
-OK, BUSY, TOO_SLOW, DRAINING = "ok", "busy", "no answer in time", "draining"
-"""States of a part. A busy one answers, but has no connection to spare; it counts as ready."""
-
-Probe = Callable[[], Awaitable[str]]
-"""The state of one part, in fixed words."""
-
 START_INTERVAL = 1.0
 """Seconds between two attempts to start while a database or the store cannot be reached."""
 
-NOT_STARTED = "not started"
+OK, NOT_STARTED = "ok", "not started"
+"""States of a server, in fixed words."""
 
 
 class Run:
@@ -131,7 +123,7 @@ class Run:
         if self.is_closed:
             return "stopped"
         if self.is_draining:
-            return DRAINING
+            return "draining"
         if self.loop is not None:
             return OK
         if self._refusal is not None or self._retrying is not None:

@@ -54,12 +54,12 @@ def require_duration(
     if not isinstance(value, timedelta):
         is_length = isinstance(value, int | float) and not isinstance(value, bool)
         is_length = is_length and (value > 0 if is_positive else value >= 0)
-        written = f"timedelta(seconds={value:.9g})" if is_length else _as_code(example)
+        written = f"timedelta(seconds={value:.9g})" if is_length else as_code(example)
         raise failure(f"{name} must be a timedelta.", hint=f"Write {name}={written}.")
     if value < timedelta() or (is_positive and not value):
         raise failure(
             f"{name} must be {'positive' if is_positive else 'zero or positive'}.",
-            hint=f"Write {name}={_as_code(example)}.",
+            hint=f"Write {name}={as_code(example)}.",
         )
     return value
 
@@ -301,42 +301,19 @@ class Settings(SettingsGroup):
             )
 
 
-@dataclass(frozen=True, slots=True)
-class SettingDescription:
-    """One setting, as the reference and help() show it.
-
-    Attributes:
-        type: as in code, such as "int | None".
-        default: as code.
-    """
-
-    name: str
-    type: str
-    default: str
-    meaning: str
-
-
-def describe_settings(kind: type[SettingsGroup] = Settings) -> list[SettingDescription]:
-    """Every setting of a group, in its order."""
-    return [
-        SettingDescription(
-            option.name, _type_name(option), _as_code(_default(option)), str(option.metadata["meaning"])
-        )
-        for option in settings_in(kind)
-    ]
-
-
 def _document(kind: type[SettingsGroup]) -> None:
     """Add the meaning of each setting to the docstring of a group, which help() shows."""
-    described = "\n".join(f"    {each.name}: {each.meaning}" for each in describe_settings(kind))
-    kind.__doc__ = f"{kind.__doc__}\n\nAttributes:\n{described}"
+    lines = "\n".join(f"    {each.name}: {each.metadata['meaning']}" for each in settings_in(kind))
+    kind.__doc__ = f"{kind.__doc__}\n\nAttributes:\n{lines}"
 
 
-def _type_name(option: Field[Any]) -> str:
+def type_name(option: Field[Any]) -> str:
+    """The type of a setting as code, such as "int | None"."""
     return option.type.__name__ if isinstance(option.type, type) else str(option.type)
 
 
-def _as_code(value: Any) -> str:
+def as_code(value: Any) -> str:
+    """The value of a setting as Python writes it."""
     if isinstance(value, frozenset):
         return f"frozenset({{{', '.join(map(repr, sorted(value)))}}})"
     if isinstance(value, timedelta):
@@ -349,13 +326,14 @@ _UNITS = [(unit, timedelta(**{unit: 1})) for unit in ("days", "hours", "minutes"
 _IN_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
 
 
-def _default(option: Any) -> Any:
+def default_of(option: Field[Any]) -> Any:
+    """The default of a field, or a new one of its factory."""
     return option.default if option.default_factory is MISSING else option.default_factory()
 
 
 def _check(option: Field[Any], value: object) -> None:
-    name, default = option.name, _default(option)
-    if value is None and _type_name(option).endswith("| None"):
+    name, default = option.name, default_of(option)
+    if value is None and type_name(option).endswith("| None"):
         return
     is_positive = option.metadata["positive"]
     if isinstance(default, timedelta):
@@ -449,7 +427,7 @@ def _signature_of(options: Any) -> inspect.Signature:
     parameters = [
         each.replace(
             annotation=_AsWritten(each.annotation),
-            default=each.default if each.default is each.empty else _default(known[each.name]),
+            default=each.default if each.default is each.empty else default_of(known[each.name]),
         )
         for each in inspect.signature(options).parameters.values()
     ]

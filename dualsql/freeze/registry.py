@@ -41,7 +41,7 @@ ONE_MEBIBYTE = 1024 * 1024
 _TRUSTED = {id(plain): True for plain in types.PLAIN.values() if types.is_safe(plain)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MappedSource:
     """A source in FROM that belongs to a mapping and is no table.
 
