@@ -73,18 +73,23 @@ class Feature(Extension):
         return self._routes
 
 
-def attach_features(server: ResultServer, features: Sequence[Feature]) -> None:
+def attach_features(server: ResultServer, features: Any) -> None:
     """Give a server its features.
 
     Raises:
         ConfigurationError: one is no feature, is given twice, lacks another one, or cannot be attached; or two of them
             set one extension point.
     """
-    _require_list(features)
+    if not isinstance(features, Sequence):
+        raise ConfigurationError(
+            f"features must be a list, and is a {type(features).__name__}.",
+            hint="Write features=default_features(...), or features=[Queries(), ...].",
+        )
     for position, feature in enumerate(features):
         if not isinstance(feature, Feature):
+            name = feature.__name__ if isinstance(feature, type) else type(feature).__name__
             raise ConfigurationError(
-                f"{_class_name(feature)} is no feature.", hint="Give objects: features=[Queries(), ...]."
+                f"{name} is no feature.", hint="Give objects: features=[Queries(), ...]."
             )
         if any(feature is other for other in features[:position]):
             raise ConfigurationError(f"One feature is given twice: {type(feature).__name__}.")
@@ -103,18 +108,6 @@ def attach_features(server: ResultServer, features: Sequence[Feature]) -> None:
             if value is not before[point]:
                 _claim(owners, point, ".".join(point), feature)
         server.parts.creator.compile_checks.add(feature.statement_forms)
-
-
-def _require_list(features: object) -> None:
-    if not isinstance(features, Sequence):
-        raise ConfigurationError(
-            f"features must be a list, and is a {type(features).__name__}.",
-            hint="Write features=default_features(...), or features=[Queries(), ...].",
-        )
-
-
-def _class_name(value: object) -> str:
-    return value.__name__ if isinstance(value, type) else type(value).__name__
 
 
 def _in_order(features: Sequence[Feature]) -> list[Feature]:

@@ -62,14 +62,6 @@ class UncheckedResults:
             target = await self._parts.views.target(resource, principal, checked.sort)
             return await self._parts.pages.read(target, checked)
 
-    async def check_page(
-        self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
-    ) -> None:
-        """Raise what `read_page` raises before its query."""
-        await self._parts.ready()
-        checked = request.checked(self._parts.settings)
-        self._parts.pages.check(await self._parts.views.target(resource, principal, checked.sort), checked)
-
     async def stream(
         self, resource: Resource, principal: Principal | None, request: StreamRequest = ALL_ROWS
     ) -> ResultStream:
@@ -87,9 +79,10 @@ class UncheckedResults:
         Args:
             counts: False only checks whether the rows can be counted so.
         """
-        parts, method = self._parts, checked_count(count, self._parts.settings)
         from dualsql.results.resources import describe
 
+        parts = self._parts
+        method = checked_count(count, parts.settings)
         return await describe(
             resource, principal, method, counts=counts,
             views=parts.views, access=parts.access, addresses=parts.addresses,
@@ -150,11 +143,8 @@ class ResultServer:
 
     Attributes:
         base_url: of the REST resources, without a slash at the end.
-        features: what the server can do besides.
         unchecked: the results without a check of rights.
         access: identifies callers, and checks their rights.
-        maintenance: what an operator does and asks.
-        parts: what features build on.
         run: the present one, from its start to its shutdown.
         notices: what an operator should know of the last start; each was logged, too.
     """
@@ -180,8 +170,6 @@ class ResultServer:
         self._started: list[Extension] = []
         self.notices: list[str] = []
         self.unchecked = UncheckedResults(parts, self.features)
-
-    # Creating -------------------------------------------------------------------------------------------
 
     @takes(CreateOptions)
     async def create_response(self, options: CreateOptions) -> DualResponse:
@@ -228,8 +216,6 @@ class ResultServer:
         await self._ready()
         return await self.parts.creator.create_or_refine(checked)
 
-    # Serving --------------------------------------------------------------------------------------------
-
     async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """Load a live resource and check that `principal` may do `action` with it.
 
@@ -267,9 +253,8 @@ class ResultServer:
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
             StorageError: with sliding expiration, the new expiry could not be written.
         """
-        return await self.unchecked.read_page(
-            await self.open_resource(resource_id, principal, "read"), principal, request
-        )
+        resource = await self.open_resource(resource_id, principal, "read")
+        return await self.unchecked.read_page(resource, principal, request)
 
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -280,14 +265,10 @@ class ResultServer:
             request: format, columns, sort, limit; all rows as NDJSON unless given.
 
         Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
-            ResourcePendingError, ResourceFailedError: the result has no rows yet, or its query failed.
-            BadParameterError, UnknownColumnError: a value is out of range, or a column is not in the result.
-            BadCursorError, NoTotalOrderError: the cursor or the resumption is not valid, or the result has none.
+            DualResponseError: as `read_page`, or while it is read.
         """
-        return await self.unchecked.stream(
-            await self.open_resource(resource_id, principal, "read"), principal, request
-        )
+        resource = await self.open_resource(resource_id, principal, "read")
+        return await self.unchecked.stream(resource, principal, request)
 
     async def describe(
         self, resource_id: str, principal: Principal | None, *, count: Count = "none"
@@ -301,9 +282,8 @@ class ResultServer:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
             BadParameterError, CountExecutionError, QueryTimeoutError, DatabaseBusyError: see `create_response`.
         """
-        return await self.unchecked.describe(
-            await self.open_resource(resource_id, principal, "read"), principal, count=count
-        )
+        resource = await self.open_resource(resource_id, principal, "read")
+        return await self.unchecked.describe(resource, principal, count=count)
 
     async def pin_resource(
         self,
@@ -324,8 +304,8 @@ class ResultServer:
             ForbiddenError: `principal` may not pin it.
             LimitExceededError: the caller's pins of results that belong to nobody fill the quota.
         """
-        await self._ready()
         if isinstance(principal, EllipsisType):
+            await self._ready()
             return await self.unchecked.pin(resource_id)
         try:
             resource = await self.open_resource(resource_id, principal, "pin")
@@ -363,7 +343,6 @@ class ResultServer:
         return await list_resources(self.access, principal, limit=limit, cursor=cursor)
 
     def _readings(self) -> Iterator[GaugeReading]:
-        """What is in use at present."""
         from dualsql.databases.measurements import readings_of
 
         for source in self.parts.sources.values():
@@ -373,8 +352,6 @@ class ResultServer:
         yield GaugeReading("cached_bytes", 0 if cache is None else cache.bytes)
         for feature in self.features:
             yield from feature.readings()
-
-    # Start and shutdown -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Check that no source can be written to, then start housekeeping. The first use of the server calls it.
@@ -433,7 +410,7 @@ class ResultServer:
         EVENTS.watch(self._readings)
 
     def _renew(self) -> None:
-        """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
+        """Replace what belongs to the event loop of the last run."""
         self.run = Run(self._begin)
         self._started.clear()
         for name, source in self.parts.sources.items():
@@ -445,12 +422,10 @@ class ResultServer:
     async def drain(self, timeout: timedelta | None = None) -> None:
         """Prepare a shutdown: call it when the process is told to stop, while requests are still answered.
 
-        /ready answers 503 from now on, and no stream begins. Streams that run may go on for `timeout`, and end then
-        with SERVER_UNAVAILABLE, which tells a client to resume, here or at another server on the same store. Pending
-        queries that still run then fail with QUERY_INTERRUPTED at the shutdown. Pages and tools work until then.
-
-        Args:
-            timeout: `Settings.drain_timeout` unless given.
+        /ready answers 503 from now on, and no stream begins. Streams that run may go on for `timeout` (unless given,
+        `Settings.drain_timeout`), and end then with SERVER_UNAVAILABLE, which tells a client to resume, here or at
+        another server on the same store. Pending queries that still run then fail with QUERY_INTERRUPTED at the
+        shutdown. Pages and tools work until then.
         """
         timeout = self.settings.drain_timeout if timeout is None else require_duration("timeout", timeout)
         self.run.is_draining = True
