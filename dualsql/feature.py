@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any, ClassVar, final
 
 from starlette.routing import Route
@@ -159,20 +158,19 @@ def feature_routes(server: ResultServer) -> list[FeatureRoutes]:
     Raises:
         ConfigurationError: two features have routes of one path, or answer in one media type.
     """
-    found: list[FeatureRoutes] = []
+    routes: list[FeatureRoutes] = []
     owners: dict[Any, Feature] = {}
     for feature in server.features:
         if isinstance(feature, Feature):
-            routes = feature.known_routes(server)
-            for what in _claims(routes):
+            routes.append(feature.known_routes(server))
+            for what in _claims(routes[-1]):
                 _claim(owners, what, what, feature)
-            found.append(routes)
-    return found
+    return routes
 
 
 def _claims(routes: FeatureRoutes) -> Iterator[str]:
-    paths = (route.path for route in chain(routes.routes, routes.documents) if isinstance(route, Route))
-    yield from (f"the path {path}" for path in dict.fromkeys(paths))
+    every_route = [*routes.routes, *routes.documents]
+    yield from {f"the path {route.path}": None for route in every_route if isinstance(route, Route)}
     yield from (f"the representation {media_type} of a result" for media_type in routes.representations)
     yield from (
         f"the representation {media_type} of a listing" for media_type in routes.listing_representations

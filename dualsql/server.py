@@ -127,11 +127,11 @@ class UncheckedResults:
         """Delete a result; False if it did not exist. `principal` is for the audit."""
         await self._parts.access.note("delete", principal, resource_id=resource_id)
         runner = self._parts.creator.runner
-        kept = None if runner is None else await runner.record(resource_id)
+        record = None if runner is None else await runner.record(resource_id)
         # Row first, file second: a row never names a file that is not there (decision 35).
         is_deleted = await self._parts.store.delete(resource_id) == 1
         if runner is not None:
-            await runner.forget(resource_id, kept)
+            await runner.forget(resource_id, record)
         self._features.forget(resource_id)
         return is_deleted
 

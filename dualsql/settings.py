@@ -54,31 +54,14 @@ def require_duration(
     if not isinstance(value, timedelta):
         is_length = isinstance(value, int | float) and not isinstance(value, bool)
         is_length = is_length and (value > 0 if is_positive else value >= 0)
-        written = f"timedelta(seconds={value:.9g})" if is_length else as_code(example)
-        raise failure(f"{name} must be a timedelta.", hint=f"Write {name}={written}.")
+        code = f"timedelta(seconds={value:.9g})" if is_length else as_code(example)
+        raise failure(f"{name} must be a timedelta.", hint=f"Write {name}={code}.")
     if value < timedelta() or (is_positive and not value):
         raise failure(
             f"{name} must be {'positive' if is_positive else 'zero or positive'}.",
             hint=f"Write {name}={as_code(example)}.",
         )
     return value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultCache:
-    """How long rows of pages are cached, and how many bytes of them in all.
-
-    During that time, a page may show rows that were changed or deleted, to callers who were allowed to see them.
-    """
-
-    ttl: timedelta = timedelta(seconds=5)
-    maximum_bytes: int = 64 * 1024 * 1024
-
-    def __post_init__(self) -> None:
-        """Raise ConfigurationError for a cache without time or size."""
-        require_duration("ttl", self.ttl, is_positive=True)
-        if type(self.maximum_bytes) is not int or self.maximum_bytes <= 0:
-            raise ConfigurationError("The maximum_bytes of a ResultCache must be a positive whole number.")
 
 
 LimitedAction = Literal["create", "ask", "stream"]
@@ -112,9 +95,9 @@ class SettingsGroup:
             from dualsql_client.keywords import refuse_unknown_keywords
 
             refuse_unknown_keywords(cls.__name__, keywords, names)
-        named = [option.name for option in options if option.kw_only]
-        if len(unnamed) > len(options) - len(named):
-            raise TypeError(f"Name the arguments of {cls.__name__}(): {', '.join(named[:1])}=...")
+        keyword_only = [option.name for option in options if option.kw_only]
+        if len(unnamed) > len(options) - len(keyword_only):
+            raise TypeError(f"Name the arguments of {cls.__name__}(): {', '.join(keyword_only[:1])}=...")
         return object.__new__(cls)
 
     def __post_init__(self) -> None:
@@ -127,6 +110,17 @@ class SettingsGroup:
 def settings_in(kind: type[SettingsGroup]) -> list[Field[Any]]:
     """The settings of a group, in their order."""
     return [option for option in fields(kind) if "meaning" in option.metadata]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultCache(SettingsGroup):
+    """How long rows of pages are cached, and how many bytes of them in all.
+
+    During that time, a page may show rows that were changed or deleted, to callers who were allowed to see them.
+    """
+
+    ttl: timedelta = setting(timedelta(seconds=5), "How long rows are cached.", positive=True)
+    maximum_bytes: int = setting(64 * 1024 * 1024, "Bytes of all rows together.", positive=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,14 +389,15 @@ def takes(
 
     def decorated(method: Callable[[Owner, Options], T]) -> Callable[Concatenate[Owner, P], T]:
         @wraps(method)
-        def call(*given: Any, **keywords: Any) -> T:
+        def call(*arguments: Any, **keywords: Any) -> T:
             try:
-                signature.bind(*given, **keywords)
+                signature.bind(*arguments, **keywords)
             except TypeError:
                 from dualsql.arguments import mistake_in_call
 
-                raise mistake_in_call(method, signature, given, keywords, elsewhere) from None
-            return method(given[0], make(*given[1:], **keywords))
+                raise mistake_in_call(method, signature, arguments, keywords, elsewhere) from None
+            owner, *values = arguments
+            return method(owner, make(*values, **keywords))
 
         returned = method.__annotations__.get("return", inspect.Signature.empty)
         # inspect.signature, and with it help(), reads this attribute (PEP 362).
@@ -423,11 +418,11 @@ class _AsWritten(str):
 
 def _signature_of(options: Any) -> inspect.Signature:
     """The signature of a method that takes the fields of a dataclass, the required ones first."""
-    known = {each.name: each for each in fields(options)}
+    options_by_name = {each.name: each for each in fields(options)}
     parameters = [
         each.replace(
             annotation=_AsWritten(each.annotation),
-            default=each.default if each.default is each.empty else default_of(known[each.name]),
+            default=each.default if each.default is each.empty else default_of(options_by_name[each.name]),
         )
         for each in inspect.signature(options).parameters.values()
     ]
