@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Expression = ColumnElement[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class KeyForm:
     """How a database reads and compares a sort key.
 
@@ -68,7 +68,7 @@ class MakeKeyForm(Protocol):
     def __call__(self, expression: ColumnElement[Any], *, is_stored: bool) -> KeyForm | None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DriverValues:
     """How one driver's values are read and bound.
 
@@ -101,7 +101,7 @@ def require_short_pattern(pattern: str | None) -> None:
         raise PatternError(f"The pattern is longer than {LONGEST_PATTERN:,} characters.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Capabilities:
     """The capabilities of one database, as far as dualsql depends on them.
 

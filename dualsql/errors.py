@@ -1,38 +1,14 @@
-"""All errors that dualsql raises. `code` is stable; `hint` says what to do next.
+"""All errors that dualsql raises. `code` is stable; `hint` says what to do next. docs/errors.md lists the codes.
 
-DualResponseError
-├── QueryExecutionError        QUERY_EXECUTION_FAILED   the caller's statement failed in the database
-│   └── CountExecutionError    COUNT_EXECUTION_FAILED   ... while its rows were counted
-├── QueryTimeoutError          QUERY_TIMEOUT            it ran longer than the setting allows
-├── DatabaseBusyError          DATABASE_BUSY            no connection was free, or the database closed it
-│   ├── DatabaseUnreachableError  DATABASE_UNREACHABLE  no connection could be opened
-│   └── TooManyQueriesError    TOO_MANY_QUERIES         ... because the maximum runs and waits already
-├── RateLimitedError           RATE_LIMITED             the caller has done this too often of late
-├── NotFreezableError          NOT_FREEZABLE            the statement cannot be kept as data
-├── NoTotalOrderError          NO_TOTAL_ORDER           its rows cannot be paged without loss
-├── ResourceNotFoundError      RESOURCE_NOT_FOUND       unknown, deleted, or not the caller's
-├── ResourceExpiredError       RESOURCE_EXPIRED         its lifetime is over
-├── ResourcePendingError       RESOURCE_PENDING         its query still runs
-├── ResourceFailedError        RESOURCE_FAILED          its query failed: `details.error` says why
-├── QueryInterruptedError      QUERY_INTERRUPTED        the server that ran the query stopped, or was told to stop it
-│   └── QueryCancelledError    QUERY_CANCELLED          ... because a caller cancelled it
-├── BadParameterError          BAD_PARAMETER            a value from the caller is malformed or out of range
-│   ├── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
-│   └── BadCursorError         BAD_CURSOR               ... a cursor of another server or request
-├── ValueNotRepresentableError VALUE_NOT_REPRESENTABLE  a cell has no form in the format asked for
-├── ResultChangedError         RESULT_CHANGED           a broken stream cannot be resumed: its rows have changed
-├── UnauthenticatedError       UNAUTHENTICATED          the credential is missing or not valid
-├── ForbiddenError             FORBIDDEN                the caller may not do this
-│   └── InsufficientScopeError INSUFFICIENT_SCOPE       ... because the token lacks a scope
-├── ForbiddenSQLError          FORBIDDEN_SQL            the statement reads what it may not, or hides what it reads
-├── InvalidSQLError            INVALID_SQL              a SQL text that cannot be read
-│   └── UnknownTableError      UNKNOWN_TABLE            ... because no table has that name
-├── LimitExceededError         LIMIT_EXCEEDED           more than the settings allow
-├── ServerUnavailableError     SERVER_UNAVAILABLE       the server has not started, or is stopping
-├── StorageError               STORAGE_ERROR            the resource store failed or is out of reach
-│   └── TamperedError          TAMPERED_RESOURCE        the signature of a stored row is not valid
-└── ConfigurationError         BAD_CONFIGURATION        the configuration of the server is not safe
-    └── PackageMissingError    MISSING_EXTRA            ... because a package is not installed
+Every error is a DualResponseError. These have subclasses:
+├── QueryExecutionError     CountExecutionError
+├── DatabaseBusyError       DatabaseUnreachableError, TooManyQueriesError
+├── QueryInterruptedError   QueryCancelledError
+├── BadParameterError       UnknownColumnError, BadCursorError
+├── ForbiddenError          InsufficientScopeError
+├── InvalidSQLError         UnknownTableError
+├── StorageError            TamperedError
+└── ConfigurationError      PackageMissingError
 """
 
 from __future__ import annotations
@@ -295,18 +271,18 @@ class UnknownColumnError(BadParameterError):
     def __init__(
         self,
         name: str,
-        known: list[str],
+        columns: list[str],
         *,
         of: str = "The result",
         spelled: Callable[[str], str] | None = None,
     ) -> None:
-        close = get_close_matches(name, known, n=3, cutoff=0.5)
+        close = get_close_matches(name, columns, n=3, cutoff=0.5)
         guess = f"Did you mean {' or '.join(map(spelled or repr, close))}?" if close else None
-        listed = ", ".join(map(spelled or str, known[:20]))
+        listed = ", ".join(map(spelled or str, columns[:20]))
         super().__init__(
             f"{of} has no column {name[:80]!r}.",
             hint=guess or f"Use one of its columns: {listed}.",
-            details={"column": name[:80], "suggestions": close, "columns": known},
+            details={"column": name[:80], "suggestions": close, "columns": columns},
         )
 
 
@@ -434,11 +410,11 @@ class PackageMissingError(ConfigurationError):
 
 
 @contextmanager
-def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> Iterator[None]:
+def blaming(wording: Asked | None, *, reads_conversions: Callable[[], bool]) -> Iterator[None]:
     """Turn an unsuited statement into an error of the caller who gave the query or the SQL text.
 
     Args:
-        asked: what the caller gave; None for a statement of the application, whose error is raised unchanged.
+        wording: what the caller gave; None for a statement of the application, whose error is raised unchanged.
         reads_conversions: whether a statement converts values that the question or the text reads.
 
     Raises:
@@ -450,51 +426,51 @@ def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> It
     try:
         yield
     except QueryExecutionError as error:
-        if asked is None:
+        if wording is None:
             raise
         from dualsql import hints
 
         kind: type[DualResponseError] = QueryExecutionError
-        message, hint = error.message, error.hint
-        if asked == "text" and error.is_of_its_form:
+        message, hint, is_text = error.message, error.hint, wording == "text"
+        if is_text and error.is_of_its_form:
             kind = InvalidSQLError
         elif error.is_unsuited and error.is_of_a_value and reads_conversions():
             message, hint = hints.UNCONVERTED
         elif error.is_unsuited:
-            kind = InvalidSQLError if asked == "text" else BadParameterError
-            is_conversion = asked == "text" and error.is_of_a_value
-            message, hint = hints.CONVERSION if is_conversion else hints.UNSUITED[asked]
-            if asked == "text" and error.missing_operation:
+            kind = InvalidSQLError if is_text else BadParameterError
+            is_conversion = is_text and error.is_of_a_value
+            message, hint = hints.CONVERSION if is_conversion else hints.UNSUITED[wording]
+            if is_text and error.missing_operation:
                 message = error.message
-        elif asked == "text" and hint == QueryExecutionError.default_hint:
+        elif is_text and hint == QueryExecutionError.default_hint:
             hint = hints.OWN_TEXT
         else:
             raise
         raise kind(message, hint=hint) from error
 
 
-def refuse_mistaken(argument: str, given: object) -> None:
+def refuse_mistaken(argument: str, value: object) -> None:
     """Raises ConfigurationError, with what to pass instead, for what people pass as this argument by mistake."""
     from dualsql.hints import INSTEAD
 
-    instead = INSTEAD[argument]
-    known = next((cls.__name__ for cls in type(given).__mro__ if cls.__name__ in instead), None)
-    if known is not None:
-        what = "None" if given is None else f"of the class {type(given).__name__}"
-        raise ConfigurationError(f"{argument} cannot be {what}."[:200], hint=instead[known])
+    hints = INSTEAD[argument]
+    name = next((cls.__name__ for cls in type(value).__mro__ if cls.__name__ in hints), None)
+    if name is not None:
+        what = "None" if value is None else f"of the class {type(value).__name__}"
+        raise ConfigurationError(f"{argument} cannot be {what}."[:200], hint=hints[name])
 
 
-def refuse_unknown(given: Collection[str], known: Collection[str], what: str) -> None:
+def refuse_unknown(names: Collection[str], allowed: Collection[str], what: str) -> None:
     """Raise BadParameterError, with a suggestion, for the first unknown name."""
-    for name in given:
-        if name not in known:
+    for name in names:
+        if name not in allowed:
             from dualsql.hints import similar_names
 
             name = name[:80]
-            close = similar_names(name, known)
-            allowed = f"Allowed here: {', '.join(known)}." if known else "None is allowed here."
+            close = similar_names(name, allowed)
+            choice = f"Allowed here: {', '.join(allowed)}." if allowed else "None is allowed here."
             raise BadParameterError(
                 f"Unknown {what} {name!r}.",
-                hint=f"Did you mean {close[0]!r}?" if close else allowed,
-                details={"name": name, "known": [*known]},
+                hint=f"Did you mean {close[0]!r}?" if close else choice,
+                details={"name": name, "known": [*allowed]},
             )

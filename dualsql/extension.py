@@ -4,55 +4,99 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from dualsql.databases.opening import Database, open_sources
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError
 from dualsql.events import EVENTS, BackgroundFailed, GaugeReading
-from dualsql.freeze import Registry, Seal
 from dualsql.log import log_unforeseen
 from dualsql.resource import Addresses, Clock
-from dualsql.results.access import AccessControl
+from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
+from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
-from dualsql.results.pages import ResultPages
+from dualsql.results.options import checked_registry
+from dualsql.results.pages import Cursors, ResultPages
 from dualsql.results.streams import Streams
 from dualsql.results.view import Views
 from dualsql.settings import Settings
+from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceStore
-from dualsql.tenancy import Policy
+from dualsql.tenancy import Hook, Policy
 
 E = TypeVar("E", bound="Extension")
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class KernelOptions:
+    """The arguments of a server besides its features."""
+
+    databases: Database | Mapping[str, Database] = field(kw_only=False)
+    base_url: str
+    tables: Any
+    store: ResourceStore | None = None
+    secrets: Sequence[str] = ()
+    hooks: Sequence[Hook] = ()
+    authenticate: Authenticate | None = None
+    authorize: Authorize | None = None
+    audit: Audit | None = None
+    settings: Settings | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would otherwise fail at the first request."""
+        for name in ("authenticate", "authorize", "audit"):
+            if not callable(getattr(self, name) or bool):
+                raise ConfigurationError(
+                    f"{name} must be a function.", hint="docs/identity.md has an example of each."
+                )
+        if self.settings is not None and not isinstance(self.settings, Settings):
+            raise ConfigurationError(
+                "settings must be a Settings.",
+                hint="Write settings=Settings(query_timeout=timedelta(seconds=3)).",
+            )
+
+
 class Parts:
-    """The parts of a server that features build on.
+    """The parts of a server, which its features build on.
 
     Attributes:
         ready: starts the server on first use; every request awaits it. A server that was shut down is not started, nor
             one whose databases failed a proof.
     """
 
-    ready: Callable[[], Awaitable[None]]
-    settings: Settings
-    addresses: Addresses
-    registry: Registry
-    policy: Policy
-    sources: dict[str, Source]
-    store: ResourceStore
-    seal: Seal
-    clock: Clock
-    access: AccessControl
-    views: Views
-    pages: ResultPages
-    streams: Streams
-    creator: Creator
+    def __init__(
+        self, options: KernelOptions, store: ResourceStore, ready: Callable[[], Awaitable[None]]
+    ) -> None:
+        self.ready = ready
+        self.settings = settings = options.settings or Settings()
+        self.store = store
+        if type(store).__module__ not in {"dualsql.store.memory", "dualsql.store.sql"}:
+            from dualsql.store.guard import checked_store
+
+            # Ours raise StorageError by themselves. A subclass of them may not.
+            self.store = checked_store(store)
+        self.seal = seal_for(store, options.secrets)
+        self.clock = Clock(self.store)
+        self.addresses = Addresses.of(options.base_url, settings.uri_scheme)
+        self.access = AccessControl(
+            self.store, self.seal, settings, AccessLog(self.store), self.clock,
+            authenticate=options.authenticate, authorize=options.authorize, audit=options.audit,
+        )  # fmt: skip
+        self.registry = checked_registry(options.tables, settings)
+        self.policy = Policy(self.registry, options.hooks)
+        self.sources: dict[str, Source] = open_sources(options.databases, self.registry, settings)
+        self.views = Views(self.sources, self.policy, settings)
+        self.pages = ResultPages(Cursors(self.seal), self.access)
+        self.streams = Streams(self.seal, settings, self.access)
+        self.creator = Creator(
+            self.sources, self.views, self.access, settings=settings, addresses=self.addresses
+        )
 
 
 class Extension:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any, ClassVar, final
 
 from starlette.routing import Route
@@ -73,18 +72,23 @@ class Feature(Extension):
         return self._routes
 
 
-def attach_features(server: ResultServer, features: Sequence[Feature]) -> None:
+def attach_features(server: ResultServer, features: Any) -> None:
     """Give a server its features.
 
     Raises:
         ConfigurationError: one is no feature, is given twice, lacks another one, or cannot be attached; or two of them
             set one extension point.
     """
-    _require_list(features)
+    if not isinstance(features, Sequence):
+        raise ConfigurationError(
+            f"features must be a list, and is a {type(features).__name__}.",
+            hint="Write features=default_features(...), or features=[Queries(), ...].",
+        )
     for position, feature in enumerate(features):
         if not isinstance(feature, Feature):
+            name = feature.__name__ if isinstance(feature, type) else type(feature).__name__
             raise ConfigurationError(
-                f"{_class_name(feature)} is no feature.", hint="Give objects: features=[Queries(), ...]."
+                f"{name} is no feature.", hint="Give objects: features=[Queries(), ...]."
             )
         if any(feature is other for other in features[:position]):
             raise ConfigurationError(f"One feature is given twice: {type(feature).__name__}.")
@@ -103,18 +107,6 @@ def attach_features(server: ResultServer, features: Sequence[Feature]) -> None:
             if value is not before[point]:
                 _claim(owners, point, ".".join(point), feature)
         server.parts.creator.compile_checks.add(feature.statement_forms)
-
-
-def _require_list(features: object) -> None:
-    if not isinstance(features, Sequence):
-        raise ConfigurationError(
-            f"features must be a list, and is a {type(features).__name__}.",
-            hint="Write features=default_features(...), or features=[Queries(), ...].",
-        )
-
-
-def _class_name(value: object) -> str:
-    return value.__name__ if isinstance(value, type) else type(value).__name__
 
 
 def _in_order(features: Sequence[Feature]) -> list[Feature]:
@@ -166,20 +158,19 @@ def feature_routes(server: ResultServer) -> list[FeatureRoutes]:
     Raises:
         ConfigurationError: two features have routes of one path, or answer in one media type.
     """
-    found: list[FeatureRoutes] = []
+    routes: list[FeatureRoutes] = []
     owners: dict[Any, Feature] = {}
     for feature in server.features:
         if isinstance(feature, Feature):
-            routes = feature.known_routes(server)
-            for what in _claims(routes):
+            routes.append(feature.known_routes(server))
+            for what in _claims(routes[-1]):
                 _claim(owners, what, what, feature)
-            found.append(routes)
-    return found
+    return routes
 
 
 def _claims(routes: FeatureRoutes) -> Iterator[str]:
-    paths = (route.path for route in chain(routes.routes, routes.documents) if isinstance(route, Route))
-    yield from (f"the path {path}" for path in dict.fromkeys(paths))
+    every_route = [*routes.routes, *routes.documents]
+    yield from {f"the path {route.path}": None for route in every_route if isinstance(route, Route)}
     yield from (f"the representation {media_type} of a result" for media_type in routes.representations)
     yield from (
         f"the representation {media_type} of a listing" for media_type in routes.listing_representations

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Unpack
 
+from dualsql.extension import KernelOptions
 from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router
-from dualsql.server import KernelOptions, ResultServer
+from dualsql.server import ResultServer
 from dualsql.settings import Settings, settings_in, takes
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _owner_of(keyword: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ServerOptions(KernelOptions):
     """The arguments of `DualResponseServer`, which documents them."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +24,7 @@ from dualsql.events import GaugeReading
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.log import log_unforeseen
-from dualsql.run import BUSY, NOT_STARTED, OK, SERVER, TOO_SLOW, Probe
+from dualsql.run import NOT_STARTED, OK
 from dualsql.settings import SettingsGroup, setting, takes
 from dualsql.store.health import StoreHealth
 
@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 logger = logging.getLogger(__name__)
+
+SERVER = "server"
+"""The part that is the server itself."""
+
+BUSY, TOO_SLOW = "busy", "no answer in time"
+"""Further states of a part. A busy one answers, but has no connection to spare; it counts as ready."""
+
+Probe = Callable[[], Awaitable[str]]
+"""The state of one part, in fixed words."""
 
 VALID_SECONDS = 1.0
 """How long an answer serves further probes."""

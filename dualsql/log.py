@@ -42,7 +42,7 @@ def resource_hash(resource_id: str) -> str:
 REQUEST_ID_HEADER = "X-Request-Id"
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class RequestRecord:
     """What is known of one HTTP request or one call of a tool. Filled in while it is answered.
 

@@ -79,23 +79,22 @@ class Maintenance:
             yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
         timeout = self._parts.settings.query_timeout
         for name, source in self._parts.sources.items():
-            wanted = source.maximum_connections
+            needed = source.maximum_connections
             # The limit is the server's: the store's connections count, too, if it is in a database there.
             if (server := getattr(self._store, "server", None)) is not None:
                 from dualsql.databases.reach import server_at
 
                 if server == server_at(source.engine.sync_engine.url):
-                    wanted += self._connections_of_store
+                    needed += self._connections_of_store
             allowed = await connection_limit(source, timeout=timeout)
-            if allowed is not None and wanted > allowed:
+            if allowed is not None and needed > allowed:
                 yield (
-                    f"This worker may open {wanted} connections to the database {name!r} (and its store, if that is on "
+                    f"This worker may open {needed} connections to the database {name!r} (and its store, if that is on "
                     f"the same server), which allows this user {allowed}. Lower maximum_concurrent_queries, "
                     "maximum_streams or maximum_pending, or raise max_connections (docs/operations.md)."
                 )
 
     async def _missing_tables(self) -> Sequence[str]:
-        """The tables that no database has: every query of one is going to fail."""
         timeout, sources = self._parts.settings.query_timeout, self._parts.sources.values()
         missing_in = [await missing_tables(source, timeout=timeout) for source in sources]
         # One registry serves all databases, so a table that one of them lacks may be in another.

@@ -18,31 +18,18 @@ from dualsql.log import Outage, log_failure, log_unforeseen
 
 logger = logging.getLogger(__name__)
 
-SERVER = "server"
-"""The part that is the server itself."""
-
-OK, BUSY, TOO_SLOW, DRAINING = "ok", "busy", "no answer in time", "draining"
-"""States of a part. A busy one answers, but has no connection to spare; it counts as ready."""
-
-Probe = Callable[[], Awaitable[str]]
-"""The state of one part, in fixed words."""
-
 START_INTERVAL = 1.0
 """Seconds between two attempts to start while a database or the store cannot be reached."""
 
-NOT_STARTED = "not started"
+OK, NOT_STARTED = "ok", "not started"
+"""States of a server, in fixed words."""
 
 
 class Run:
     """One run of a server, from its start on first use to its shutdown.
 
-    Args:
-        start: starts all parts of the server.
-
     Attributes:
         loop: the event loop in which it has started; None before and after.
-        is_draining: it was told to stop.
-        is_closed: it was shut down.
     """
 
     def __init__(self, start: Callable[[], Awaitable[None]]) -> None:
@@ -51,7 +38,7 @@ class Run:
         self._start = start
         self._starting = asyncio.Lock()
         self._retrying: asyncio.Task[None] | None = None
-        self._probing: asyncio.Task[str] | None = None
+        self._probing: asyncio.Task[None] | None = None
         self._refusal: ConfigurationError | None = None
         self._outage = Outage("The start of the server")
 
@@ -114,31 +101,26 @@ class Run:
         finally:
             self._retrying = None  # whoever uses the server next starts it
 
-    async def _try(self) -> str:
-        """Try to start, and log what hinders it. Returns its state."""
+    async def _try(self) -> None:
+        """Try to start, and log what hinders it."""
         try:
             await self._start_once()
         except ConfigurationError as error:
             log_failure(logger, error, "the start of the server")
-            return NOT_STARTED
         except DualResponseError as error:
             self._outage.failed(error)
-            return NOT_STARTED
-        return OK
 
     async def state(self) -> str:
         """Its state, in fixed words. A server that nothing has used yet is started, which may take several checks."""
         if self.is_closed:
             return "stopped"
         if self.is_draining:
-            return DRAINING
-        if self.loop is not None:
-            return OK
-        if self._refusal is not None or self._retrying is not None:
-            return NOT_STARTED
-        if self._probing is None or self._probing.done():
-            self._probing = asyncio.create_task(self._try())
-        return await asyncio.shield(self._probing)
+            return "draining"
+        if self.loop is None and self._refusal is None and self._retrying is None:
+            if self._probing is None or self._probing.done():
+                self._probing = asyncio.create_task(self._try())
+            await asyncio.shield(self._probing)
+        return NOT_STARTED if self.loop is None else OK
 
     def close(self) -> None:
         """It was shut down."""
@@ -154,10 +136,10 @@ def warn_of_endless_shutdown() -> None:
     task = asyncio.current_task()
     frame = getattr(None if task is None else task.get_coro(), "cr_frame", None)
     lifespan = None if frame is None else frame.f_locals.get("self")
-    if type(lifespan).__module__ == "uvicorn.lifespan.on":
-        config = getattr(lifespan, "config", None)
-        if getattr(config, "timeout_graceful_shutdown", 0) is None:
-            logger.warning(
-                "uvicorn waits without limit for running streams when it is told to stop. "
-                "Give it a limit: --timeout-graceful-shutdown 20 (docs/operations.md)."
-            )
+    config = getattr(lifespan, "config", None)
+    is_of_uvicorn = type(lifespan).__module__ == "uvicorn.lifespan.on"
+    if is_of_uvicorn and getattr(config, "timeout_graceful_shutdown", 0) is None:
+        logger.warning(
+            "uvicorn waits without limit for running streams when it is told to stop. "
+            "Give it a limit: --timeout-graceful-shutdown 20 (docs/operations.md)."
+        )

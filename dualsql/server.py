@@ -12,78 +12,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from dualsql.databases.opening import Database, open_sources
 from dualsql.databases.proof import prove
-from dualsql.errors import (
-    ConfigurationError,
-    ResourceExpiredError,
-    ResourceNotFoundError,
-)
+from dualsql.errors import ConfigurationError, ResourceExpiredError, ResourceNotFoundError
 from dualsql.events import EVENTS, GaugeReading, step
-from dualsql.extension import Extension, Extensions, Parts
-from dualsql.freeze import Seal
+from dualsql.extension import Extension, Extensions, KernelOptions, Parts
 from dualsql.maintenance import Maintenance
-from dualsql.resource import Addresses, Clock, Count, Principal, Resource
+from dualsql.resource import Count, Principal, Resource
 from dualsql.response import DualResponse
-from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
-from dualsql.results.audit import Audit
-from dualsql.results.create import Creator
-from dualsql.results.options import (
-    CreateOptions,
-    checked_count,
-    checked_registry,
-)
-from dualsql.results.pages import FIRST_PAGE, Cursors, PageRequest, ResultPage, ResultPages
-from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
-from dualsql.results.view import Views
+from dualsql.results.options import CreateOptions, checked_count
+from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
+from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest
 from dualsql.run import Run, warn_of_endless_shutdown
-from dualsql.settings import Action, Settings, require_duration, takes
+from dualsql.settings import Action, require_duration, takes
 from dualsql.store import MemoryStore
-from dualsql.store.housekeeping import AccessLog, Housekeeper
+from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceStore
-from dualsql.tenancy import Hook, Policy
 from dualsql_client.wire import ResourceDescription
 
 if TYPE_CHECKING:
     from dualsql.results.resources import Listing
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelOptions:
-    """The arguments of a server besides its features."""
-
-    databases: Database | Mapping[str, Database] = field(kw_only=False)
-    base_url: str
-    tables: Any
-    store: ResourceStore | None = None
-    secrets: Sequence[str] = field(default=(), repr=False)
-    hooks: Sequence[Hook] = ()
-    authenticate: Authenticate | None = None
-    authorize: Authorize | None = None
-    audit: Audit | None = None
-    settings: Settings | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what would otherwise fail at the first request."""
-        for name in ("authenticate", "authorize", "audit"):
-            if not callable(getattr(self, name) or bool):
-                raise ConfigurationError(
-                    f"{name} must be a function.", hint="docs/identity.md has an example of each."
-                )
-        if self.settings is not None and not isinstance(self.settings, Settings):
-            raise ConfigurationError(
-                "settings must be a Settings.",
-                hint="Write settings=Settings(query_timeout=timedelta(seconds=3)).",
-            )
 
 
 class UncheckedResults:
@@ -93,11 +48,7 @@ class UncheckedResults:
     `ResultServer.open_resource` checks both, and returns the resource that these methods take.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        features: Extensions,
-    ) -> None:
+    def __init__(self, parts: Parts, features: Extensions) -> None:
         self._parts = parts
         self._features = features
 
@@ -108,16 +59,8 @@ class UncheckedResults:
         await self._parts.ready()
         checked = request.checked(self._parts.settings)
         with step("page"):
-            pages, views = self._parts.pages, self._parts.views
-            return await pages.read(await views.target(resource, principal, checked.sort), checked)
-
-    async def check_page(
-        self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
-    ) -> None:
-        """Raise what `read_page` raises before its query."""
-        await self._parts.ready()
-        checked = request.checked(self._parts.settings)
-        self._parts.pages.check(await self._parts.views.target(resource, principal, checked.sort), checked)
+            target = await self._parts.views.target(resource, principal, checked.sort)
+            return await self._parts.pages.read(target, checked)
 
     async def stream(
         self, resource: Resource, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -136,19 +79,14 @@ class UncheckedResults:
         Args:
             counts: False only checks whether the rows can be counted so.
         """
-        method = checked_count(count, self._parts.settings)
         from dualsql.results.resources import describe
 
         parts = self._parts
+        method = checked_count(count, parts.settings)
         return await describe(
-            resource,
-            principal,
-            method,
-            counts=counts,
-            views=parts.views,
-            access=parts.access,
-            addresses=parts.addresses,
-        )
+            resource, principal, method, counts=counts,
+            views=parts.views, access=parts.access, addresses=parts.addresses,
+        )  # fmt: skip
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
@@ -189,11 +127,11 @@ class UncheckedResults:
         """Delete a result; False if it did not exist. `principal` is for the audit."""
         await self._parts.access.note("delete", principal, resource_id=resource_id)
         runner = self._parts.creator.runner
-        kept = None if runner is None else await runner.record(resource_id)
+        record = None if runner is None else await runner.record(resource_id)
         # Row first, file second: a row never names a file that is not there (decision 35).
         is_deleted = await self._parts.store.delete(resource_id) == 1
         if runner is not None:
-            await runner.forget(resource_id, kept)
+            await runner.forget(resource_id, record)
         self._features.forget(resource_id)
         return is_deleted
 
@@ -205,40 +143,33 @@ class ResultServer:
 
     Attributes:
         base_url: of the REST resources, without a slash at the end.
-        features: what the server can do besides.
         unchecked: the results without a check of rights.
         access: identifies callers, and checks their rights.
-        maintenance: what an operator does and asks.
-        parts: what features build on.
         run: the present one, from its start to its shutdown.
         notices: what an operator should know of the last start; each was logged, too.
     """
 
     def __init__(self, options: KernelOptions) -> None:
-        self.settings = Settings() if options.settings is None else options.settings
         self.store: ResourceStore = MemoryStore() if options.store is None else options.store
-        store, seal = _checked(self.store), seal_for(self.store, options.secrets)
-        accesses = AccessLog(store)
-        self.parts = parts = _parts_of(options, self.settings, store, seal, accesses, ready=self._ready)
+        self.parts = parts = Parts(options, self.store, self._ready)
+        self.settings = parts.settings
         self.base_url = parts.addresses.base_url
         self.access = parts.access
         self.features = Extensions()
-        self._housekeeper = housekeeper = Housekeeper(
+        self._housekeeper = Housekeeper(
             parts.store,
-            accesses,
+            parts.access.log,
             parts.clock,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
             sweep_further=self.features.sweep,
         )
         self.run = Run(self._begin)
-        self.maintenance = Maintenance(parts, self.store, housekeeper.sweep)
+        self.maintenance = Maintenance(parts, self.store, self._housekeeper.sweep)
         self._entered = 0
         self._started: list[Extension] = []
         self.notices: list[str] = []
         self.unchecked = UncheckedResults(parts, self.features)
-
-    # Creating -------------------------------------------------------------------------------------------
 
     @takes(CreateOptions)
     async def create_response(self, options: CreateOptions) -> DualResponse:
@@ -248,30 +179,25 @@ class ResultServer:
             select: a Select, ORM or Core, or a set operation; text().columns() where `allow_text` is set. None
                 where a `parent` and its `refinement` are given.
             name: a title for people.
-            sample_size: rows to show. Without it, a result that fits `Settings.text_budget` and
+            sample_size: rows to show. Without it, a result within `Settings.text_budget` and
                 `Settings.results_budget` is shown whole, and a larger one by `Settings.default_sample_size` rows.
             sample: which rows: "head", the first; "tail", the last; "random", which reports its seed, so that
                 "random:SEED" shows them again; "spread", from the first to the last at even distances.
             expiration: lifetime, `Settings.default_expiration` unless given; at most `Settings.maximum_lifetime`.
             metadata: JSON values that are stored with the resource and shown to its readers.
-            count: the kind of total_count if the sample is not the whole result: "exact", "estimated" by the
-                database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
-                longer than `Settings.count_budget`, else estimated.
-            profile: statistics of the columns, of "sample" rows or of the "full" result, within
-                `ProfileSettings.profile_budget`. The model is told where its sample is misleading; the statistics are
-                in the response.
+            count: the kind of total_count if the sample is not the whole result: "exact", "estimated", "capped:N",
+                "none" or "auto" (docs/counts.md).
+            profile: statistics of the columns, of "sample" rows or of the "full" result (docs/profile.md).
             principal: the person or service that owns the resource; no one else can read it.
             source: the name of the database, if there are several.
             wait: how long to wait for the query. If it takes longer, the answer is a response whose status is
-                "pending", and the query goes on (see docs/pending.md).
-            keep: True runs the query once and keeps its rows in the storage of the feature Kept: pages, streams and
-                questions read them, and no longer the database. "slow" does so if the query is slow
-                (`KeptSettings.keep_after`). `KeptSettings.keep` unless given (see docs/kept-results.md).
+                "pending", and the query goes on (docs/pending.md).
+            keep: whether the rows are kept in a storage: always, never, or "slow" (docs/kept-results.md).
             parent: the resource, or its URI, that is refined if there is no Select; `principal` must have the right to
                 read it.
-            refinement: the query over the parent (see docs/querying.md), as JSON or as an object of `dualsql.query`.
-            is_text: `select` comes from a caller's SQL text (`sql.resolve`). An operation that the database does not
-                support for its types is then InvalidSQLError and not QueryExecutionError.
+            refinement: the query over the parent (docs/querying.md), as JSON or as an object of `dualsql.query`.
+            is_text: `select` comes from a caller's SQL text (`sql.resolve`): an operation that the database lacks is
+                then InvalidSQLError and not QueryExecutionError.
             reads_conversions: the statement converts values of its own, so a value that cannot be converted is not
                 taken for the caller's mistake.
 
@@ -279,11 +205,9 @@ class ResultServer:
             TypeError: an argument is unknown.
             BadParameterError, LimitExceededError: an argument is malformed or out of bounds.
             ConfigurationError: there is no such source, or it is not read-only.
-            NotFreezableError: the statement cannot be stored as data.
-            NoTotalOrderError: its rows cannot be paged without loss.
-            QueryExecutionError: the database refused the statement.
+            NotFreezableError, NoTotalOrderError: the statement cannot be stored as data, or paged without loss.
+            QueryExecutionError, CountExecutionError: the database refused the statement, or the count.
             InvalidSQLError, BadParameterError: the database refused a caller's SQL text, or a caller's query.
-            CountExecutionError: the database refused the count.
             QueryTimeoutError, DatabaseBusyError: the query took too long, or no connection was free.
             TooManyQueriesError: with `wait`, `Settings.maximum_pending` run already.
             StorageError: the resource could not be stored.
@@ -291,8 +215,6 @@ class ResultServer:
         checked = options.checked(self.settings)
         await self._ready()
         return await self.parts.creator.create_or_refine(checked)
-
-    # Serving --------------------------------------------------------------------------------------------
 
     async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """Load a live resource and check that `principal` may do `action` with it.
@@ -331,9 +253,8 @@ class ResultServer:
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
             StorageError: with sliding expiration, the new expiry could not be written.
         """
-        return await self.unchecked.read_page(
-            await self.open_resource(resource_id, principal, "read"), principal, request
-        )
+        resource = await self.open_resource(resource_id, principal, "read")
+        return await self.unchecked.read_page(resource, principal, request)
 
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -344,14 +265,10 @@ class ResultServer:
             request: format, columns, sort, limit; all rows as NDJSON unless given.
 
         Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
-            ResourcePendingError, ResourceFailedError: the result has no rows yet, or its query failed.
-            BadParameterError, UnknownColumnError: a value is out of range, or a column is not in the result.
-            BadCursorError, NoTotalOrderError: the cursor or the resumption is not valid, or the result has none.
+            DualResponseError: as `read_page`, or while it is read.
         """
-        return await self.unchecked.stream(
-            await self.open_resource(resource_id, principal, "read"), principal, request
-        )
+        resource = await self.open_resource(resource_id, principal, "read")
+        return await self.unchecked.stream(resource, principal, request)
 
     async def describe(
         self, resource_id: str, principal: Principal | None, *, count: Count = "none"
@@ -365,9 +282,8 @@ class ResultServer:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
             BadParameterError, CountExecutionError, QueryTimeoutError, DatabaseBusyError: see `create_response`.
         """
-        return await self.unchecked.describe(
-            await self.open_resource(resource_id, principal, "read"), principal, count=count
-        )
+        resource = await self.open_resource(resource_id, principal, "read")
+        return await self.unchecked.describe(resource, principal, count=count)
 
     async def pin_resource(
         self,
@@ -388,8 +304,8 @@ class ResultServer:
             ForbiddenError: `principal` may not pin it.
             LimitExceededError: the caller's pins of results that belong to nobody fill the quota.
         """
-        await self._ready()
         if isinstance(principal, EllipsisType):
+            await self._ready()
             return await self.unchecked.pin(resource_id)
         try:
             resource = await self.open_resource(resource_id, principal, "pin")
@@ -427,7 +343,6 @@ class ResultServer:
         return await list_resources(self.access, principal, limit=limit, cursor=cursor)
 
     def _readings(self) -> Iterator[GaugeReading]:
-        """What is in use at present."""
         from dualsql.databases.measurements import readings_of
 
         for source in self.parts.sources.values():
@@ -437,8 +352,6 @@ class ResultServer:
         yield GaugeReading("cached_bytes", 0 if cache is None else cache.bytes)
         for feature in self.features:
             yield from feature.readings()
-
-    # Start and shutdown -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Check that no source can be written to, then start housekeeping. The first use of the server calls it.
@@ -457,14 +370,25 @@ class ResultServer:
     async def _ready(self) -> None:
         if self.run.loop is not asyncio.get_running_loop():
             # Until it has started. From then on, a request pays for the comparison only.
-            await self._run_here().ready()
+            self._leave_ended_loop()
+            await self.run.ready()
 
-    def _run_here(self) -> Run:
-        """The run, or a new one if the event loop of the last one has ended without a shutdown."""
+    def _leave_ended_loop(self) -> None:
+        """Begin a new run if the event loop of the last one has ended without a shutdown."""
         loop = self.run.loop
-        if loop is not None and loop is not asyncio.get_running_loop():
-            self._leave(loop)
-        return self.run
+        if loop is None or loop is asyncio.get_running_loop():
+            return
+        if not loop.is_closed():
+            raise ConfigurationError(
+                "The server runs in another event loop.",
+                hint="Shut it down there first, or create one DualResponseServer for each event loop.",
+            )
+        for source in self.parts.sources.values():
+            # Closing a connection needs the loop that it belongs to, which has ended.
+            source.abandon()
+        for feature in self.features:
+            feature.abandon()
+        self._renew()
 
     async def _begin(self) -> None:
         self.notices.clear()
@@ -485,22 +409,8 @@ class ResultServer:
         self._housekeeper.start()
         EVENTS.watch(self._readings)
 
-    def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Leave an event loop that has ended without a shutdown."""
-        if not loop.is_closed():
-            raise ConfigurationError(
-                "The server runs in another event loop.",
-                hint="Shut it down there first, or create one DualResponseServer for each event loop.",
-            )
-        for source in self.parts.sources.values():
-            # Closing a connection needs the loop that it belongs to, which has ended.
-            source.abandon()
-        for feature in self.features:
-            feature.abandon()
-        self._renew()
-
     def _renew(self) -> None:
-        """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
+        """Replace what belongs to the event loop of the last run."""
         self.run = Run(self._begin)
         self._started.clear()
         for name, source in self.parts.sources.items():
@@ -512,24 +422,24 @@ class ResultServer:
     async def drain(self, timeout: timedelta | None = None) -> None:
         """Prepare a shutdown: call it when the process is told to stop, while requests are still answered.
 
-        /ready answers 503 from now on, and no stream begins. Streams that run may go on for `timeout`, and end then
-        with SERVER_UNAVAILABLE, which tells a client to resume, here or at another server on the same store. Pending
-        queries that still run then fail with QUERY_INTERRUPTED at the shutdown. Pages and tools work until then.
-
-        Args:
-            timeout: `Settings.drain_timeout` unless given.
+        /ready answers 503 from now on, and no stream begins. Streams that run may go on for `timeout` (unless given,
+        `Settings.drain_timeout`), and end then with SERVER_UNAVAILABLE, which tells a client to resume, here or at
+        another server on the same store. Pending queries that still run then fail with QUERY_INTERRUPTED at the
+        shutdown. Pages and tools work until then.
         """
-        allowed = self.settings.drain_timeout if timeout is None else require_duration("timeout", timeout)
+        timeout = self.settings.drain_timeout if timeout is None else require_duration("timeout", timeout)
         self.run.is_draining = True
-        pending = sum(reading.value for reading in self._readings() if reading.gauge == "pending")
-        if self.parts.streams.slots or pending:
-            text = "Stopping: %d streams and %d pending queries have %g seconds to end."
-            logger.warning(text, len(self.parts.streams.slots), pending, allowed.total_seconds())
-        parts = (self.parts.streams.slots, self.features)
-        remaining = await asyncio.gather(*(part.drain(allowed) for part in parts))
+        running = sum(each.value for each in self._readings() if each.gauge in {"streams", "pending"})
+        if running:
+            seconds = timeout.total_seconds()
+            logger.warning(
+                "Stopping: %d streams and pending queries have %g seconds to end.", running, seconds
+            )
+        remaining = await asyncio.gather(
+            self.parts.streams.slots.drain(timeout), self.features.drain(timeout)
+        )
         if any(remaining):
-            text = "Stopping: %d streams and %d other tasks did not end in time."
-            logger.warning(text, *remaining)
+            logger.warning("Stopping: %d streams and %d other tasks did not end in time.", *remaining)
 
     async def shutdown(self) -> None:
         """End streams and slow queries, stop housekeeping, write access counts, close the store and own engines.
@@ -576,55 +486,10 @@ class ResultServer:
         warn_of_endless_shutdown()
         if self.run.is_closed:
             self._renew()
-        await self._run_here().begin()
+        self._leave_ended_loop()
+        await self.run.begin()
         self._entered += 1
         try:
             yield
         finally:
             await self.__aexit__(None, None, None)
-
-
-def _parts_of(
-    options: KernelOptions,
-    settings: Settings,
-    store: ResourceStore,
-    seal: Seal,
-    accesses: AccessLog,
-    *,
-    ready: Callable[[], Awaitable[None]],
-) -> Parts:
-    clock = Clock(store)
-    addresses = Addresses.of(options.base_url, settings.uri_scheme)
-    access = AccessControl(
-        store, seal, settings, accesses, clock,
-        authenticate=options.authenticate, authorize=options.authorize, audit=options.audit,
-    )  # fmt: skip
-    registry = checked_registry(options.tables, settings)
-    policy = Policy(registry, options.hooks)
-    sources = open_sources(options.databases, registry, settings)
-    views = Views(sources, policy, settings)
-    return Parts(
-        ready=ready,
-        settings=settings,
-        addresses=addresses,
-        registry=registry,
-        policy=policy,
-        sources=sources,
-        store=store,
-        seal=seal,
-        clock=clock,
-        access=access,
-        views=views,
-        pages=ResultPages(Cursors(seal), access),
-        streams=Streams(seal, settings, access),
-        creator=Creator(sources, views, access, settings=settings, addresses=addresses),
-    )
-
-
-def _checked(store: ResourceStore) -> ResourceStore:
-    # Ours raise StorageError by themselves; a subclass may not.
-    if type(store).__module__ in {"dualsql.store.memory", "dualsql.store.sql"}:
-        return store
-    from dualsql.store.guard import checked_store
-
-    return checked_store(store)

@@ -54,31 +54,14 @@ def require_duration(
     if not isinstance(value, timedelta):
         is_length = isinstance(value, int | float) and not isinstance(value, bool)
         is_length = is_length and (value > 0 if is_positive else value >= 0)
-        written = f"timedelta(seconds={value:.9g})" if is_length else _as_code(example)
-        raise failure(f"{name} must be a timedelta.", hint=f"Write {name}={written}.")
+        code = f"timedelta(seconds={value:.9g})" if is_length else as_code(example)
+        raise failure(f"{name} must be a timedelta.", hint=f"Write {name}={code}.")
     if value < timedelta() or (is_positive and not value):
         raise failure(
             f"{name} must be {'positive' if is_positive else 'zero or positive'}.",
-            hint=f"Write {name}={_as_code(example)}.",
+            hint=f"Write {name}={as_code(example)}.",
         )
     return value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultCache:
-    """How long rows of pages are cached, and how many bytes of them in all.
-
-    During that time, a page may show rows that were changed or deleted, to callers who were allowed to see them.
-    """
-
-    ttl: timedelta = timedelta(seconds=5)
-    maximum_bytes: int = 64 * 1024 * 1024
-
-    def __post_init__(self) -> None:
-        """Raise ConfigurationError for a cache without time or size."""
-        require_duration("ttl", self.ttl, is_positive=True)
-        if type(self.maximum_bytes) is not int or self.maximum_bytes <= 0:
-            raise ConfigurationError("The maximum_bytes of a ResultCache must be a positive whole number.")
 
 
 LimitedAction = Literal["create", "ask", "stream"]
@@ -112,9 +95,9 @@ class SettingsGroup:
             from dualsql_client.keywords import refuse_unknown_keywords
 
             refuse_unknown_keywords(cls.__name__, keywords, names)
-        named = [option.name for option in options if option.kw_only]
-        if len(unnamed) > len(options) - len(named):
-            raise TypeError(f"Name the arguments of {cls.__name__}(): {', '.join(named[:1])}=...")
+        keyword_only = [option.name for option in options if option.kw_only]
+        if len(unnamed) > len(options) - len(keyword_only):
+            raise TypeError(f"Name the arguments of {cls.__name__}(): {', '.join(keyword_only[:1])}=...")
         return object.__new__(cls)
 
     def __post_init__(self) -> None:
@@ -127,6 +110,17 @@ class SettingsGroup:
 def settings_in(kind: type[SettingsGroup]) -> list[Field[Any]]:
     """The settings of a group, in their order."""
     return [option for option in fields(kind) if "meaning" in option.metadata]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultCache(SettingsGroup):
+    """How long rows of pages are cached, and how many bytes of them in all.
+
+    During that time, a page may show rows that were changed or deleted, to callers who were allowed to see them.
+    """
+
+    ttl: timedelta = setting(timedelta(seconds=5), "How long rows are cached.", positive=True)
+    maximum_bytes: int = setting(64 * 1024 * 1024, "Bytes of all rows together.", positive=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,42 +295,19 @@ class Settings(SettingsGroup):
             )
 
 
-@dataclass(frozen=True, slots=True)
-class SettingDescription:
-    """One setting, as the reference and help() show it.
-
-    Attributes:
-        type: as in code, such as "int | None".
-        default: as code.
-    """
-
-    name: str
-    type: str
-    default: str
-    meaning: str
-
-
-def describe_settings(kind: type[SettingsGroup] = Settings) -> list[SettingDescription]:
-    """Every setting of a group, in its order."""
-    return [
-        SettingDescription(
-            option.name, _type_name(option), _as_code(_default(option)), str(option.metadata["meaning"])
-        )
-        for option in settings_in(kind)
-    ]
-
-
 def _document(kind: type[SettingsGroup]) -> None:
     """Add the meaning of each setting to the docstring of a group, which help() shows."""
-    described = "\n".join(f"    {each.name}: {each.meaning}" for each in describe_settings(kind))
-    kind.__doc__ = f"{kind.__doc__}\n\nAttributes:\n{described}"
+    lines = "\n".join(f"    {each.name}: {each.metadata['meaning']}" for each in settings_in(kind))
+    kind.__doc__ = f"{kind.__doc__}\n\nAttributes:\n{lines}"
 
 
-def _type_name(option: Field[Any]) -> str:
+def type_name(option: Field[Any]) -> str:
+    """The type of a setting as code, such as "int | None"."""
     return option.type.__name__ if isinstance(option.type, type) else str(option.type)
 
 
-def _as_code(value: Any) -> str:
+def as_code(value: Any) -> str:
+    """The value of a setting as Python writes it."""
     if isinstance(value, frozenset):
         return f"frozenset({{{', '.join(map(repr, sorted(value)))}}})"
     if isinstance(value, timedelta):
@@ -349,13 +320,14 @@ _UNITS = [(unit, timedelta(**{unit: 1})) for unit in ("days", "hours", "minutes"
 _IN_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
 
 
-def _default(option: Any) -> Any:
+def default_of(option: Field[Any]) -> Any:
+    """The default of a field, or a new one of its factory."""
     return option.default if option.default_factory is MISSING else option.default_factory()
 
 
 def _check(option: Field[Any], value: object) -> None:
-    name, default = option.name, _default(option)
-    if value is None and _type_name(option).endswith("| None"):
+    name, default = option.name, default_of(option)
+    if value is None and type_name(option).endswith("| None"):
         return
     is_positive = option.metadata["positive"]
     if isinstance(default, timedelta):
@@ -417,14 +389,15 @@ def takes(
 
     def decorated(method: Callable[[Owner, Options], T]) -> Callable[Concatenate[Owner, P], T]:
         @wraps(method)
-        def call(*given: Any, **keywords: Any) -> T:
+        def call(*arguments: Any, **keywords: Any) -> T:
             try:
-                signature.bind(*given, **keywords)
+                signature.bind(*arguments, **keywords)
             except TypeError:
                 from dualsql.arguments import mistake_in_call
 
-                raise mistake_in_call(method, signature, given, keywords, elsewhere) from None
-            return method(given[0], make(*given[1:], **keywords))
+                raise mistake_in_call(method, signature, arguments, keywords, elsewhere) from None
+            owner, *values = arguments
+            return method(owner, make(*values, **keywords))
 
         returned = method.__annotations__.get("return", inspect.Signature.empty)
         # inspect.signature, and with it help(), reads this attribute (PEP 362).
@@ -445,11 +418,11 @@ class _AsWritten(str):
 
 def _signature_of(options: Any) -> inspect.Signature:
     """The signature of a method that takes the fields of a dataclass, the required ones first."""
-    known = {each.name: each for each in fields(options)}
+    options_by_name = {each.name: each for each in fields(options)}
     parameters = [
         each.replace(
             annotation=_AsWritten(each.annotation),
-            default=each.default if each.default is each.empty else _default(known[each.name]),
+            default=each.default if each.default is each.empty else default_of(options_by_name[each.name]),
         )
         for each in inspect.signature(options).parameters.values()
     ]

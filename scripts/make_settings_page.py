@@ -5,12 +5,14 @@ The tests fail when the page is not what this would write.
 
 from __future__ import annotations
 
+from dataclasses import Field
 from pathlib import Path
+from typing import Any
 
-from dualsql import Pages, SignedLinks
+from dualsql import Pages, Settings, SignedLinks
 from dualsql.feature import Feature
 from dualsql.features import default_features
-from dualsql.settings import SettingDescription, describe_settings
+from dualsql.settings import as_code, default_of, settings_in, type_name
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 
@@ -52,26 +54,21 @@ def page() -> str:
     sections = [
         _section(feature) for feature in default_features(Pages(), SignedLinks()) if feature.settings_group
     ]
-    return HEAD + TABLE + "".join(map(_row, describe_settings())) + "".join(sections)
+    return HEAD + TABLE + "".join(map(_row, settings_in(Settings))) + "".join(sections)
 
 
 def _section(feature: Feature) -> str:
     assert feature.settings_group is not None
-    described = describe_settings(feature.settings_group)
-    head = FEATURE.format(
-        name=type(feature).__name__, example=f"{described[0].name}={_quoted(described[0].default)}"
-    )
-    return head + TABLE + "".join(map(_row, described))
+    settings = settings_in(feature.settings_group)
+    # As the formatter writes it in the page.
+    example = f"{settings[0].name}={as_code(default_of(settings[0]))}".replace("'", '"')
+    head = FEATURE.format(name=type(feature).__name__, example=example)
+    return head + TABLE + "".join(map(_row, settings))
 
 
-def _quoted(value: str) -> str:
-    """As the formatter writes it in the page."""
-    return value.replace("'", '"')
-
-
-def _row(setting: SettingDescription) -> str:
-    kind = setting.type.replace("|", "\\|")
-    return f"| `{setting.name}` | `{kind}` | `{setting.default}` | {setting.meaning} |\n"
+def _row(setting: Field[Any]) -> str:
+    kind, default = type_name(setting).replace("|", "\\|"), as_code(default_of(setting))
+    return f"| `{setting.name}` | `{kind}` | `{default}` | {setting.metadata['meaning']} |\n"
 
 
 if __name__ == "__main__":

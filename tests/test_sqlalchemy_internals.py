@@ -56,11 +56,12 @@ from sqlalchemy.sql.cache_key import CacheKey
 from sqlalchemy.sql.sqltypes import TableValueType
 
 from dualsql import sqlalchemy_internals as internals, sqlalchemy_orm_internals as orm
+from dualsql.freeze import sqlalchemy_internals as private
 from dualsql.freeze.kinds import KINDS, rare_kinds
 from dualsql.testing.tools import open_for_each_use
 
 PACKAGE = Path(internals.__file__).parent
-OWN_FILES = [Path(internals.__file__), Path(orm.__file__)]
+OWN_FILES = [Path(module.__file__) for module in (internals, orm, private)]
 
 
 class Base(DeclarativeBase):
@@ -193,9 +194,9 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     ),
     "group_by_clauses": (lambda: internals.group_by_clauses(NAMED.group_by(_KEY)), lambda it: len(it) == 1),
     "order_by_clauses": (lambda: internals.order_by_clauses(NAMED.order_by(_KEY)), lambda it: len(it) == 1),
-    "limit_clause": (lambda: internals.limit_clause(NAMED.limit(3)), shape(internals.OffsetLimitParam)),
-    "offset_clause": (lambda: internals.offset_clause(NAMED.offset(3)), shape(internals.OffsetLimitParam)),
-    "fetch_clause": (lambda: internals.fetch_clause(NAMED.fetch(3)), shape(internals.OffsetLimitParam)),
+    "limit_clause": (lambda: internals.limit_clause(NAMED.limit(3)), shape(private.OffsetLimitParam)),
+    "offset_clause": (lambda: internals.offset_clause(NAMED.offset(3)), shape(private.OffsetLimitParam)),
+    "fetch_clause": (lambda: internals.fetch_clause(NAMED.fetch(3)), shape(private.OffsetLimitParam)),
     "fetch_options": (
         lambda: internals.fetch_options(NAMED.fetch(3, with_ties=True)),
         equal({"with_ties": True, "percent": False}),
@@ -237,7 +238,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     ),
     "earlier_selects": (
         lambda: internals.earlier_selects(select(Person).join(Person.team).with_only_columns(Team.id)),
-        lambda it: [type(one) for one in it] == [internals.MemoizedSelectEntities],
+        lambda it: [type(one) for one in it] == [private.MemoizedSelectEntities],
     ),
     "explicit_froms": (lambda: internals.explicit_froms(NAMED.select_from(TABLE)), ordered_like(TABLE)),
     "final_froms": (
@@ -260,9 +261,9 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [internals.is_criteria_option(one) for one in (CRITERIA, joinedload(Person.team))],
         equal([True, False]),
     ),
-    "is_compile_state_option": (lambda: internals.is_compile_state_option(CRITERIA), same(True)),
+    "is_compile_state_option": (lambda: private.is_compile_state_option(CRITERIA), same(True)),
     "non_default_options": (
-        lambda: internals.non_default_options(
+        lambda: private.non_default_options(
             sqlalchemy.Table("t", sqlalchemy.MetaData(), sqlite_autoincrement=True).dialect_options["sqlite"]
         ),
         equal({"autoincrement": True}),
@@ -292,10 +293,10 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [internals.table_under(internals.annotated(TABLE.alias().alias(), {"mark": 1})), TABLE],
         ordered_like(TABLE, TABLE),
     ),
-    "orm_state": (lambda: internals.orm_state(select(Person))["compile_state_plugin"], equal("orm")),
+    "orm_state": (lambda: private.orm_state(select(Person))["compile_state_plugin"], equal("orm")),
     "from_objects": (lambda: internals.from_objects(_CONDITION), ordered_like(TABLE)),
     "select_iterable": (lambda: internals.select_iterable(TABLE), ordered_like(*TABLE.c)),
-    "labelled_element": (lambda: internals.labelled_element(_LABEL), shape(elements.BinaryExpression)),
+    "labelled_element": (lambda: private.labelled_element(_LABEL), shape(elements.BinaryExpression)),
     "table_qualified_label": (
         lambda: [internals.table_qualified_label(one) for one in (_KEY, TABLE)],
         equal(["person_name", None]),
@@ -304,35 +305,35 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [internals.named_label(one) for one in (_LABEL, _KEY, TABLE.c.id + 1)],
         equal(["next", "name", None]),
     ),
-    "scalar_type": (lambda: internals.scalar_type(select(TABLE.c.name)), same(TABLE.c.name.type)),
+    "scalar_type": (lambda: private.scalar_type(select(TABLE.c.name)), same(TABLE.c.name.type)),
     "resolved_lambda": (lambda: internals.resolved_lambda(_LAMBDA), same(TABLE.c.id)),
     "is_implicitly_boolean": (
-        lambda: [internals.is_implicitly_boolean(one) for one in (_CONDITION, _KEY, TABLE)],
+        lambda: [private.is_implicitly_boolean(one) for one in (_CONDITION, _KEY, TABLE)],
         equal([True, False, False]),
     ),
     "set_implicitly_boolean": (
         lambda: _after(
-            partial(internals.set_implicitly_boolean, is_boolean=True),
+            partial(private.set_implicitly_boolean, is_boolean=True),
             TABLE.c.id + 1,
-            internals.is_implicitly_boolean,
+            private.is_implicitly_boolean,
         ),
         same(True),
     ),
-    "text_parameters": (lambda: list(internals.text_parameters(_TEXT)), equal(["a"])),
+    "text_parameters": (lambda: list(private.text_parameters(_TEXT)), equal(["a"])),
     "set_text_parameters": (
         lambda: _after(
-            lambda it: internals.set_text_parameters(it, {"b": bindparam("b")}),
+            lambda it: private.set_text_parameters(it, {"b": bindparam("b")}),
             text("SELECT :b"),
             lambda it: it.compile().params,
         ),
         equal({"b": None}),
     ),
     "registered_function": (
-        lambda: [internals.registered_function(name) for name in ("COUNT", "of_no_class")],
+        lambda: [private.registered_function(name) for name in ("COUNT", "of_no_class")],
         equal([sqlalchemy.sql.functions.count, None]),
     ),
     "set_original_name": (
-        lambda: _after(lambda it: internals.set_original_name(it, "n"), TABLE.alias("n"), vars)["_orig_name"],
+        lambda: _after(lambda it: private.set_original_name(it, "n"), TABLE.alias("n"), vars)["_orig_name"],
         equal(TABLE.alias("n")._orig_name),
     ),
     "cte_alias": (lambda: internals.cte_alias(CTE.alias("other")), same(CTE)),
@@ -340,32 +341,30 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [internals.restated_cte(one) for one in (CTE.union(select(CTE.c.id)), TABLE)],
         ordered_like(CTE, None),
     ),
-    "table_value_type": (lambda: internals.table_value_type(ROWS), shape(TableValueType)),
+    "table_value_type": (lambda: private.table_value_type(ROWS), shape(TableValueType)),
     "columns_of_row_type": (
         lambda: [
-            [one.name for one in internals.columns_of_row_type(type_)]
+            [one.name for one in private.columns_of_row_type(type_)]
             for type_ in (ROWS._tableval_type, Integer())
         ],
         equal([["value"], []]),
     ),
-    "values_columns": (lambda: [one.name for one in internals.values_columns(VALUES)], equal(["a"])),
-    "values_rows": (lambda: internals.values_rows(VALUES), equal(([(1,), (2,)],))),
+    "values_columns": (lambda: [one.name for one in private.values_columns(VALUES)], equal(["a"])),
+    "values_rows": (lambda: private.values_rows(VALUES), equal(([(1,), (2,)],))),
     "set_values_rows": (
         lambda: _after(
-            lambda it: internals.set_values_rows(it, ([(7,)],)),
+            lambda it: private.set_values_rows(it, ([(7,)],)),
             values(column("a", Integer), name="v", literal_binds=True),
             lambda it: str(select(it)),
         ),
         lambda it: "(7)" in it,
     ),
     "set_lateral": (
-        lambda: _after(internals.set_lateral, VALUES._generate(), lambda it: str(select(it))),
+        lambda: _after(private.set_lateral, VALUES._generate(), lambda it: str(select(it))),
         lambda it: "LATERAL" in it,
     ),
     "set_labelled_in_columns": (
-        lambda: _after(internals.set_labelled_in_columns, ROWS.column, vars)[
-            "_render_label_in_columns_clause"
-        ],
+        lambda: _after(private.set_labelled_in_columns, ROWS.column, vars)["_render_label_in_columns_clause"],
         same(True),
     ),
     "sampling_method": (
@@ -373,83 +372,81 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         equal("bernoulli"),
     ),
     "compiles_as": (
-        lambda: [internals.compiles_as(type(NAMED), one) for one in (type(NAMED), type(CTE))],
+        lambda: [private.compiles_as(type(NAMED), one) for one in (type(NAMED), type(CTE))],
         equal([True, False]),
     ),
     "registry_of": (
-        lambda: [internals.registry_of(one) for one in (Base, TABLE)],
+        lambda: [private.registry_of(one) for one in (Base, TABLE)],
         equal([Base.registry, None]),
     ),
-    "mapped_in": (lambda: Team.__mapper__ in internals.mapped_in(Base.registry), equal(True)),
-    "all_registries": (lambda: Base.registry in internals.all_registries(), equal(True)),
+    "mapped_in": (lambda: Team.__mapper__ in private.mapped_in(Base.registry), equal(True)),
+    "all_registries": (lambda: Base.registry in private.all_registries(), equal(True)),
     "base_alias": (
-        lambda: internals.base_alias(internals.polymorphic_entities(POLYMORPHIC)[0]),
+        lambda: private.base_alias(private.polymorphic_entities(POLYMORPHIC)[0]),
         same(POLYMORPHIC),
     ),
-    "alias_target": (lambda: internals.alias_target(sqlalchemy.inspect(aliased(Person))), same(Person)),
+    "alias_target": (lambda: private.alias_target(sqlalchemy.inspect(aliased(Person))), same(Person)),
     "inspected_alias": (
-        lambda: internals.inspected_alias(POLYMORPHIC.entity),
+        lambda: private.inspected_alias(POLYMORPHIC.entity),
         same(POLYMORPHIC),
     ),
-    "is_with_polymorphic": (lambda: internals.is_with_polymorphic(POLYMORPHIC), same(True)),
+    "is_with_polymorphic": (lambda: private.is_with_polymorphic(POLYMORPHIC), same(True)),
     "polymorphic_entities": (
-        lambda: [one.class_ for one in internals.polymorphic_entities(POLYMORPHIC)],
+        lambda: [one.class_ for one in private.polymorphic_entities(POLYMORPHIC)],
         equal([Manager]),
     ),
     "keep_with_alias": (
         lambda: _after(
-            lambda it: internals.keep_with_alias(it, "tests: kept", TABLE),
+            lambda it: private.keep_with_alias(it, "tests: kept", TABLE),
             sqlalchemy.inspect(aliased(Person)),
             lambda it: it._memoized_values["tests: kept"],
         ),
         same(TABLE),
     ),
-    "parent_entity": (lambda: internals.parent_entity(Person.id), same(sqlalchemy.inspect(Person))),
+    "parent_entity": (lambda: private.parent_entity(Person.id), same(sqlalchemy.inspect(Person))),
     "of_type": (
-        lambda: [internals.of_type(one) for one in (Team.people.of_type(Manager), TYPED, Team.people)],
+        lambda: [private.of_type(one) for one in (Team.people.of_type(Manager), TYPED, Team.people)],
         ordered_like(sqlalchemy.inspect(Manager), sqlalchemy.inspect(Manager), None),
     ),
     "extra_criteria": (
         lambda: [len(internals.extra_criteria(one)) for one in (Person.team.and_(Team.id > 0), JOINED)],
         equal([1, 1]),
     ),
-    "is_merged_option": (lambda: internals.is_merged_option(JOINED), lambda it: it in (True, False, None)),
+    "is_merged_option": (lambda: private.is_merged_option(JOINED), lambda it: it in (True, False, None)),
     "polymorphic_path": (
-        lambda: internals.polymorphic_path(TYPED),
+        lambda: private.polymorphic_path(TYPED),
         shape(sqlalchemy.orm.path_registry.PathRegistry),
     ),
     "fill_option": (
         lambda: _after(
-            lambda it: internals.fill_option(it, (_CONDITION,), is_merged=True),
+            lambda it: private.fill_option(it, (_CONDITION,), is_merged=True),
             option_parts(joinedload(Person.team))[0],
-            lambda it: (*internals.extra_criteria(it), internals.is_merged_option(it)),
+            lambda it: (*internals.extra_criteria(it), private.is_merged_option(it)),
         ),
         ordered_like(_CONDITION, True),
     ),
     "fill_typed_option": (
         lambda: _after(
-            lambda it: internals.fill_typed_option(it, TABLE, _KEY),
+            lambda it: private.fill_typed_option(it, TABLE, _KEY),
             option_parts(joinedload(Person.team))[0],
-            lambda it: (internals.of_type(it), internals.polymorphic_path(it)),
+            lambda it: (private.of_type(it), private.polymorphic_path(it)),
         ),
         ordered_like(TABLE, _KEY),
     ),
     "path_token": (
-        lambda: internals.path_token("relationship:*"),
+        lambda: private.path_token("relationship:*"),
         shape(sqlalchemy.orm.path_registry.PathToken),
     ),
     "mappers_of_criteria": (
-        lambda: internals.mappers_of_criteria(CRITERIA),
+        lambda: private.mappers_of_criteria(CRITERIA),
         ordered_like(sqlalchemy.inspect(Person), sqlalchemy.inspect(Manager)),
     ),
     "criteria_for": (
-        lambda: str(internals.criteria_for(CRITERIA.where_criteria, Person)),
+        lambda: str(private.criteria_for(CRITERIA.where_criteria, Person)),
         lambda it: "person.id >" in it,
     ),
     "hybrid_entity": (
-        lambda: internals.hybrid_entity(
-            internals.annotations_of(Person.shout.expression)["entity_namespace"]
-        ),
+        lambda: private.hybrid_entity(internals.annotations_of(Person.shout.expression)["entity_namespace"]),
         same(sqlalchemy.inspect(Person)),
     ),
     "orm_compile_state": (lambda: STATE, shape(orm.ORMSelectCompileState)),
@@ -485,7 +482,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     ),
     "loader_option": (
         lambda: orm.loader_option(Person.team.property, STATE, ENTITY.path),
-        shape(internals.AttributeLoad),
+        shape(private.AttributeLoad),
     ),
     "loader_strategy": (
         lambda: orm.loader_strategy(Person.team.property, (("lazy", "joined"),)),
@@ -619,7 +616,7 @@ def test_a_private_attribute_is_what_it_is_taken_for(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_private_class_is_that_of_what_it_is_taken_for(name: str) -> None:
     found = CLASSES[name]()
-    module = internals if hasattr(internals, name) else orm
+    module = next(each for each in (internals, orm, private) if hasattr(each, name))
     assert isinstance(found, getattr(module, name)), f"{found!r} is no {name}"
 
 

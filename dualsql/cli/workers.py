@@ -24,8 +24,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from dualsql.cli.process import errors_in_one_line, run_in_loop
-from dualsql.health import NO_STORE, live
-from dualsql.run import NOT_STARTED, SERVER, START_INTERVAL
+from dualsql.health import NO_STORE, SERVER, live
+from dualsql.run import NOT_STARTED, START_INTERVAL
 from dualsql.serve.listening import listen, on_sighup, origin_of_listener, stop_on_signals
 from dualsql.telemetry import merged_metrics
 

@@ -87,7 +87,7 @@ def with_all_digits(dialect: Any) -> None:
         internals.set_json_reader(dialect, read_document)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ValueReader:
     """Converts a driver's objects for the infinities to texts, and leaves other values unchanged."""
 

@@ -73,7 +73,7 @@ def plain_type(type_: SQLType) -> SQLType:
 _NO_DATABASE = DefaultDialect()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Meaning:
     """What is known of the values of a type.
 
@@ -111,7 +111,7 @@ class Meaning:
 _FRACTIONAL = ("epoch", "second", "seconds", "milliseconds", "julian")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Computation:
     """How a database computes.
 

@@ -42,7 +42,7 @@ class PageReader(Protocol):
         """Stop, perhaps because the event loop has ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Backend:
     """One kind of database: what it can do, and how it is opened, limited and read.
 

@@ -26,7 +26,7 @@ _SHORTEST_CUT = 60
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DriverStatement:
     """A compiled statement with its parameters, for the driver.
 

@@ -26,7 +26,7 @@ from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Fetch:
     """A statement under `rules`, all rows of which are read at once.
 
@@ -121,7 +121,7 @@ def _note_rows(measurement: Measurement | None, rows: Rows | None) -> None:
         measurement.note({"db.response.returned_rows": len(rows)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RowCounter:
     """Counts the rows of one statement.
 

@@ -134,7 +134,7 @@ class CompiledStatements:
                 self._large.popitem(last=False)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Source:
     """A database and its registry.
 

@@ -32,7 +32,7 @@ BATCH_BYTES = 256 * 1024
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class StreamJob:
     """A statement to stream.
 

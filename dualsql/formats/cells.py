@@ -76,7 +76,7 @@ JSON_NULL = Unfit("null")
 _DOCUMENTS_OF_NULL = frozenset({"null", b"null"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ColumnFit:
     """Which values one column may hold.
 
@@ -176,7 +176,7 @@ def _text(value: Any) -> str:
 Processor = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tolerant:
     """SQLAlchemy's processor of a type. If it fails, the result is an Unfit."""
 

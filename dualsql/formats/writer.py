@@ -134,7 +134,7 @@ class Resuming:
     first_row: FirstRow | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Format:
     """A format of streams with its traits; nothing else in dualsql knows a format by name.
 

@@ -105,7 +105,7 @@ LEAVE: Any = object()
 _CONTAINERS = (tuple, list, dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field:
     """One attribute of a kind.
 

@@ -16,7 +16,7 @@ from sqlalchemy.sql.type_api import BOOLEANTYPE, INTEGERTYPE, NULLTYPE
 from sqlalchemy.util import immutabledict
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.freeze import names, types
+from dualsql.freeze import names, sqlalchemy_internals as private, types
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import (
     CHAINED,
@@ -68,7 +68,7 @@ def _check_members(element: Any) -> Any:
     """Check the right side of IN. SQLite reads a bare name there as a table, also one that is not registered."""
     bare = element
     while isinstance(bare, elements.Label | elements.TypeCoerce):
-        bare = internals.labelled_element(bare) if isinstance(bare, elements.Label) else bare.clause
+        bare = private.labelled_element(bare) if isinstance(bare, elements.Label) else bare.clause
     if isinstance(bare, elements.NamedColumn):
         malformed("a name where the members of IN are due")
     if isinstance(bare, elements.BindParameter):
@@ -84,7 +84,7 @@ _BARE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Bare:
     """A list without parentheses, as between BETWEEN's operands. Only a binary expression accepts it."""
 
@@ -127,7 +127,7 @@ def _derive_list(element: Any) -> None:
     element.clauses = type(element.clauses)(
         [clause.self_group(against=against) for clause in element.clauses]
     )
-    internals.set_implicitly_boolean(element, is_boolean=operators.is_boolean(against))
+    private.set_implicitly_boolean(element, is_boolean=operators.is_boolean(against))
 
 
 def _derive_commas(element: Any) -> None:
@@ -153,7 +153,7 @@ def _derive_as_boolean(element: Any) -> None:
     grouped = element.element.self_group(against=operators.eq)
     if not isinstance(grouped, elements.AsBoolean):
         element.element = grouped
-    internals.set_implicitly_boolean(element, is_boolean=internals.is_implicitly_boolean(element.element))
+    private.set_implicitly_boolean(element, is_boolean=private.is_implicitly_boolean(element.element))
 
 
 def _derive_scalar(element: Any) -> None:
@@ -161,7 +161,7 @@ def _derive_scalar(element: Any) -> None:
         # A scalar subquery looks up a missing attribute in its element, twice if that is annotated: nested ones take
         # exponential time.
         malformed("a scalar subquery of no statement")
-    element.type = internals.scalar_type(element.element)
+    element.type = private.scalar_type(element.element)
 
 
 def _derive_label(element: Any) -> None:
@@ -169,7 +169,7 @@ def _derive_label(element: Any) -> None:
     # As Label.__init__(): a subquery finds the column by these keys.
     state["key"] = state["_tq_key_label"] = state.get("key", element.name)
     state["_tq_label"] = element.name
-    state["_proxies"] = [internals.labelled_element(element)]
+    state["_proxies"] = [private.labelled_element(element)]
 
 
 def _write_chain(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _read_chain(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     element = elements.ExpressionClauseList.__new__(elements.ExpressionClauseList)
     element.__dict__.update({"type": NULLTYPE, "clauses": (), "group": False})
     dec.fill_state(kind, fields, element.__dict__)
-    internals.set_implicitly_boolean(element, is_boolean=False)
+    private.set_implicitly_boolean(element, is_boolean=False)
     return _Bare(element)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.sql.sqltypes import TableValueType
 from sqlalchemy.sql.type_api import NULLTYPE
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.freeze import names
+from dualsql.freeze import names, sqlalchemy_internals as private
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import INFIX, LEAVE, NOTED, Field, NodeKind, flag, name_, needed, operator, type_
 from dualsql.freeze.names import read_name, write_name
@@ -111,14 +111,14 @@ _BINDS = (
         derive=_derive_bind,
         write=_write_bind,
     )
-    for tag, cls in (("bind", elements.BindParameter), ("count", internals.OffsetLimitParam), ("row", Row))
+    for tag, cls in (("bind", elements.BindParameter), ("count", private.OffsetLimitParam), ("row", Row))
 )
 
 
 def _write_type(enc: Encoder, value: Any) -> Any:
     if type(value) is not TableValueType:
         return enc.type(value)
-    columns = internals.columns_of_row_type(value)
+    columns = private.columns_of_row_type(value)
     return ["table", [[write_name(column.name, enc.seeds), enc.type(column.type)] for column in columns]]
 
 
@@ -132,7 +132,7 @@ def _read_type(dec: Decoder, wire: Any) -> Any:
 def check_rows(kind: Any, rows: Any) -> None:
     """Refuse two row types with different columns, because SQLAlchemy's cache keys do not distinguish them."""
     declared, actual = (
-        [(column.name, internals.type_key(column.type)) for column in internals.columns_of_row_type(type_)]
+        [(column.name, internals.type_key(column.type)) for column in private.columns_of_row_type(type_)]
         for type_ in (kind, rows)
     )
     if declared != actual:
@@ -206,7 +206,7 @@ def _filled(dec: Decoder, kind: NodeKind, fields: dict[str, Any], element: Any) 
 
 def _class_of(name: str) -> type[GenericFunction[Any]] | None:
     """SQLAlchemy's own class for a function name, not one that an application defined under that name."""
-    cls = internals.registered_function(name)
+    cls = private.registered_function(name)
     if isinstance(cls, type) and issubclass(cls, GenericFunction) and cls.name == name:
         return cls
     return None

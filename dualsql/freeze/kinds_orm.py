@@ -13,6 +13,7 @@ from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.util import immutabledict
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.freeze import sqlalchemy_internals as private
 from dualsql.freeze.document import expect, malformed, refuse, refuse_changed
 from dualsql.freeze.fields import ORM, Field, NodeKind, is_plain_note
 from dualsql.freeze.kinds_source import JOIN
@@ -73,15 +74,13 @@ def _read_mapped(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 
 def _write_aliased(enc: Encoder, kind: NodeKind, entity: Any) -> dict[str, Any]:
-    base = internals.base_alias(entity)
+    base = private.base_alias(entity)
     if base is not None and base is not entity:
         # with_polymorphic() creates it with the whole entity, which has one for each mapper.
         return {"within": enc.ref(base), "mapper": enc.ref(entity.mapper)}
-    target = internals.alias_target(entity)
+    target = private.alias_target(entity)
     fields: dict[str, Any] = {
-        "of": enc.ref(
-            internals.inspected_alias(target) if isinstance(target, AliasedClass) else entity.mapper
-        ),
+        "of": enc.ref(private.inspected_alias(target) if isinstance(target, AliasedClass) else entity.mapper),
         "selectable": enc.ref(entity.selectable),
     }
     if entity.name is not None:
@@ -89,7 +88,7 @@ def _write_aliased(enc: Encoder, kind: NodeKind, entity: Any) -> dict[str, Any]:
     for name, attribute in _ALIASED_FLAGS.items():
         if getattr(entity, attribute):
             fields[name] = True
-    if internals.is_with_polymorphic(entity):
+    if private.is_with_polymorphic(entity):
         fields["polymorphic"] = [enc.ref(mapper) for mapper in entity.with_polymorphic_mappers]
         if entity.polymorphic_on is not None:
             fields["discriminator"] = enc.ref(entity.polymorphic_on)
@@ -120,16 +119,16 @@ def _read_aliased(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Alias
         ),
     )
     dec.keep(entity)  # the inspection object holds it by a weak reference only
-    alias: AliasedInsp[Any] = internals.inspected_alias(entity)
+    alias: AliasedInsp[Any] = private.inspected_alias(entity)
     return alias
 
 
 def _read_sub_entity(dec: Decoder, fields: dict[str, Any]) -> AliasedInsp[Any]:
     mapper, whole = dec.neighbour(fields["mapper"]), dec.element(fields["within"])
-    entities = internals.polymorphic_entities(whole)
+    entities = private.polymorphic_entities(whole)
     entity: AliasedInsp[Any] = next(each for each in entities if each.mapper is mapper)
     # SQLAlchemy has only a weak reference to the whole, and cannot compile the statement without it.
-    internals.keep_with_alias(entity, "dualsql.freeze: whole", whole)
+    private.keep_with_alias(entity, "dualsql.freeze: whole", whole)
     return entity
 
 
@@ -164,12 +163,12 @@ def mapped_property(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
 
 
 def _write_attribute(enc: Encoder, kind: NodeKind, attribute: Any) -> dict[str, Any]:
-    owner = internals.parent_entity(attribute)
+    owner = private.parent_entity(attribute)
     if _attribute(enc, owner, attribute.key) is None:
         refuse(f"the attribute {attribute}", "Use a mapped column, or a relationship to a registered class.")
     fields: dict[str, Any] = {"of": enc.ref(owner), "key": attribute.key}
-    if internals.of_type(attribute) is not None:
-        fields["of type"] = enc.ref(internals.of_type(attribute))
+    if private.of_type(attribute) is not None:
+        fields["of type"] = enc.ref(private.of_type(attribute))
     if internals.extra_criteria(attribute):
         fields["and"] = [enc.ref(criterion) for criterion in internals.extra_criteria(attribute)]
     return fields
@@ -215,8 +214,8 @@ def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
 def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
     wire: dict[str, Any] = {}
     for key, value in notes.items():
-        if isinstance(value, internals.HybridNamespace):
-            wire[_HYBRID_NOTE] = enc.ref(internals.hybrid_entity(value))
+        if isinstance(value, private.HybridNamespace):
+            wire[_HYBRID_NOTE] = enc.ref(private.hybrid_entity(value))
         elif key in _ENTITY_NOTES and isinstance(value, Mapper | AliasedInsp):
             wire[key] = enc.ref(value)
         elif key == "proxy_key":
@@ -264,7 +263,7 @@ def _is_same(one: Any, other: Any) -> bool:
         type(one) is type(other)
         and hash(one) == hash(other)
         and internals.annotations_of(one) == internals.annotations_of(other)
-        and internals.orm_state(one) == internals.orm_state(other)
+        and private.orm_state(one) == private.orm_state(other)
     )
 
 
@@ -293,7 +292,7 @@ def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
     if key == _HYBRID_NOTE:
-        return "entity_namespace", internals.HybridNamespace(as_entity(dec.neighbour(wire)))
+        return "entity_namespace", private.HybridNamespace(as_entity(dec.neighbour(wire)))
     if key in _ENTITY_NOTES:
         return key, as_entity(dec.neighbour(wire))
     if key == "proxy_key":
@@ -362,7 +361,7 @@ KINDS = (
     NodeKind("aliased", AliasedInsp, write=_write_aliased, read=_read_aliased, is_own=False),
     NodeKind(
         "orm join",
-        internals.ORMJoin,
+        private.ORMJoin,
         *JOIN,
         Field("parent", "_annotations", _write_parent, _read_parent),
         ORM,

@@ -12,7 +12,7 @@ from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.util import immutabledict
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.freeze import names
+from dualsql.freeze import names, sqlalchemy_internals as private
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import (
     LEAVE,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 def is_plain_select(cls: type) -> bool:
     """Whether `cls` is a subclass of Select with the same SQL, such as SQLModel's."""
-    return issubclass(cls, selectable.Select) and internals.compiles_as(cls, selectable.Select)
+    return issubclass(cls, selectable.Select) and private.compiles_as(cls, selectable.Select)
 
 
 def _write_columns(enc: Encoder, columns: Any) -> list[int]:
@@ -150,7 +150,7 @@ _QUERY_OPTIONS = frozenset(
 
 def _check_dialect_options(enc: Encoder, options: Any) -> None:
     for dialect, values in options.items():
-        if internals.non_default_options(values):
+        if private.non_default_options(values):
             refuse(f"an option of the dialect {dialect}", "Leave it out.")
 
 
@@ -211,7 +211,7 @@ def _write_loader_options(enc: Encoder, options: Any) -> list[int] | None:
     if enc.leaves_options_out:
         return None
     # Other options are for a Session and its events. SQLAlchemy's compiler ignores them.
-    return [enc.ref(option) for option in options if internals.is_compile_state_option(option)] or None
+    return [enc.ref(option) for option in options if private.is_compile_state_option(option)] or None
 
 
 def _read_loader_options(dec: Decoder, wire: Any) -> tuple[Any, ...]:
@@ -272,7 +272,7 @@ def _write_text(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     return {
         **fields,
         "text": element.text,
-        "binds": [[k, enc.ref(b)] for k, b in internals.text_parameters(element).items()],
+        "binds": [[k, enc.ref(b)] for k, b in private.text_parameters(element).items()],
     }
 
 
@@ -285,7 +285,7 @@ def _read_text(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
         names.is_bind_name(key) and isinstance(bind, elements.BindParameter) for key, bind in binds.items()
     ):
         malformed("parameters of a text")
-    internals.set_text_parameters(element, binds)
+    private.set_text_parameters(element, binds)
     dec.fill_state(kind, fields, element.__dict__)
     return element
 
@@ -328,7 +328,7 @@ KINDS = (
         "compound",
         selectable.CompoundSelect,
         parts("selects", cls=list),
-        choice("keyword", "keyword", internals.CompoundSelectKeyword, REQUIRED),
+        choice("keyword", "keyword", private.CompoundSelectKeyword, REQUIRED),
         *_LIMITS,
         *_STATEMENT,
         ignored="_auto_correlate",
@@ -337,7 +337,7 @@ KINDS = (
     NodeKind("statement grouping", selectable.SelectStatementGrouping, needed("element"), ORM),
     NodeKind(
         "earlier select",
-        internals.MemoizedSelectEntities,
+        private.MemoizedSelectEntities,
         *(_COLUMNS, _JOINS, _LOADER_OPTIONS),
         constants={"_with_options": ()},
     ),

@@ -11,7 +11,7 @@ from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.type_api import NULLTYPE, TABLEVALUE
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.freeze import types
+from dualsql.freeze import sqlalchemy_internals as private, types
 from dualsql.freeze.document import expect, malformed, refuse, refuse_changed
 from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, name_, needed, operand, part, parts
 from dualsql.freeze.kinds_function import check_rows, function_type
@@ -161,7 +161,7 @@ def _read_loose(dec: Decoder, fields: dict[str, Any]) -> Any:
 
 def _derive_alias(element: Any) -> None:
     name = element.name
-    internals.set_original_name(element, None if isinstance(name, internals.AnonymousLabel) else name)
+    private.set_original_name(element, None if isinstance(name, internals.AnonymousLabel) else name)
 
 
 def _derive_cte(element: Any) -> None:
@@ -173,11 +173,11 @@ def _derive_cte(element: Any) -> None:
 
 def _derive_rows(element: Any) -> None:
     _derive_alias(element)
-    if internals.table_value_type(element) is not TABLEVALUE:
+    if private.table_value_type(element) is not TABLEVALUE:
         function = element.element
         while isinstance(function, selectable.TableValuedAlias):  # .table_valued(...).alias(name)
             function = function.element
-        check_rows(getattr(function, "type", None), internals.table_value_type(element))
+        check_rows(getattr(function, "type", None), private.table_value_type(element))
 
 
 def _write_prefixes(enc: Encoder, prefixes: Any) -> list[Any]:
@@ -206,10 +206,10 @@ def _write_values(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     fields = enc.fields(kind, element.__dict__)
     fields["columns"] = [
         [write_name(column.name, enc.seeds), enc.type(column.type)]
-        for column in internals.values_columns(element)
+        for column in private.values_columns(element)
     ]
     fields["rows"] = [
-        [[_write_cell(enc, cell) for cell in row] for row in rows] for rows in internals.values_rows(element)
+        [[_write_cell(enc, cell) for cell in row] for row in rows] for rows in private.values_rows(element)
     ]
     if getattr(element, "_unnamed", False):
         del fields["name"]
@@ -243,9 +243,9 @@ def _read_values(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
         return selectable.ScalarValues(columns, data, is_literal)
     name = read_name(fields["name"], dec.seeds) if "name" in fields else None
     element = selectable.Values(*columns, name=name, literal_binds=is_literal)
-    internals.set_values_rows(element, data)
+    private.set_values_rows(element, data)
     if expect(fields.get("lateral", False), bool):
-        internals.set_lateral(element)
+        private.set_lateral(element)
     ctes = {name: wire for name, wire in fields.items() if name in ("ctes", "nested")}
     dec.fill_state(kind, ctes, element.__dict__)
     return element
@@ -257,7 +257,7 @@ CTES = (
         "nested",
         "_independent_ctes_opts",
         lambda enc, value: [bool(opts.nesting) for opts in value],
-        lambda dec, wire: tuple([internals.CTEOptions(expect(item, bool)) for item in wire]),
+        lambda dec, wire: tuple([private.CTEOptions(expect(item, bool)) for item in wire]),
     ),
 )
 
@@ -271,7 +271,7 @@ def _alias(
 
 def _derive_table_valued_column(element: Any) -> None:
     element.key = element.name
-    internals.set_labelled_in_columns(element)
+    private.set_labelled_in_columns(element)
 
 
 KINDS = (

@@ -30,7 +30,7 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import ConfigurationError, refuse_mistaken
-from dualsql.freeze import types
+from dualsql.freeze import sqlalchemy_internals as private, types
 from dualsql.freeze.document import malformed
 from dualsql.freeze.types import FUNCTIONS, OP_STRINGS
 from dualsql.freeze.values import Values
@@ -41,7 +41,7 @@ ONE_MEBIBYTE = 1024 * 1024
 _TRUSTED = {id(plain): True for plain in types.PLAIN.values() if types.is_safe(plain)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MappedSource:
     """A source in FROM that belongs to a mapping and is no table.
 
@@ -231,7 +231,7 @@ class Registry:
             self._add_table(source)
         elif _is_mapped(source):
             self._add_mapper(inspect(source))
-        elif isinstance(mappings := internals.registry_of(source), orm_registry):
+        elif isinstance(mappings := private.registry_of(source), orm_registry):
             self._add(source.metadata)
             # Relationships that name their class by a text are resolved now, and not in the middle of a request.
             mappings.configure(cascade=True)
@@ -252,10 +252,10 @@ class Registry:
             tables = [table for relative in mapper.self_and_descendants for table in relative.tables]
             return bool(tables) and set(tables) <= own
 
-        for registry in internals.all_registries():
-            if registry.metadata is metadata or any(map(is_inside, internals.mapped_in(registry))):
+        for registry in private.all_registries():
+            if registry.metadata is metadata or any(map(is_inside, private.mapped_in(registry))):
                 registry.configure(cascade=True)
-                for mapper in filter(is_inside, internals.mapped_in(registry)):
+                for mapper in filter(is_inside, private.mapped_in(registry)):
                     self._add_mapper(mapper)
 
     def _add_table(self, table: Any) -> None:

@@ -63,7 +63,7 @@ _EXPOSED = (
 _JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FeatureRoutes:
     """The routes of a feature, such as queries or charts; `dualsql.features` puts all of them together.
 

@@ -102,7 +102,7 @@ _LIMIT, _OFFSET = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ordered:
     """A statement and the order of its rows."""
 

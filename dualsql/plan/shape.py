@@ -21,7 +21,7 @@ from dualsql.plan.normal_form import normal_form, with_distinct_key
 from dualsql.plan.outputs import distinctly_named, is_open, unpageable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Shape:
     """A Select without limit, offset and row locks, and the author's limit and offset.
 

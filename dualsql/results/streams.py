@@ -181,7 +181,7 @@ def _stopping() -> ServerUnavailableError:
     return ServerUnavailableError("The server is stopping.")
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class StreamRun:
     """One running stream.
 
@@ -316,7 +316,7 @@ def _limit(what: str) -> LimitExceededError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ResultStream:
     """A stream that is about to begin.
 

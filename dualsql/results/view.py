@@ -119,7 +119,7 @@ class Plans:
             self._bytes -= len(dropped)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class View:
     """A statement on its source, in its shape.
 
@@ -275,7 +275,7 @@ class CursorScope:
         return (self.resource_id, None if who is None else who.id, None if who is None else who.tenant)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ReadTarget:
     """What is read: the rows of a resource, or of a query over them, as one principal sees them.
 

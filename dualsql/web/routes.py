@@ -189,7 +189,9 @@ class WebPages:
             values = self._tool_values(resource, principal, link)
             return render("waiting.html", request, values, headers=headers)
         if request.method == "HEAD":  # HEAD runs no query
-            await self.server.unchecked.check_page(resource, principal, page_request)
+            parts = self.server.parts
+            checked = page_request.checked(parts.settings)
+            parts.pages.check(await parts.views.target(resource, principal, checked.sort), checked)
             return Response(media_type=HTML)
         reading = self.server.unchecked.read_page(resource, principal, page_request)
         page = await while_connected(request.receive, reading)

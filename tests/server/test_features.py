@@ -53,7 +53,7 @@ from dualsql.pending.progress import RunRecords
 from dualsql.profiles.service import ProfileService
 from dualsql.profiles.settings import ProfileSettings
 from dualsql.resource import problem_of
-from dualsql.settings import describe_settings
+from dualsql.settings import settings_in
 from tests.engines import opened, sqlite_url_in
 from tests.waiting import wait_until_logged
 
@@ -301,7 +301,7 @@ def test_a_feature_takes_the_place_of_the_default_one_of_its_class() -> None:
 def test_each_setting_has_one_name_and_help() -> None:
     of_features = [each.settings_group for each in default_features(Pages())]
     groups: list[type[SettingsGroup]] = [Settings, *(group for group in of_features if group is not None)]
-    names = [each.name for group in groups for each in describe_settings(group)]
+    names = [each.name for group in groups for each in settings_in(group)]
     assert len(names) == len({*names}) and {"keep", "pages_in_text", "health_timeout"} <= {*names}
     assert "keep_rows: int = 10000000" in pydoc.plain(pydoc.render_doc(Kept))
     assert "keep_rows: The most rows" in pydoc.plain(pydoc.render_doc(KeptSettings))
