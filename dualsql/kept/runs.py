@@ -140,7 +140,7 @@ class KeptRunner:
     async def _run_over_kept_rows(self, request: _RunRequest, answer: KeptAnswer) -> RunResult:
         """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
         view = request.view
-        outcome, ends = _KeptRun(KeptRows(reason=_UNANSWERABLE), view), _end_of(view)
+        outcome, ends = _RunOutcome(KeptRows(reason=_UNANSWERABLE), view), _end_of(view)
         names = None if answer.view is None else [column.name for column in answer.view.columns]
         if names == [column.name for column in view.columns]:
             outcome = await self._keep(
@@ -189,7 +189,7 @@ class KeptRunner:
             raise UnusableError(obstacle)
         return await open_file(self._keeper, resource)
 
-    async def _read_sample(self, request: _RunRequest, outcome: _KeptRun, ends: float) -> RunResult:
+    async def _read_sample(self, request: _RunRequest, outcome: _RunOutcome, ends: float) -> RunResult:
         """Read the sample of a run: from the file, from its first rows, or from the database until `ends`."""
         record, view, rows = outcome
         live, resource, creation, progress = request
@@ -222,7 +222,7 @@ class KeptRunner:
         answer: KeptAnswer | None = None,
         file: RunFile | None = None,
         ends: float | None = None,
-    ) -> _KeptRun:
+    ) -> _RunOutcome:
         """Run a statement once and keep its rows.
 
         Args:
@@ -240,7 +240,7 @@ class KeptRunner:
                 file = file or await self._open(view, resource)
                 record, is_complete = await keep(file, self._run_of(view, writer, progress, answer))
         except UnusableError as error:
-            return _KeptRun(KeptRows(reason=str(error)), view)
+            return _RunOutcome(KeptRows(reason=str(error)), view)
         except DualResponseError as error:
             reason = _UNFINISHED if file is None else file.reason or _UNFINISHED
             is_late = isinstance(error, QueryTimeoutError) and answer is None and not writer.first_rows
@@ -258,12 +258,12 @@ class KeptRunner:
         if rows is not None and not rows.first and not is_complete:
             rows = None
         if "rows" not in record:
-            return _KeptRun(record, view, rows)
+            return _RunOutcome(record, view, rows)
         try:
-            return _KeptRun(record, await self._kept_views.usable_view(resource, record, view), rows)
+            return _RunOutcome(record, await self._kept_views.usable_view(resource, record, view), rows)
         except UnusableError as error:
             await self._keeper.forget(resource.id, record)
-            return _KeptRun(KeptRows(reason=str(error)), view, rows)
+            return _RunOutcome(KeptRows(reason=str(error)), view, rows)
 
     def _run_of(
         self, view: View, writer: KeptWriter, progress: RunProgress, answer: KeptAnswer | None
@@ -307,7 +307,7 @@ class _RunRows(NamedTuple):
         return Sample(self.first[:size], total)
 
 
-class _KeptRun(NamedTuple):
+class _RunOutcome(NamedTuple):
     """The outcome of a run whose rows were to be kept.
 
     Attributes:
