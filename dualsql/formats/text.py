@@ -68,9 +68,14 @@ def single_line(text: str, width: int) -> str:
     # The text is cut first, because a cell can hold megabytes.
     head = text[: width * 4]
     if not (head.isascii() and head.isprintable()):
-        head = "".join(" " if c.isspace() else c for c in head if c.isspace() or _is_visible(c))
+        head = visible_text(head)
     folded = " ".join(head.split())
     return folded if len(folded) <= width and len(text) <= width * 4 else folded[: width - 1] + "…"
+
+
+def visible_text(text: str) -> str:
+    """`text` without invisible characters, and with a space for each whitespace character."""
+    return "".join(" " if c.isspace() else c for c in text if c.isspace() or _is_visible(c))
 
 
 def _plain(value: Any, width: int) -> str:

@@ -20,6 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError
 from dualsql.events import EVENTS, Measurement, StreamEnded, step
+from dualsql.formats.text import visible_text
 from dualsql.http.conditional import is_current, not_modified
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import CallerGoneError, OldProtocolError, note_code, while_connected
@@ -208,15 +209,9 @@ def content_disposition(name: str, extension: str) -> str:
 def file_stem(name: str) -> str:
     """A file name without extension that is valid on every system: no path, device name or invisible character."""
     # A slice first: the name may be very long.
-    visible = "".join(map(_visible, unicodedata.normalize("NFC", name[: _LONGEST * 4])))
+    visible = visible_text(unicodedata.normalize("NFC", name[: _LONGEST * 4]))
     stem = _UNSAFE.sub(" ", visible).strip(" .'-")[:_LONGEST].rstrip(" .'-")
     return _NAMELESS if not stem or _RESERVED.fullmatch(stem) else stem
-
-
-def _visible(character: str) -> str:
-    # Cc control, Cf format (bidirectional overrides, zero-width), Co private, Cs surrogate, Cn unassigned.
-    category = unicodedata.category(character)
-    return character if not category.startswith("C") else " " if character.isspace() else ""
 
 
 _VARY = "Accept, Accept-Encoding"
