@@ -60,7 +60,7 @@ def json_text(value: Any) -> str:
     written = _json(value)
     if written.isascii() and not {"`", "\x7f"} & set(written):
         return written
-    return "".join(c if _is_harmless(c) else _escape(c) for c in written)
+    return "".join(map(_escaped, written))
 
 
 def single_line(text: str, width: int) -> str:
@@ -86,13 +86,12 @@ def _plain(value: Any, width: int) -> str:
     return single_line(_json(beginning(value, width * 4)), width)
 
 
-def _escape(character: str) -> str:
+def _escaped(character: str) -> str:
+    is_break = unicodedata.category(character) in {"Zl", "Zp"}
+    if character != "`" and not is_break and _is_visible(character):
+        return character
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
-
-
-def _is_harmless(character: str) -> bool:
-    return character != "`" and unicodedata.category(character) not in {"Zl", "Zp"} and _is_visible(character)
 
 
 def _is_visible(character: str) -> bool:

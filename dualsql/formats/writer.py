@@ -35,13 +35,9 @@ class StreamEnd(NamedTuple):
 
 
 def option(meaning: str, *, default: Any, parameter: str = "", words: Mapping[str, Any] | None = None) -> Any:
-    """A field of `WriterOptions`.
+    """A field of `WriterOptions`: a flag, for a tuple a list of columns' names, or one of `words`, with their values.
 
-    Args:
-        meaning: for callers.
-        default: True or False makes a flag, a tuple a list of columns' names.
-        parameter: what a request calls it; by default as the field.
-        words: what a request says, with the value of each word; for a field that is neither flag nor list.
+    `parameter` is what a request calls it; by default as the field.
     """
     kind = "words" if words else "names" if isinstance(default, tuple) else "flag"
     traits = {"kind": kind, "meaning": meaning, "parameter": parameter, "words": words}
