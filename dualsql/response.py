@@ -96,14 +96,11 @@ class DualResponse:
         sampled: how the rows of the sample were chosen; see `create_response`.
         as_of: when the run began that the rows are of, if they are kept; aware, UTC.
         total_count, total_count_kind: the number of rows, and whether it is exact, estimated, a lower bound or unknown.
-        columns: name, type and encoding of each column.
         status: "pending" while the query still runs: no row is shown or counted yet.
         created_at, expires_at: aware, UTC; expires_at is None for a pinned resource.
-        description: a sentence for the model.
         profile: statistics of the columns, if they were asked for.
         profile_notes, profile_text: notes on columns that the sample misrepresents, and what the text says of them.
-        text_budget: characters of the sample in the text.
-        results_budget: characters of the structured content.
+        text_budget, results_budget: characters of the sample in the text, and of the structured content.
         page_in_text: the text names `resource_url`, which is a page for a person, and the file with all rows.
         notes: remarks on how the query was read and answered.
     """

@@ -135,9 +135,7 @@ class Format:
     """A format of streams with its traits; nothing else in dualsql knows a format by name.
 
     Attributes:
-        name: what `?format=` says.
         parameters: of the media type, as Content-Type has them: "; charset=utf-8".
-        suffix: of a file of this format, without the dot.
         title: its name for people who download a file.
         is_for_spreadsheets: whether people open it in a spreadsheet; these formats are offered to them first.
         guards_formulas: whether `WriterOptions.guard_formulas` changes it. Downloads of pages then set it.

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 PATH = "/{resource_id}"
 ROWS = "/{resource_id}/rows"
-PIN = "/{resource_id}/pin"
 COLLECTION = "/"
 
 COLLECTION_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -86,7 +85,7 @@ def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASG
             *(route for feature in features for route in feature.documents),
             *method_routes(PATH, result, METHODS),
             *method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS),
-            *method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
+            *method_routes("/{resource_id}/pin", {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
             *method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS),
             *(route for feature in features for route in feature.routes),
         ],
