@@ -30,6 +30,7 @@ SMALL_MODULES = {
     "dualsql/formats/bind_values.py": "read by `sql` and `query`",
     "dualsql/formats/json_array.py": "a format of streams has a file of its own",
     "dualsql/formats/ndjson.py": "a format of streams has a file of its own",
+    "dualsql/http/cors.py": "loaded where scripts of other origins may read",
     "dualsql/formats/cell_limit.py": "loaded with the first page whose cells are cut",
     "dualsql/formats/ranges.py": "loaded with the first range",
     "dualsql/formats/unfit_cells.py": "loaded with the first cell that does not fit",

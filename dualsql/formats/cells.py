@@ -73,8 +73,6 @@ class WordedItems(NamedTuple):
 JSON_NULL = Unfit("null")
 """The document null, where a type of the application reads None from it. It is no NULL: `is_null` does not find it."""
 
-_DOCUMENTS_OF_NULL = frozenset({"null", b"null"})
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ColumnFit:
@@ -265,7 +263,7 @@ class _Memos(WeakKeyDictionary[Any, Any]):
                 return value
             own_value = processor(value)
             is_text = own_value is None and type(value) in (str, bytes)
-            return JSON_NULL if is_text and value in _DOCUMENTS_OF_NULL else own_value
+            return JSON_NULL if is_text and value in ("null", b"null") else own_value
 
         return read
 

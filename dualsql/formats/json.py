@@ -334,7 +334,8 @@ def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:
         cls = column.meaning.shown_class
         return partial(_writable, column) if cls is None else partial(_checked, column, cls)
     meanings = column.meanings
-    is_open = bool(meanings.converters) and column.encoding in _OPEN
+    # Values of these encodings have any class.
+    is_open = bool(meanings.converters) and column.encoding in ("any", "json", "array")
     return meanings.converted if is_open else _type_converter(column.shown, dialect)
 
 
@@ -344,13 +345,6 @@ def _whole(value: Any) -> Any:
         is_whole = value.is_finite() and value == value.to_integral_value()
         return int(value) if is_whole else Unfit.of(value)
     return value
-
-
-_OPEN = frozenset({"any", "json", "array"})
-"""Encodings of values of any class."""
-
-
-_PLAIN = frozenset({str, int, float, bool})
 
 
 def _checked(column: ResultColumn, cls: type[Any], value: Any) -> Any:
@@ -363,7 +357,7 @@ def _checked(column: ResultColumn, cls: type[Any], value: Any) -> Any:
 
 def _writable(column: ResultColumn, value: Any) -> Any:
     """A value of any class, if it has a JSON form."""
-    if type(value) in _PLAIN:
+    if type(value) in (str, int, float, bool):
         return value
     converted = column.meanings.converted(value)
     try:

@@ -24,11 +24,11 @@ def unlinked(text: str) -> str:
     """`text` with only the beginning of each result's id in it, so that no client takes it for a link."""
     if len(text) < ID_LENGTH:
         return text
-    shown, end = "", 0
+    result, end = "", 0
     for start, identifier in ids_in(text):
-        shown += f"{text[end:start]}{identifier[:8]}…"
+        result += f"{text[end:start]}{identifier[:8]}…"
         end = start + len(identifier)
-    return shown + text[end:]
+    return result + text[end:]
 
 
 def without_links(value: _Plain) -> _Plain:

@@ -60,7 +60,7 @@ def json_text(value: Any) -> str:
     written = _json(value)
     if written.isascii() and not {"`", "\x7f"} & set(written):
         return written
-    return "".join(c if _is_harmless(c) else _escape(c) for c in written)
+    return "".join(map(_escaped, written))
 
 
 def single_line(text: str, width: int) -> str:
@@ -68,9 +68,14 @@ def single_line(text: str, width: int) -> str:
     # The text is cut first, because a cell can hold megabytes.
     head = text[: width * 4]
     if not (head.isascii() and head.isprintable()):
-        head = "".join(" " if c.isspace() else c for c in head if c.isspace() or _is_visible(c))
+        head = visible_text(head)
     folded = " ".join(head.split())
     return folded if len(folded) <= width and len(text) <= width * 4 else folded[: width - 1] + "…"
+
+
+def visible_text(text: str) -> str:
+    """`text` without invisible characters, and with a space for each whitespace character."""
+    return "".join(" " if c.isspace() else c for c in text if c.isspace() or _is_visible(c))
 
 
 def _plain(value: Any, width: int) -> str:
@@ -81,13 +86,12 @@ def _plain(value: Any, width: int) -> str:
     return single_line(_json(beginning(value, width * 4)), width)
 
 
-def _escape(character: str) -> str:
+def _escaped(character: str) -> str:
+    is_break = unicodedata.category(character) in {"Zl", "Zp"}
+    if character != "`" and not is_break and _is_visible(character):
+        return character
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
-
-
-def _is_harmless(character: str) -> bool:
-    return character != "`" and unicodedata.category(character) not in {"Zl", "Zp"} and _is_visible(character)
 
 
 def _is_visible(character: str) -> bool:

@@ -35,13 +35,9 @@ class StreamEnd(NamedTuple):
 
 
 def option(meaning: str, *, default: Any, parameter: str = "", words: Mapping[str, Any] | None = None) -> Any:
-    """A field of `WriterOptions`.
+    """A field of `WriterOptions`: a flag, for a tuple a list of columns' names, or one of `words`, with their values.
 
-    Args:
-        meaning: for callers.
-        default: True or False makes a flag, a tuple a list of columns' names.
-        parameter: what a request calls it; by default as the field.
-        words: what a request says, with the value of each word; for a field that is neither flag nor list.
+    `parameter` is what a request calls it; by default as the field.
     """
     kind = "words" if words else "names" if isinstance(default, tuple) else "flag"
     traits = {"kind": kind, "meaning": meaning, "parameter": parameter, "words": words}
@@ -139,9 +135,7 @@ class Format:
     """A format of streams with its traits; nothing else in dualsql knows a format by name.
 
     Attributes:
-        name: what `?format=` says.
         parameters: of the media type, as Content-Type has them: "; charset=utf-8".
-        suffix: of a file of this format, without the dot.
         title: its name for people who download a file.
         is_for_spreadsheets: whether people open it in a spreadsheet; these formats are offered to them first.
         guards_formulas: whether `WriterOptions.guard_formulas` changes it. Downloads of pages then set it.

@@ -63,7 +63,6 @@ class StreamParameter(NamedTuple):
         kind: how its value is written: see `_from_text`, `_value`, and the schemas in `dualsql.openapi.operations`.
         meaning: for callers.
         option: the field of `WriterOptions` that it sets; empty for those that `parse_stream` names.
-        default: of the option.
         words: the words of the kind "words", with their values.
     """
 
@@ -221,9 +220,9 @@ def parse_stream(values: Mapping[str, Any], headers: Headers) -> StreamRequest:
 
 def _resumption(values: Mapping[str, Any]) -> Resumption | None:
     if "resume" not in values:
-        alone = next((name for name in ("after", "last") if name in values), None)
-        if alone:
-            raise BadParameterError(f"{alone} requires resume.", details={"name": alone})
+        for name in ("after", "last"):
+            if name in values:
+                raise BadParameterError(f"{name} requires resume.", details={"name": name})
         return None
     if "after" not in values:
         raise BadParameterError(

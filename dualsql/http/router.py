@@ -13,13 +13,12 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.errors import ForbiddenError, refuse_unknown
+from dualsql.errors import refuse_unknown
 from dualsql.http import parameters
 from dualsql.http.conditional import is_current, metadata_etag, not_modified
 from dualsql.http.problems import (
@@ -35,7 +34,6 @@ from dualsql.http.problems import (
     while_connected,
 )
 from dualsql.http.streaming import answer_stream
-from dualsql.log import REQUEST_ID_HEADER
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
@@ -48,18 +46,12 @@ if TYPE_CHECKING:
 
 PATH = "/{resource_id}"
 ROWS = "/{resource_id}/rows"
-PIN = "/{resource_id}/pin"
 COLLECTION = "/"
 
 COLLECTION_METHODS = ("GET", "HEAD", "OPTIONS")
 PIN_METHODS = ("OPTIONS", "PUT", "DELETE")
 ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 
-# Scripts of other origins see no further headers but the safelisted ones (https://fetch.spec.whatwg.org, CORS).
-_EXPOSED = (
-    "Content-Disposition", "ETag", "Retry-After", wire.RESUME_HEADER, wire.NO_RESUME_HEADER, wire.TOTAL_COUNT_HEADER,
-    wire.TOTAL_COUNT_KIND_HEADER, wire.NOTES_HEADER, REQUEST_ID_HEADER,
-)  # fmt: skip
 _JSON = "application/json"
 
 
@@ -93,7 +85,7 @@ def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASG
             *(route for feature in features for route in feature.documents),
             *method_routes(PATH, result, METHODS),
             *method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS),
-            *method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
+            *method_routes("/{resource_id}/pin", {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
             *method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS),
             *(route for feature in features for route in feature.routes),
         ],
@@ -377,28 +369,18 @@ def _host_name(url: str) -> str:
     return f"[{name}]" if ":" in name else name
 
 
-class CORS(CORSMiddleware):
-    """Starlette's CORS middleware with dualsql's error body."""
-
-    def preflight_response(self, request_headers: Headers) -> Response:
-        """The answer to a CORS preflight request."""
-        response = super().preflight_response(request_headers)
-        if response.status_code < 400:
-            return response
-        return problem_response(ForbiddenError("This cross-origin request is not allowed."))
-
-
 def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:
     origins = [origin_of(origin) for origin in server.settings.cors_origins]
-    # Any header: `authenticate` decides which one carries the credential.
-    cross_origin = Middleware(
-        CORS, allow_origins=origins, allow_methods=METHODS, allow_headers=["*"], expose_headers=_EXPOSED
-    )
+    cross_origin: list[Middleware] = []
+    if origins:
+        from dualsql.http.cors import cross_origin_middleware
+
+        cross_origin.append(cross_origin_middleware(origins))
     return [
         # Outermost first: what HostCheck and CORS refuse is logged, and has the private headers, too.
         *(each for feature in features for each in feature.middleware),
         Middleware(PrivateHeaders),
         host_check(server),
-        *([cross_origin] if origins else []),
+        *cross_origin,
         Middleware(Problems),
     ]

@@ -488,7 +488,7 @@ LOADED_LATER = {
     "databases.sqlite.reader_process", "databases.sqlite.text", "databases.text_threads", "databases.threads",
     "databases.unproved", "databases.url_errors", "formats.arrow", "formats.bind_values", "formats.cell_limit",
     "formats.csv", "formats.json_array", "formats.json_fallback", "formats.ranges", "formats.unfit_cells",
-    "formats.xlsx",
+    "formats.xlsx", "http.cors",
     "freeze.kinds_options", "freeze.kinds_own", "freeze.paths", "freeze.shadowing", "hints", "plan.entities",
     "plan.other_statements", "plan.projection", "plan.sampling", "plan.subqueries", "query_dialects",
     "results.kept_rows", "results.resources", "results.resuming", "results.row_cache", "results.snapshots",
