@@ -76,7 +76,7 @@ JSON_NULL = Unfit("null")
 _DOCUMENTS_OF_NULL = frozenset({"null", b"null"})
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class ColumnFit:
     """Which values one column may hold.
 
