@@ -15,7 +15,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
-from types import EllipsisType, TracebackType
+from types import EllipsisType
 from typing import TYPE_CHECKING, Self
 
 from dualsql.databases.proof import prove
@@ -466,9 +466,7 @@ class ResultServer:
         self._entered += 1
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._entered -= 1
         if not self._entered:  # several clients in one process each enter the lifespan of their server
             await self.shutdown()
@@ -492,4 +490,4 @@ class ResultServer:
         try:
             yield
         finally:
-            await self.__aexit__(None, None, None)
+            await self.__aexit__()

@@ -61,7 +61,7 @@ from dualsql.freeze.kinds import KINDS, rare_kinds
 from dualsql.testing.tools import open_for_each_use
 
 PACKAGE = Path(internals.__file__).parent
-OWN_FILES = [Path(module.__file__) for module in (internals, orm, private)]
+OWN_FILES = [Path(module.__file__ or "") for module in (internals, orm, private)]
 
 
 class Base(DeclarativeBase):

@@ -84,7 +84,7 @@ _BARE = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class _Bare:
     """A list without parentheses, as between BETWEEN's operands. Only a binary expression accepts it."""
 

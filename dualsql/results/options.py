@@ -114,7 +114,7 @@ class ResultKeywords(TypedDict, total=False):
     keep: KeepOption | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateOptions:
     """A request for a new response; `DualResponseServer.create_response` explains each field.
 

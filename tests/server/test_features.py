@@ -510,3 +510,21 @@ def test_a_server_without_features_loads_none_and_no_optional_package() -> None:
     assert OPTIONAL & {name.partition(".")[0] for name in modules} == set()
     assert {f"dualsql.{name}" for name in LOADED_LATER} & set(modules) == set()
     assert FEATURES & {name.split(".")[1] for name in modules if name.startswith("dualsql.")} == set()
+
+
+def test_the_import_leaves_the_garbage_collector_as_it_was() -> None:
+    program = """
+import gc
+assert not gc.get_freeze_count()
+import dualsql
+dualsql.DualResponseServer
+assert gc.isenabled() and not gc.get_freeze_count()
+gc.disable()
+dualsql.Kept
+assert not gc.isenabled()
+gc.enable()
+gc.freeze()
+dualsql.SQL
+assert gc.isenabled() and gc.get_freeze_count()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
