@@ -32,7 +32,7 @@ from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
 from dualsql_client.wire import KeptDescription, SortKey
 
 if TYPE_CHECKING:
-    from dualsql.results.streams import StreamRun
+    from dualsql.results.streams import ResultStream
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -202,27 +202,27 @@ def notes_of_now(resource: Resource, view: View) -> list[str]:
 
 
 async def chunks_or_live(
-    run: StreamRun,
+    stream: ResultStream,
     instead: Callable[[DualResponseError], Awaitable[ReadTarget]],
     chunks_of: Callable[[ReadTarget], AsyncGenerator[Chunk, None]],
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of kept rows; those of the database, if the first rows cannot be answered from them."""
     waiting: list[Chunk] = []
     try:
-        async with aclosing(run.chunks()) as chunks:
+        async with aclosing(stream.read()) as chunks:
             async for chunk in chunks:
                 waiting.append(chunk)
-                if run.ending.rows or run.ending.is_complete:
+                if stream.ending.rows or stream.ending.is_complete:
                     for one in waiting:
                         yield one
                     waiting.clear()
             return
     except DualResponseError as error:
         # Cursors and resumptions are of kept rows.
-        if run.ending.rows or run.request.cursor is not None or run.request.resumption is not None:
+        if stream.ending.rows or stream.request.cursor is not None or stream.request.resumption is not None:
             raise
         target = await instead(error)
-    run.ending.error = None
+    stream.ending.error = None
     async with aclosing(chunks_of(target)) as chunks:
         async for chunk in chunks:
             yield chunk

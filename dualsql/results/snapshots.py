@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from dualsql.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from dualsql.results.streams import StreamRun
+    from dualsql.results.streams import ResultStream
 
 
-def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str | None:
+def etag_of(stream: ResultStream, tag: str | Callable[[], str | None] | None) -> str | None:
     """A weak ETag (RFC 9110, section 8.8.1); None if the data may change.
 
     Callers who see other rows or other values get another one: it covers everything that decides the bytes, which are
@@ -24,7 +24,7 @@ def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str |
     Raises:
         ConfigurationError: the operator's function returned something else.
     """
-    view = run.target.view
+    view = stream.target.view
     snapshot = tag() if callable(tag) else tag
     if snapshot is None:
         return None
@@ -32,7 +32,7 @@ def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str |
         raise ConfigurationError(
             f"The snapshot tag of {view.source.name!r} must be a string or None, and is a {type(snapshot).__name__}."
         )
-    compiled = run.select().compile(dialect=view.rules.dialect(view.source.engine.dialect))
+    compiled = stream.select().compile(dialect=view.rules.dialect(view.source.engine.dialect))
     values = compiled.construct_params(dict(view.rules.values))
     parts = (
         snapshot,
@@ -40,9 +40,9 @@ def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str |
         str(compiled),
         sorted(values.items()),
         list(view.rules.settings),
-        [column.describe() for column in run.columns],
-        run.request.format,
-        run.request.options,
+        [column.describe() for column in stream.columns],
+        stream.request.format,
+        stream.request.options,
         *([view.run] if view.run else ()),
     )
     return f'W/"{sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'

@@ -29,30 +29,7 @@ from dualsql.results.access import AccessControl
 from dualsql.results.pages import Cursors
 from dualsql.results.view import CursorScope, ReadTarget
 from dualsql.settings import Settings
-from dualsql_client.wire import SortKey, TotalCountKind
-
-TokenParts = Sequence[str | bytes | None]
-"""What a token is valid for; the format is not part of it."""
-
-
-def token_parts(
-    scope: CursorScope, columns: Sequence[str], options: WriterOptions, start: str | None
-) -> TokenParts:
-    """What a token is valid for: a stream of one resource, order and principal, with these columns, from `start` on.
-
-    Args:
-        columns: names, in the order they are written.
-        start: the cursor at which the stream began.
-    """
-    # All that changes the bytes is part of the token: the rest must continue the caller's file byte for byte.
-    return [
-        "dualsql.resume/1",
-        *scope.parts,
-        scope.order,
-        start,
-        repr(replace(options, summary=True)),
-        *columns,
-    ]
+from dualsql_client.wire import SortKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +106,12 @@ class RunningStreams:
 
     def __init__(self, most: int) -> None:
         self._shares = Shares(most)
-        self._running: set[StreamRun] = set()
+        self._running: set[ResultStream] = set()
         self._is_closed = False
         self._is_idle = asyncio.Event()
 
     @contextmanager
-    def taken(self, run: StreamRun) -> Iterator[None]:
+    def slot(self, stream: ResultStream) -> Iterator[None]:
         """A slot for the stream during the block.
 
         Raises:
@@ -144,12 +121,12 @@ class RunningStreams:
             raise _stopping()
         # After five seconds, a stream that was refused may be asked for again.
         caller = self._shares.require_room("streams", 5)
-        self._running.add(run)
+        self._running.add(stream)
         try:
             yield
         finally:
             self._shares.give_back(caller)
-            self._running.discard(run)
+            self._running.discard(stream)
             if not self._running:
                 self._is_idle.set()
 
@@ -173,8 +150,8 @@ class RunningStreams:
     def end(self) -> None:
         """End all streams now, each with an error that tells its reader to resume."""
         self._is_closed = True
-        for run in self._running:
-            run.stop(_stopping())
+        for stream in self._running:
+            stream.stop(_stopping())
 
 
 def _stopping() -> ServerUnavailableError:
@@ -182,13 +159,18 @@ def _stopping() -> ServerUnavailableError:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class StreamRun:
-    """One running stream.
+class ResultStream:
+    """A stream that is about to begin.
 
     Attributes:
         rows: the statement in the requested order.
         start: the position where the rows begin; None for the first row.
         columns: the columns to write.
+        ending: filled in while the chunks are read.
+        chunks: the bytes, in pieces of whole rows. Reading them runs the query; closing them stops it. An error
+            before the first row is raised, as is any error if the format has no last record for it.
+        resume: the token to resume the stream with; None if it cannot be resumed, for the reason `no_resume`.
+        etag: equal for the same rows in the same form; None if the data may change.
     """
 
     target: ReadTarget
@@ -201,40 +183,55 @@ class StreamRun:
     access: AccessControl
     slots: RunningStreams
     ending: StreamEnding
-    is_noted: bool = False
-    stopped_by: DualResponseError | None = None
-    waiting: asyncio.Timeout | None = None
+    chunks: AsyncGenerator[Chunk, None] = field(init=False)
+    resume: str | None = None
+    etag: str | None = None
+    _is_noted: bool = False
+    _stopped_by: DualResponseError | None = None
+    _waiting: asyncio.Timeout | None = None
+
+    @property
+    def marks_end(self) -> bool:
+        """Whether the last bytes show that the stream is complete; otherwise the end of the HTTP body has to."""
+        return self.format.has_end and (self.request.options.summary or not self.format.end_keys)
+
+    @property
+    def no_resume(self) -> str | None:
+        """Why it cannot be resumed."""
+        if self.resume is not None:
+            return None
+        return "FORMAT" if self.format.resuming is None else "NO_TOTAL_ORDER"
 
     def stop(self, error: DualResponseError) -> None:
         """End the stream with `error`, now or before its next rows."""
-        self.stopped_by = error
-        if self.waiting is not None:
+        self._stopped_by = error
+        if self._waiting is not None:
             with suppress(RuntimeError):  # it does not wait for the database now
-                self.waiting.reschedule(asyncio.get_running_loop().time())
+                self._waiting.reschedule(asyncio.get_running_loop().time())
 
-    async def chunks(self) -> AsyncGenerator[Chunk, None]:
-        """See `ResultStream.chunks`. The audit gets an event before the query runs and one at the end."""
+    async def read(self) -> AsyncGenerator[Chunk, None]:
+        """See `chunks`. The audit gets an event before the query runs and one at the end."""
         target = self.target
-        with self.slots.taken(self), blaming(target.asked, reads_conversions=target.reads_conversions):
+        with self.slots.slot(self), blaming(target.asked, reads_conversions=target.reads_conversions):
             # Before the query: a server that dies in the middle leaves a trace of who read.
             await self.access.note("stream", target.principal, resource=target.resource)
             await self.access.note_access(target.resource)
             try:
-                async with aclosing(self._chunks()) as chunks:
+                async with aclosing(self._limited()) as chunks:
                     async for chunk in chunks:
                         yield chunk
             finally:
-                if not self.is_noted:
+                if not self._is_noted:
                     # In a task of its own: the reader may be cancelled several times while this unwinds.
-                    self.target.view.source.finish(self._note_end())
+                    target.view.source.finish(self._note_end())
 
-    async def _chunks(self) -> AsyncGenerator[Chunk, None]:
+    async def _limited(self) -> AsyncGenerator[Chunk, None]:
         ending, settings = self.ending, self.target.view.settings
         deadline = asyncio.get_running_loop().time() + settings.maximum_stream_duration.total_seconds()
         head = self.writer.head()
         # Who resumes has the head already.
-        known = self.request.resumption.after if self.request.resumption else 0
-        if not known:
+        skipped = self.request.resumption.after if self.request.resumption else 0
+        if not skipped:
             yield Chunk(head, 0)
         async with aclosing(self._batches()) as batches:
             try:
@@ -248,10 +245,10 @@ class StreamRun:
                     ending.rows += chunk.rows
                     yield chunk
                 ending.is_complete = True
-                last = self.writer.end(StreamEnd(known + ending.rows))
+                last = self.writer.end(StreamEnd(skipped + ending.rows))
             except DualResponseError as error:
                 ending.error = error
-                end = StreamEnd(known + ending.rows, complete=False)
+                end = StreamEnd(skipped + ending.rows, complete=False)
                 record = self.writer.failure(error, end) if ending.rows else None
                 if record is None:  # a format without one: the connection is closed
                     raise
@@ -261,15 +258,15 @@ class StreamRun:
         yield Chunk(last, 0)
 
     async def _next(self, batches: AsyncGenerator[Chunk, None], deadline: float) -> Chunk | None:
-        if self.stopped_by is not None:
-            raise self.stopped_by
+        if self._stopped_by is not None:
+            raise self._stopped_by
         try:
             # Never around a `yield`: the timeout would then be raised in the reader's code.
-            async with asyncio.timeout_at(deadline) as self.waiting:
+            async with asyncio.timeout_at(deadline) as self._waiting:
                 return await anext(batches, None)
         except TimeoutError:
             # mypy takes it for None still, which `stop` changes meanwhile.
-            raise self.stopped_by or _limit("seconds") from None  # type: ignore[redundant-expr]
+            raise self._stopped_by or _limit("seconds") from None  # type: ignore[redundant-expr]
 
     def _batches(self) -> AsyncGenerator[Chunk, None]:
         resumption, view = self.request.resumption, self.target.view
@@ -285,26 +282,26 @@ class StreamRun:
     def select(self, *, skip: int = 0) -> AnySelect:
         """The Select of the stream's rows after the first `skip`."""
         limit = self.request.limit
-        cut = self.cut(skip, None if limit is None else max(0, limit - skip))
+        select = self.select_rows(skip, None if limit is None else max(0, limit - skip))
         # Sorted, a million rows take two seconds and half a gigabyte before the first one is sent.
-        return cut.order_by(None) if self.rows.is_numbered else cut
+        return select.order_by(None) if self.rows.is_numbered else select
 
-    def cut(self, skip: int, limit: int | None) -> AnySelect:
+    def select_rows(self, skip: int, limit: int | None) -> AnySelect:
         """At most `limit` rows after the first `skip`, in their order."""
         if self.start is None:
             return plan.page(self.rows, offset=skip, limit=limit)
         return plan.rows_beside(self.rows, self.start, skip=skip, limit=limit)[0]
 
     async def _note_end(self) -> None:
-        self.is_noted = True
-        error = self.ending.error
+        self._is_noted = True
+        ending = self.ending
         await self.access.note(
             "read",
             self.target.principal,
             resource=self.target.resource,
-            rows=self.ending.rows,
-            is_complete=self.ending.is_complete,
-            code=error.code if error else None,
+            rows=ending.rows,
+            is_complete=ending.is_complete,
+            code=ending.error.code if ending.error else None,
         )
 
 
@@ -314,31 +311,6 @@ def _limit(what: str) -> LimitExceededError:
         hint="Continue from the last complete row, or ask for fewer columns.",
         details={"limit": what},
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultStream:
-    """A stream that is about to begin.
-
-    Attributes:
-        chunks: the bytes, in pieces of whole rows. Reading them runs the query; closing them stops it. An error
-            before the first row is raised, as is any error if the format has no last record for it.
-        resume: the token to resume the stream with; None if it cannot be resumed, for the reason `no_resume`.
-        etag: equal for the same rows in the same form; None if the data may change.
-        marks_end: whether the last bytes show that the stream is complete; otherwise the end of the HTTP body has to.
-        ending: filled in while the chunks are read.
-    """
-
-    name: str
-    format: Format
-    marks_end: bool
-    total_count: int | None
-    total_count_kind: TotalCountKind
-    chunks: AsyncGenerator[Chunk, None]
-    resume: str | None
-    no_resume: str | None
-    etag: str | None
-    ending: StreamEnding
 
 
 class Streams:
@@ -369,12 +341,12 @@ class Streams:
         return self._opened(target, request, StreamEnding())
 
     def _opened(self, target: ReadTarget, request: StreamRequest, ending: StreamEnding) -> ResultStream:
-        view, written = target.view, format_named(request.format)
+        view, output = target.view, format_named(request.format)
         ending.notes = target.notes
         columns = chosen_columns(view.columns, request.columns)
         # Raises for names that are not among the columns.
         chosen_columns(columns, request.options.text_columns)
-        if request.options.summary and len(columns) == 1 and columns[0].name in written.end_keys:
+        if request.options.summary and len(columns) == 1 and columns[0].name in output.end_keys:
             # A stream that is cut off after such a row would look complete.
             raise BadParameterError(
                 f"The column {columns[0].name!r} cannot be streamed alone: its rows look like a stream's last record.",
@@ -383,71 +355,59 @@ class Streams:
             )
         rows = view.ordered(request.sort)
         scope = target.scope(rows)
-        run = StreamRun(
+        stream = ResultStream(
             target=target,
             request=request,
             rows=rows,
-            start=self._start(request.cursor, rows, scope),
+            start=None if request.cursor is None else self._start(request.cursor, rows, scope),
             columns=columns,
-            format=written,
-            writer=view.writer(written, columns, request.options),
+            format=output,
+            writer=view.writer(output, columns, request.options),
             access=self._access,
             slots=self.slots,
             ending=ending,
         )
-        token = self._token(run, scope)
-        no_resume = "FORMAT" if written.resuming is None else "NO_TOTAL_ORDER"
-        is_resumable = written.resuming is not None and rows.order.is_total
-        return ResultStream(
-            name=target.resource.name,
-            format=written,
-            marks_end=written.has_end and (request.options.summary or not written.end_keys),
-            total_count=target.total.rows,
-            total_count_kind=target.total.kind,
-            chunks=self._chunks(run),
-            resume=token if is_resumable else None,
-            no_resume=None if is_resumable else no_resume,
-            etag=self._etag(run),
-            ending=ending,
-        )
-
-    def _token(self, run: StreamRun, scope: CursorScope) -> str:
-        """The token of a stream, whose own resumption is checked."""
-        names = [column.name for column in run.columns]
-        parts = token_parts(scope, names, run.request.options, run.request.cursor)
-        if run.request.resumption is not None:
+        parts = token_parts(scope, [column.name for column in columns], request.options, request.cursor)
+        if request.resumption is not None:
             from dualsql.results.resuming import require_resumable
 
-            require_resumable(self._seal, run.request.resumption, parts, run.format)
-        return urlsafe_b64encode(self._seal.sign(*parts)).rstrip(b"=").decode()
+            require_resumable(self._seal, request.resumption, parts, output)
+        elif view.source.name in self._settings.snapshot_tags:
+            from dualsql.results.snapshots import etag_of
 
-    def _chunks(self, run: StreamRun) -> AsyncGenerator[Chunk, None]:
-        instead = run.target.instead
-        if instead is None:
-            return run.chunks()
-        from dualsql.results.kept_rows import chunks_or_live
+            stream.etag = etag_of(stream, self._settings.snapshot_tags[view.source.name])
+        if output.resuming is not None and rows.order.is_total:
+            stream.resume = urlsafe_b64encode(self._seal.sign(*parts)).rstrip(b"=").decode()
+        if target.instead is None:
+            stream.chunks = stream.read()
+        else:
+            from dualsql.results.kept_rows import chunks_or_live
 
-        return chunks_or_live(
-            run, instead, lambda target: self._opened(target, run.request, run.ending).chunks
-        )
+            stream.chunks = chunks_or_live(
+                stream, target.instead, lambda live: self._opened(live, request, ending).chunks
+            )
+        return stream
 
-    def _start(self, cursor: str | None, rows: Ordered, scope: CursorScope) -> KeysetPosition | None:
-        if cursor is None:
-            return None
+    def _start(self, cursor: str, rows: Ordered, scope: CursorScope) -> KeysetPosition:
         plan.require_keyset(rows)
-        place = self._cursors.read(cursor, scope).place
-        if place.is_backward:
+        position = self._cursors.read(cursor, scope).position
+        if position.is_backward:
             raise BadParameterError(
                 "A stream cannot start at a previous_cursor.",
                 hint="Use the next_cursor of a page.",
                 details={"name": "cursor"},
             )
-        return place
+        return position
 
-    def _etag(self, run: StreamRun) -> str | None:
-        name = run.target.view.source.name
-        if name not in self._settings.snapshot_tags or run.request.resumption is not None:
-            return None
-        from dualsql.results.snapshots import etag_of
 
-        return etag_of(run, self._settings.snapshot_tags[name])
+def token_parts(
+    scope: CursorScope, columns: Sequence[str], options: WriterOptions, start: str | None
+) -> Sequence[str | bytes | None]:
+    """What a token is valid for: all that changes the bytes, but the format.
+
+    Args:
+        columns: names, in the order they are written.
+        start: the cursor at which the stream began.
+    """
+    *reader, order = scope
+    return ["dualsql.resume/1", *reader, order, start, repr(replace(options, summary=True)), *columns]

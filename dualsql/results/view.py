@@ -256,23 +256,8 @@ class View:
         return self.derived.ordered(self.source.capabilities, self.rules.form, sort)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CursorScope:
-    """What a cursor is valid for.
-
-    Attributes:
-        order: a fingerprint of the sort keys.
-    """
-
-    resource_id: str
-    order: bytes
-    principal: Principal | None
-
-    @property
-    def parts(self) -> tuple[str | None, str | None, str | None]:
-        """The resource, and the id and the tenant of its reader."""
-        who = self.principal
-        return (self.resource_id, None if who is None else who.id, None if who is None else who.tenant)
+CursorScope = tuple[str, str | None, str | None, bytes]
+"""What a cursor is valid for: what is read, the id and the tenant of its reader, and a fingerprint of the sort keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +288,8 @@ class ReadTarget:
 
     def scope(self, rows: Ordered) -> CursorScope:
         """What cursors and resume tokens of these rows are valid for."""
-        return CursorScope(resource_id=self.key, order=rows.order.fingerprint, principal=self.principal)
+        reader = self.principal
+        return (self.key, reader and reader.id, reader and reader.tenant, rows.order.fingerprint)
 
 
 class Views:
