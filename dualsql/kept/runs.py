@@ -27,14 +27,14 @@ from dualsql.results.create import (
     NOT_COUNTED,
     Creation,
     Creator,
-    RunProgress,
-    RunResult,
     ShownSample,
 )
 from dualsql.results.kept_rows import (
     OF_VALUES,
     ROWS_OF_NOW,
     KeptAnswer,
+    RunProgress,
+    RunResult,
     is_of_kept_rows,
 )
 from dualsql.results.options import MAXIMUM_SAMPLE_SIZE
@@ -79,10 +79,10 @@ class KeptRunner:
         self._kept = kept
 
     async def run(
-        self, view: View, resource: Resource, creation: Creation, progress: RunProgress
+        self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None
     ) -> RunResult:
         """See `Runner`."""
-        run = await self._run(_RunRequest(view, resource, creation, progress))
+        run = await self._run(_RunRequest(view, resource, creation, progress or RunProgress()))
         reason, answer = (run.kept or {}).get("reason"), creation.answer
         if reason is not None and (self._keep_option(creation) is True or reason in _FAILURES):
             run = run._replace(notes=[f"{reason} Each page has the rows that the database has at its time."])

@@ -17,8 +17,8 @@ from dualsql.pending.jobs import Jobs, QueryWork
 from dualsql.pending.progress import RunRecords, in_background
 from dualsql.resource import UNCOUNTED, Principal, Resource
 from dualsql.response import DualResponse
-from dualsql.results.create import Creation, FinishedQuery, RunProgress, shown_sample
-from dualsql.results.kept_rows import kept_or_live
+from dualsql.results.create import Creation, FinishedQuery, shown_sample
+from dualsql.results.kept_rows import RunProgress, kept_or_live
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

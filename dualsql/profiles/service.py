@@ -27,7 +27,7 @@ from dualsql.query import StructuredQuery
 from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
-from dualsql.results.create import ProfiledSample, Profiler
+from dualsql.results.create import Profiler
 from dualsql.results.kept_rows import kept_or_live
 from dualsql.results.view import View, Views
 from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
@@ -96,12 +96,13 @@ class ProfileService:
 
     async def _profile_sample(
         self, kind: ProfileKind, view: View, sample: Sequence[Sequence[Any]]
-    ) -> ProfiledSample:
+    ) -> Mapping[str, Any]:
         """The profile of a new result, and notes on the columns that its sample misrepresents."""
         found = await fetch_profile(view, self._settings, kind)
         by_name = findings.sample_notes(found, view.shape.columns, sample)
         notes = ProfileNotes(covers=found.covers, complete=found.is_complete, notes=by_name)
-        return ProfiledSample(found.to_wire(view.source.engine.dialect), notes, findings.text_of_notes(notes))
+        profile = found.to_wire(view.source.engine.dialect)
+        return {"profile": profile, "profile_notes": notes, "profile_text": findings.text_of_notes(notes)}
 
     async def check(
         self,

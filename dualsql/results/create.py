@@ -7,13 +7,13 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import util
-from sqlalchemy.types import NULLTYPE, NullType
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.databases.fetch import Sample
@@ -50,14 +50,14 @@ from dualsql.resource import (
 )
 from dualsql.response import DualResponse, room_for_rows
 from dualsql.results.access import AccessControl
-from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions, checked_size, storage_missing
+from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions, checked_size
 from dualsql.results.view import View, Views
 from dualsql.settings import Settings
 from dualsql.threads import run_heavy
-from dualsql_client.wire import Column, Profile, ProfileNotes, Row
+from dualsql_client.wire import Column, Row
 
 if TYPE_CHECKING:
-    from dualsql.results.kept_rows import KeptAnswer
+    from dualsql.results.kept_rows import KeptAnswer, Runner, RunProgress
 
 _log = logging.getLogger(__name__)
 
@@ -129,16 +129,11 @@ def page_forms(view: View) -> Iterator[AnySelect]:
         yield plan.page_beside(rows, place.reversed(), limit=1).select
 
 
-class ProfiledSample(NamedTuple):
-    """Statistics of the columns, and notes on columns that the sample misrepresents, also as a text."""
+Profiler = Callable[[View, Sequence[Sequence[Any]]], Awaitable[Mapping[str, Any]]]
+"""Profiles the columns of a view: the fields `profile`, `profile_notes` and `profile_text` of the response.
 
-    profile: Profile
-    notes: ProfileNotes
-    text: str
-
-
-Profiler = Callable[[View, Sequence[Sequence[Any]]], Awaitable[ProfiledSample]]
-"""Profiles the columns of a view; the second argument is the sample, rows as the database gave them."""
+The second argument is the sample, rows as the database gave them.
+"""
 
 
 class ShownSample(NamedTuple):
@@ -180,13 +175,6 @@ class FinishedQuery(NamedTuple):
     response: DualResponse
 
 
-@dataclass(slots=True)
-class RunProgress:
-    """How many rows were read of a run that is going to be kept."""
-
-    rows: int = 0
-
-
 class Creation(NamedTuple):
     """A result to create.
 
@@ -202,36 +190,6 @@ class Creation(NamedTuple):
     profiler: Profiler | None
     sampler: SampleTaker | None
     answer: KeptAnswer | None
-
-
-class RunResult(NamedTuple):
-    """The run of the statement of a new resource.
-
-    Attributes:
-        view: what the sample is read from.
-        kept: where the rows are kept, or why they are not; None if nobody asked for that.
-        notes: what the response says of the rows.
-    """
-
-    shown: ShownSample
-    view: View
-    kept: KeptRows | None = None
-    notes: Sequence[str] = ()
-
-
-class Runner(Protocol):
-    """Runs the statements of new resources, and may keep their rows."""
-
-    async def run(
-        self, view: View, resource: Resource, creation: Creation, progress: RunProgress
-    ) -> RunResult:
-        """Read the sample (`Creator.sampled`); keep the rows if that is asked for. The resource has no rows yet."""
-
-    async def record(self, resource_id: str) -> KeptRows | None:
-        """The record of the kept rows of a resource that is going to be deleted."""
-
-    async def forget(self, resource_id: str, kept: KeptRows | None) -> None:
-        """Delete the kept rows of a resource that was deleted, or that is not created."""
 
 
 class Creator:
@@ -331,6 +289,8 @@ class Creator:
         if options.wait is not None and self.answer_within is None:
             raise missing_feature("Pending", "wait")
         if options.keep and self.runner is None:
+            from dualsql.results.kept_rows import storage_missing
+
             raise storage_missing()
         self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
@@ -339,7 +299,7 @@ class Creator:
         if options.wait is not None and self.answer_within is not None:
             return await self.answer_within(creation, options.wait)
         view = view or self.opened(creation)
-        query = await self.completed(view, self.new_resource(view, creation), creation, RunProgress())
+        query = await self.completed(view, self.new_resource(view, creation), creation)
         async with self._deleted_on_failure(query.resource.id, query.resource.kept):
             await self._access.keep(query.resource, options.principal, rows=len(query.response.sample))
         return query.response
@@ -357,30 +317,13 @@ class Creator:
             large = await self.open_text(source, options)
         document, view = large or (frozen(source, options), None)
         if is_described and source.backend.described_type is not None:
-            typed = await self._typed(view or self._views.open(source, document, options.principal), options)
+            from dualsql.results.described import with_described_types
+
+            described = self._views.open(source, document, options.principal) if view is None else view
+            typed = await with_described_types(described, options.statement)
             if typed is not None:
-                return await self._freeze(source, typed, is_described=False)
+                return await self._freeze(source, replace(options, select=typed), is_described=False)
         return document, view
-
-    async def _typed(self, view: View, options: CreateOptions) -> CreateOptions | None:
-        """The options with the types that the database describes; None if it describes none that was unknown.
-
-        A database that does not answer fails the creation, as it would fail the sample: otherwise load would decide the
-        types of a result.
-        """
-        source, columns = view.source, view.shape.columns
-        if not any(column.is_untyped for column in columns):
-            return None
-        from dualsql.databases.explain import described_types
-
-        timeout = self._settings.query_timeout
-        kinds = await described_types(source, view.shape.select.limit(0), view.rules, timeout=timeout)
-        unknown = [
-            kind if column.is_untyped else NULLTYPE for kind, column in zip(kinds, columns, strict=False)
-        ]
-        if all(isinstance(kind, NullType) for kind in unknown):
-            return None
-        return replace(options, select=plan.with_types(options.statement, unknown, source.meanings))
 
     def opened(self, creation: Creation) -> View:
         """What the principal sees of a result to create; every statement derived from it can be compiled."""
@@ -389,7 +332,7 @@ class Creator:
         return view
 
     async def completed(
-        self, view: View, resource: Resource, creation: Creation, progress: RunProgress
+        self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None = None
     ) -> FinishedQuery:
         """Run the statement of a new resource. The resource with its total is not stored yet.
 
@@ -398,17 +341,17 @@ class Creator:
             progress: counts the rows that are read to be kept.
         """
         options = creation.options
+        kept: KeptRows | None = None
+        notes = notes_in(resource.metadata)
         if self.runner is None:
-            run = RunResult(await self.sampled(view, creation), view)
+            display = await self.sampled(view, creation)
         else:
-            run = await self.runner.run(view, resource, creation, progress)
-        async with self._deleted_on_failure(resource.id, run.kept):
-            profiled = None
-            if creation.profiler is not None:
-                profiled = await creation.profiler(run.view, run.shown.sample.rows)
-            now, total = self._access.clock.now(), run.shown.sample.total
+            display, view, kept, more = await self.runner.run(view, resource, creation, progress)
+            notes = (*notes, *more)
+        async with self._deleted_on_failure(resource.id, kept):
+            profile = await creation.profiler(view, display.sample.rows) if creation.profiler else {}
+            now, total = self._access.clock.now(), display.sample.total
             created_at = now if resource.status == "ready" else resource.created_at
-            notes = [*notes_in(resource.metadata), *run.notes]
             ready = replace(
                 resource,
                 status="ready",
@@ -418,11 +361,11 @@ class Creator:
                 + min(now - created_at + options.lifetime, self._settings.maximum_lifetime),
                 total_count=total.rows,
                 total_count_kind=total.kind,
-                kept=run.kept,
-                metadata={**resource.metadata, NOTES: notes} if run.notes else resource.metadata,
+                kept=kept,
+                metadata={**resource.metadata, NOTES: list(notes)} if notes else resource.metadata,
             )
             EVENTS.report(ResultCreated(ready.total_count_kind))
-            response = self.respond(ready, run.shown, profiled)
+            response = self.respond(ready, display, profile)
             sample = response.sample if self._settings.keep_sample else None
             return FinishedQuery(ready if sample is None else replace(ready, sample=sample), response)
 
@@ -474,10 +417,10 @@ class Creator:
             gc.collect()  # the error and its frames, which refer to each other, hold what was read
             sample = await read(size, count)
         if len(sample.rows) > size and sample.total == Total(len(sample.rows), "exact"):
-            shown = await _show(view, sample)
-            room = room_for_rows(shown.columns, settings.results_budget)
-            if shows_all(names, shown.rows, text_budget=settings.text_budget, results_budget=room):
-                return shown
+            display = await _show(view, sample)
+            room = room_for_rows(display.columns, settings.results_budget)
+            if shows_all(names, display.rows, text_budget=settings.text_budget, results_budget=room):
+                return display
         return await _show(view, sample._replace(rows=sample.rows[:size]))
 
     def new_resource(self, view: View, creation: Creation) -> Resource:
@@ -502,7 +445,7 @@ class Creator:
         )
 
     def respond(
-        self, resource: Resource, shown: ShownSample, profiled: ProfiledSample | None = None
+        self, resource: Resource, display: ShownSample, profile: Mapping[str, Any] = MappingProxyType({})
     ) -> DualResponse:
         """The dual response of a resource."""
         return DualResponse(
@@ -510,22 +453,20 @@ class Creator:
             resource_uri=self._addresses.uri(resource.id),
             resource_url=self._addresses.url(resource.id),
             name=resource.name,
-            sample=shown.rows,
+            sample=display.rows,
             total_count=resource.total_count,
             total_count_kind=resource.total_count_kind,
-            columns=shown.columns,
+            columns=display.columns,
             created_at=resource.created_at,
             expires_at=resource.expires_at,
             text_budget=self._settings.text_budget,
             results_budget=self._settings.results_budget,
             status="pending" if resource.status == "pending" else "ready",
-            sampled=shown.sample.taken,
-            as_of=shown.as_of,
-            profile=None if profiled is None else profiled.profile,
-            profile_notes=None if profiled is None else profiled.notes,
-            profile_text="" if profiled is None else profiled.text,
+            sampled=display.sample.taken,
+            as_of=display.as_of,
             page_in_text=self.page_in_text,
             notes=notes_in(resource.metadata),
+            **profile,
         )
 
 

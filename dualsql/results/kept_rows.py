@@ -16,6 +16,7 @@ from dualsql.databases.backends import backend_of
 from dualsql.databases.source import Source
 from dualsql.errors import (
     BadParameterError,
+    ConfigurationError,
     DatabaseBusyError,
     DatabaseUnreachableError,
     DualResponseError,
@@ -27,11 +28,12 @@ from dualsql.errors import (
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect
 from dualsql.log import log_failure
-from dualsql.resource import INTERRUPTED, Principal, Resource
+from dualsql.resource import INTERRUPTED, KeptRows, Principal, Resource
 from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
 from dualsql_client.wire import KeptDescription, SortKey
 
 if TYPE_CHECKING:
+    from dualsql.results.create import Creation, ShownSample
     from dualsql.results.streams import ResultStream
 
 T = TypeVar("T")
@@ -147,6 +149,43 @@ class KeptAnswer(NamedTuple):
     as_of: datetime
 
 
+@dataclass(slots=True)
+class RunProgress:
+    """How many rows were read of a run that is going to be kept."""
+
+    rows: int = 0
+
+
+class RunResult(NamedTuple):
+    """The run of the statement of a new resource.
+
+    Attributes:
+        view: what the sample is read from.
+        kept: where the rows are kept, or why they are not; None if nobody asked for that.
+        notes: what the response says of the rows.
+    """
+
+    display: ShownSample
+    view: View
+    kept: KeptRows | None = None
+    notes: Sequence[str] = ()
+
+
+class Runner(Protocol):
+    """Runs the statements of new resources, and may keep their rows."""
+
+    async def run(
+        self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None
+    ) -> RunResult:
+        """Read the sample (`Creator.sampled`); keep the rows if that is asked for. The resource has no rows yet."""
+
+    async def record(self, resource_id: str) -> KeptRows | None:
+        """The record of the kept rows of a resource that is going to be deleted."""
+
+    async def forget(self, resource_id: str, kept: KeptRows | None) -> None:
+        """Delete the kept rows of a resource that was deleted, or that is not created."""
+
+
 class KeptReader(Protocol):
     """Reads the rows that a run of a statement left elsewhere than in its database."""
 
@@ -176,6 +215,14 @@ class KeptReader(Protocol):
 
     async def describe(self, resource: Resource, live: View) -> KeptDescription:
         """Whether the reader reads the kept rows of a resource; raises what `view` raises."""
+
+
+def storage_missing() -> ConfigurationError:
+    """The error for rows that are to be kept where there is no place for them."""
+    return ConfigurationError(
+        "keep needs a storage.",
+        hint='DualResponseServer(features=default_features(Kept("/var/lib/dualsql/kept")), ...).',
+    )
 
 
 async def kept_or_live(view: View, read: Awaitable[T], instead: Callable[[], Awaitable[T]]) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from dualsql.errors import (
     Asked,
@@ -17,14 +17,7 @@ from dualsql.errors import (
 from dualsql.formats import json
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
-from dualsql.resource import (
-    Count,
-    CountMethod,
-    Principal,
-    Resource,
-    parse_count,
-    within,
-)
+from dualsql.resource import Count, CountMethod, Principal, Resource, parse_count, within
 from dualsql.settings import KeepOption, Settings, is_keep_option, require_duration
 
 _LONGEST_NAME = 200
@@ -37,19 +30,6 @@ def checked_count(count: Any, settings: Settings) -> CountMethod:
     if method.way == "capped":
         within("the cap of a count", method.cap, 1, settings.maximum_offset)
     return method
-
-
-def checked_wait(wait: Any) -> timedelta | None:
-    """How long to wait for a query; None waits until it ends."""
-    return None if wait is None else require_duration("wait", wait, failure=BadParameterError)
-
-
-def storage_missing() -> ConfigurationError:
-    """The error for rows that are to be kept where there is no place for them."""
-    return ConfigurationError(
-        "keep needs a storage.",
-        hint='DualResponseServer(features=default_features(Kept("/var/lib/dualsql/kept")), ...).',
-    )
 
 
 def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -101,19 +81,6 @@ ProfileOption = Literal["none", "sample", "full"]
 """Whether the columns are profiled: not at all, in the first rows (`Profiles(profile_sample=...)`), in all of them."""
 
 
-class ResultKeywords(TypedDict, total=False):
-    """The options that a tool may set for all of its responses: those fields of `CreateOptions`, as a test compares."""
-
-    sample_size: int | None
-    sample: SampleOption
-    expiration: timedelta | None
-    count: Count
-    profile: ProfileOption
-    source: str | None
-    wait: timedelta | None
-    keep: KeepOption | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateOptions:
     """A request for a new response; `DualResponseServer.create_response` explains each field.
@@ -148,7 +115,8 @@ class CreateOptions:
         if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
             raise BadParameterError(f"name must be a string of 1 to {_LONGEST_NAME} characters.")
         checked_count(self.count, settings)
-        checked_wait(self.wait)
+        if self.wait is not None:
+            require_duration("wait", self.wait, failure=BadParameterError)
         checked_size(self.sample_size, settings)
         if self.principal is not None and not isinstance(self.principal, Principal):
             raise BadParameterError("principal must be a Principal.", hint='For example Principal(id="ann").')

@@ -288,8 +288,9 @@ class ReadTarget:
 
     def scope(self, rows: Ordered) -> CursorScope:
         """What cursors and resume tokens of these rows are valid for."""
-        reader = self.principal
-        return (self.key, reader and reader.id, reader and reader.tenant, rows.order.fingerprint)
+        who = self.principal
+        reader = (None, None) if who is None else (who.id, who.tenant)
+        return (self.key, *reader, rows.order.fingerprint)
 
 
 class Views:
