@@ -102,7 +102,7 @@ def attach_features(server: ResultServer, features: Sequence[Feature]) -> None:
         for point, value in _points_of(server.parts).items():
             if value is not before[point]:
                 _claim(owners, point, ".".join(point), feature)
-        server.parts.creator.compile_checks.add(feature.statement_forms)
+        server.parts.creator.forms.extend(feature.statement_forms)
 
 
 def _require_list(features: object) -> None:

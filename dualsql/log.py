@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import cache, partial
 from hashlib import sha256
 from typing import Any
@@ -79,18 +78,6 @@ class RequestRecord:
 
 REQUEST: ContextVar[RequestRecord | None] = ContextVar("dualsql_request", default=None)
 """The request that is being answered; None without the feature Log."""
-
-
-def log_slow_query(database: str, fingerprint: str, seconds: float) -> None:
-    """Log a statement that took long: which database, how long, and the hash of its text."""
-    request = REQUEST.get()
-    logging.getLogger("dualsql.queries").warning(
-        "a slow query took %.2f s in the database %r: statement %s%s",
-        seconds,
-        database,
-        fingerprint,
-        f", resource {resource_hash(request.resource_id)}" if request and request.resource_id else "",
-    )
 
 
 def cause_of(error: BaseException) -> str:
@@ -181,8 +168,8 @@ def _state(error: BaseException) -> str:
 
 logger = logging.getLogger(__name__)
 
-FIRST_REMINDER = timedelta(seconds=10)
-LONGEST_SILENCE = timedelta(hours=1)
+_FIRST_REMINDER, _LONGEST_SILENCE = 10.0, 3_600.0
+"""Seconds."""
 
 
 class Outage:
@@ -204,17 +191,15 @@ class Outage:
         now = self._clock()
         self._failures += 1
         if self._failures == 1:
-            self._begun, self._reminder = now, now + FIRST_REMINDER.total_seconds()
+            self._begun, self._reminder = now, now + _FIRST_REMINDER
             cause = cause_of(error) or str(error)
             logger.warning("%s failed and is tried again until it succeeds: %s", self.work, cause)
         elif now >= self._reminder:
             logger.warning("%s has failed for %.0f seconds: %s", self.work, now - self._begun, error)
-            silence = min(2 * (now - self._begun), LONGEST_SILENCE.total_seconds())
-            self._reminder = now + silence
+            self._reminder = now + min(2 * (now - self._begun), _LONGEST_SILENCE)
 
     def succeeded(self) -> None:
         """Record a success. The first one after a failure is logged."""
         if self._failures:
-            lasted = self._clock() - self._begun
-            logger.warning("%s works again after %.0f seconds.", self.work, lasted)
+            logger.warning("%s works again after %.0f seconds.", self.work, self._clock() - self._begun)
             self._failures = 0

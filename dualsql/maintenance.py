@@ -49,12 +49,8 @@ class Maintenance:
     def maximum_connections(self) -> int:
         """How many connections this worker opens at most, to all its databases and its store (docs/operations.md)."""
         sources = sum(source.maximum_connections for source in self._parts.sources.values())
-        return sources + self._connections_of_store
-
-    @property
-    def _connections_of_store(self) -> int:
         # ResourceStore does not ask for this attribute: a store of the application may have no connections.
-        return int(getattr(self._store, "maximum_connections", 0))
+        return sources + int(getattr(self._store, "maximum_connections", 0))
 
     @property
     def unproved(self) -> Sequence[str]:
@@ -75,28 +71,23 @@ class Maintenance:
                 from dualsql.databases.unproved import unproved_notice
 
                 yield unproved_notice(source)
-        if missing := await self._missing_tables():
+        timeout, sources = self._parts.settings.query_timeout, self._parts.sources
+        missing_in = [await missing_tables(source, timeout=timeout) for source in sources.values()]
+        # One registry serves all databases, so a table that one of them lacks may be in another.
+        if missing := sorted(set(missing_in[0]).intersection(*missing_in)):
             yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
-        timeout = self._parts.settings.query_timeout
-        for name, source in self._parts.sources.items():
-            wanted = source.maximum_connections
+        for name, source in sources.items():
+            number = source.maximum_connections
             # The limit is the server's: the store's connections count, too, if it is in a database there.
             if (server := getattr(self._store, "server", None)) is not None:
                 from dualsql.databases.reach import server_at
 
                 if server == server_at(source.engine.sync_engine.url):
-                    wanted += self._connections_of_store
+                    number += int(getattr(self._store, "maximum_connections", 0))
             allowed = await connection_limit(source, timeout=timeout)
-            if allowed is not None and wanted > allowed:
+            if allowed is not None and number > allowed:
                 yield (
-                    f"This worker may open {wanted} connections to the database {name!r} (and its store, if that is on "
+                    f"This worker may open {number} connections to the database {name!r} (and its store, if that is on "
                     f"the same server), which allows this user {allowed}. Lower maximum_concurrent_queries, "
                     "maximum_streams or maximum_pending, or raise max_connections (docs/operations.md)."
                 )
-
-    async def _missing_tables(self) -> Sequence[str]:
-        """The tables that no database has: every query of one is going to fail."""
-        timeout, sources = self._parts.settings.query_timeout, self._parts.sources.values()
-        missing_in = [await missing_tables(source, timeout=timeout) for source in sources]
-        # One registry serves all databases, so a table that one of them lacks may be in another.
-        return sorted(set(missing_in[0]).intersection(*missing_in))

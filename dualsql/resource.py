@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, cast
+from typing import Any, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import urlsplit
 
 from dualsql.errors import (
@@ -30,8 +30,6 @@ from dualsql_client.identifiers import (
     with_checksum,
 )
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
-
-StatementT = TypeVar("StatementT")
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
 """How to count: one of these words, or "capped:N", which stops counting behind row N."""
@@ -159,9 +157,6 @@ def calls_in(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 RELATION = "data"
 """The name of the stored result in a SQL text about it."""
-
-LONGEST_LISTING = 100
-"""Resources in one listing."""
 
 Status = Literal["pending", "ready", "failed"]
 """Whether the query of a resource still runs, has run, or could not."""
@@ -379,14 +374,6 @@ def notes_of(statement: Any) -> tuple[str, ...]:
     read: Any = getattr(statement, "get_execution_options", dict)
     notes: tuple[str, ...] = read().get(NOTES_OPTION, ())
     return notes
-
-
-def with_notes(statement: StatementT, notes: Sequence[str]) -> StatementT:
-    """The statement with these notes in place of its own."""
-    noted: Any = statement
-    if tuple(notes) != notes_of(statement):
-        noted = noted.execution_options(**{NOTES_OPTION: tuple(notes)})
-    return cast("StatementT", noted)
 
 
 def notes_in(metadata: Any) -> tuple[str, ...]:

@@ -33,7 +33,6 @@ from dualsql.maintenance import Maintenance
 from dualsql.resource import Addresses, Clock, Count, Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
-from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
 from dualsql.results.options import (
     CreateOptions,
@@ -52,6 +51,7 @@ from dualsql.tenancy import Hook, Policy
 from dualsql_client.wire import ResourceDescription
 
 if TYPE_CHECKING:
+    from dualsql.results.audit import Audit
     from dualsql.results.resources import Listing
 
 logger = logging.getLogger(__name__)
@@ -617,7 +617,7 @@ def _parts_of(
         views=views,
         pages=ResultPages(Cursors(seal), access),
         streams=Streams(seal, settings, access),
-        creator=Creator(sources, views, access, settings=settings, addresses=addresses),
+        creator=Creator(sources, views, access, settings, addresses),
     )
 
 

@@ -28,7 +28,7 @@ from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Profiler
-from dualsql.results.kept_rows import kept_or_live
+from dualsql.results.kept_rows import kept_or_live, view_of
 from dualsql.results.view import View, Views
 from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
 
@@ -126,7 +126,7 @@ class ProfileService:
         query: StructuredQuery | None = None,
     ) -> tuple[View, View]:
         """The kept rows, where all statistics of these columns are the same as in their database; and that database."""
-        rows = view = await self._views.of(resource, principal)
+        rows = view = await view_of(self._views, resource, principal)
         rows_live = live = self._views.live(resource, principal)
         if query is not None:
             assert self._queries is not None  # else there is no route that takes a query

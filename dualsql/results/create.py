@@ -7,7 +7,7 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain
 from types import MappingProxyType
@@ -64,7 +64,7 @@ _log = logging.getLogger(__name__)
 _MOST_LIMITED = 100
 """Rows of a query with a LIMIT of its own that are read to know how many there are."""
 
-_MOST_CHECKED = 500
+_MOST_COMPILED = 500
 """Statements. Those of one tool differ only in bound values and share one cache key of SQLAlchemy."""
 
 NOT_COUNTED = CountMethod("none")
@@ -77,45 +77,6 @@ SampleReader = Callable[[int, CountMethod], Awaitable[Sample]]
 
 SampleTaker = Callable[[View, int, CountMethod], Awaitable[Sample]]
 """Reads so many rows of a view, and the total number of rows."""
-
-
-class CompileChecks:
-    """Compiles every statement that readers may need; nothing is sent to the database.
-
-    If SQLAlchemy cannot compile one of them, creating the response fails, where the developer sees the error, and not
-    a later page. Statements that differ only in bound values are compiled once.
-    """
-
-    def __init__(self) -> None:
-        self._forms: list[StatementForms] = [page_forms]
-        self._known: Any = util.LRUCache(_MOST_CHECKED)
-
-    def add(self, forms: Iterable[StatementForms]) -> None:
-        """Check the statements of a feature, too."""
-        self._forms += forms
-
-    def require(self, view: View) -> None:
-        """Compile all statements that are derived from the view, under its rules.
-
-        Raises:
-            NotFreezableError: SQLAlchemy cannot compile one of them.
-            NoTotalOrderError: the statement cannot be paged.
-        """
-        cache_key = internals.cache_key(view.shape.select)
-        window = (view.shape.limit is None, view.shape.offset > 0)
-        key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
-        if key is not None and key in self._known:
-            return
-        try:
-            for select in chain.from_iterable(forms(view) for forms in self._forms):
-                view.compile(select)
-        except UNCOMPILABLE as error:
-            raise NotFreezableError(
-                f"The statement runs, but pages and queries cannot be derived from it ({type(error).__name__}).",
-                hint="Put it into a subquery and name its columns: inner = statement.subquery(); select(inner).",
-            ) from error
-        if key is not None:
-            self._known[key] = True
 
 
 def page_forms(view: View) -> Iterator[AnySelect]:
@@ -192,12 +153,14 @@ class Creation(NamedTuple):
     answer: KeptAnswer | None
 
 
+@dataclass(eq=False)
 class Creator:
     """Creates the resources of one server.
 
     The attributes from `runner` on are None unless a feature sets them.
 
     Attributes:
+        forms: what gives the statements that have to be compilable: those of pages, and of features.
         page_in_text: the text of a response ends in the URL of its page.
         id_start: the first characters of ids.
         runner: runs the statements of new resources.
@@ -208,29 +171,21 @@ class Creator:
         open_text: the document and the view of a SQL text that takes long to store and to compile; None for another.
     """
 
-    def __init__(
-        self,
-        sources: Mapping[str, Source],
-        views: Views,
-        access: AccessControl,
-        *,
-        settings: Settings,
-        addresses: Addresses,
-    ) -> None:
-        self._sources = sources
-        self._views = views
-        self._access = access
-        self._settings = settings
-        self._addresses = addresses
-        self.compile_checks = CompileChecks()
-        self.page_in_text = False
-        self.id_start = ""
-        self.runner: Runner | None = None
-        self.profiler: Callable[[str], Profiler] | None = None
-        self.sampler: Callable[[str], SampleTaker] | None = None
-        self.refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
-        self.answer_within: Callable[[Creation, timedelta], Awaitable[DualResponse]] | None = None
-        self.open_text: Callable[[Source, CreateOptions], Awaitable[tuple[bytes, View] | None]] | None = None
+    sources: Mapping[str, Source]
+    views: Views
+    access: AccessControl
+    settings: Settings
+    addresses: Addresses
+    forms: list[StatementForms] = field(default_factory=lambda: [page_forms])
+    page_in_text: bool = False
+    id_start: str = ""
+    runner: Runner | None = None
+    profiler: Callable[[str], Profiler] | None = None
+    sampler: Callable[[str], SampleTaker] | None = None
+    refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
+    answer_within: Callable[[Creation, timedelta], Awaitable[DualResponse]] | None = None
+    open_text: Callable[[Source, CreateOptions], Awaitable[tuple[bytes, View] | None]] | None = None
+    _compiled: Any = field(default_factory=lambda: util.LRUCache(_MOST_COMPILED))
 
     async def create_or_refine(self, options: CreateOptions) -> DualResponse:
         """The response of a Select, or of a refinement of a stored result."""
@@ -292,8 +247,8 @@ class Creator:
             from dualsql.results.kept_rows import storage_missing
 
             raise storage_missing()
-        self._access.admit("create", options.principal)
-        source = chosen_source(self._sources, options.source)
+        self.access.admit("create", options.principal)
+        source = chosen_source(self.sources, options.source)
         document, view = await self._freeze(source, options, is_described=answer is None)
         creation = Creation(source, document, options, profiler, sampler, answer)
         if options.wait is not None and self.answer_within is not None:
@@ -301,7 +256,7 @@ class Creator:
         view = view or self.opened(creation)
         query = await self.completed(view, self.new_resource(view, creation), creation)
         async with self._deleted_on_failure(query.resource.id, query.resource.kept):
-            await self._access.keep(query.resource, options.principal, rows=len(query.response.sample))
+            await self.access.keep(query.resource, options.principal, rows=len(query.response.sample))
         return query.response
 
     async def _freeze(
@@ -319,7 +274,7 @@ class Creator:
         if is_described and source.backend.described_type is not None:
             from dualsql.results.described import with_described_types
 
-            described = self._views.open(source, document, options.principal) if view is None else view
+            described = self.views.open(source, document, options.principal) if view is None else view
             typed = await with_described_types(described, options.statement)
             if typed is not None:
                 return await self._freeze(source, replace(options, select=typed), is_described=False)
@@ -327,9 +282,35 @@ class Creator:
 
     def opened(self, creation: Creation) -> View:
         """What the principal sees of a result to create; every statement derived from it can be compiled."""
-        view = self._views.open(creation.source, creation.document, creation.options.principal)
-        self.compile_checks.require(view)
+        view = self.views.open(creation.source, creation.document, creation.options.principal)
+        self.require_compilable(view)
         return view
+
+    def require_compilable(self, view: View) -> None:
+        """Compile all statements that readers may need; nothing is sent to the database.
+
+        If SQLAlchemy cannot compile one of them, creating the response fails, where the developer sees the error, and
+        not a later page. Statements that differ only in bound values are compiled once.
+
+        Raises:
+            NotFreezableError: SQLAlchemy cannot compile one of them.
+            NoTotalOrderError: the statement cannot be paged.
+        """
+        cache_key = internals.cache_key(view.shape.select)
+        window = (view.shape.limit is None, view.shape.offset > 0)
+        key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
+        if key is not None and key in self._compiled:
+            return
+        try:
+            for select in chain.from_iterable(forms(view) for forms in self.forms):
+                view.compile(select)
+        except UNCOMPILABLE as error:
+            raise NotFreezableError(
+                f"The statement runs, but pages and queries cannot be derived from it ({type(error).__name__}).",
+                hint="Put it into a subquery and name its columns: inner = statement.subquery(); select(inner).",
+            ) from error
+        if key is not None:
+            self._compiled[key] = True
 
     async def completed(
         self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None = None
@@ -350,7 +331,7 @@ class Creator:
             notes = (*notes, *more)
         async with self._deleted_on_failure(resource.id, kept):
             profile = await creation.profiler(view, display.sample.rows) if creation.profiler else {}
-            now, total = self._access.clock.now(), display.sample.total
+            now, total = self.access.clock.now(), display.sample.total
             created_at = now if resource.status == "ready" else resource.created_at
             ready = replace(
                 resource,
@@ -358,7 +339,7 @@ class Creator:
                 created_at=created_at,
                 # The lifetime begins when the query has run.
                 expires_at=created_at
-                + min(now - created_at + options.lifetime, self._settings.maximum_lifetime),
+                + min(now - created_at + options.lifetime, self.settings.maximum_lifetime),
                 total_count=total.rows,
                 total_count_kind=total.kind,
                 kept=kept,
@@ -366,7 +347,7 @@ class Creator:
             )
             EVENTS.report(ResultCreated(ready.total_count_kind))
             response = self.respond(ready, display, profile)
-            sample = response.sample if self._settings.keep_sample else None
+            sample = response.sample if self.settings.keep_sample else None
             return FinishedQuery(ready if sample is None else replace(ready, sample=sample), response)
 
     @asynccontextmanager
@@ -382,7 +363,7 @@ class Creator:
     async def sampled(self, view: View, creation: Creation, first: SampleReader | None = None) -> ShownSample:
         """The sample of a view; `first` reads first rows, `View.sample` if it is None."""
         asked, count = creation.options.sample_size, parse_count(creation.options.count)
-        size = checked_size(asked, self._settings)
+        size = checked_size(asked, self.settings)
         if creation.sampler is not None:
             return await _show(view, await creation.sampler(view, size, count))
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.
@@ -404,7 +385,7 @@ class Creator:
         Args:
             first: reads rows; None for `View.sample`.
         """
-        settings = self._settings
+        settings = self.settings
         size = checked_size(size, settings)
         names = [column.name for column in view.columns]
         most = most_rows(names, text_budget=settings.text_budget, results_budget=settings.results_budget)
@@ -425,7 +406,7 @@ class Creator:
 
     def new_resource(self, view: View, creation: Creation) -> Resource:
         """The resource of a result to create, without its rows and its signature."""
-        options, now = creation.options, self._access.clock.now()
+        options, now = creation.options, self.access.clock.now()
         who, notes = options.principal, notes_of(options.statement)
         return Resource(
             id=new_resource_id(self.id_start),
@@ -450,8 +431,8 @@ class Creator:
         """The dual response of a resource."""
         return DualResponse(
             resource_id=resource.id,
-            resource_uri=self._addresses.uri(resource.id),
-            resource_url=self._addresses.url(resource.id),
+            resource_uri=self.addresses.uri(resource.id),
+            resource_url=self.addresses.url(resource.id),
             name=resource.name,
             sample=display.rows,
             total_count=resource.total_count,
@@ -459,8 +440,8 @@ class Creator:
             columns=display.columns,
             created_at=resource.created_at,
             expires_at=resource.expires_at,
-            text_budget=self._settings.text_budget,
-            results_budget=self._settings.results_budget,
+            text_budget=self.settings.text_budget,
+            results_budget=self.settings.results_budget,
             status="pending" if resource.status == "pending" else "ready",
             sampled=display.sample.taken,
             as_of=display.as_of,

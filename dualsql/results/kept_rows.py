@@ -236,6 +236,14 @@ async def kept_or_live(view: View, read: Awaitable[T], instead: Callable[[], Awa
     return await instead()
 
 
+async def view_of(views: Views, resource: Resource, principal: Principal | None) -> View:
+    """What `principal` sees of a resource: the kept rows, if they can be read; raises what `Views.live` raises."""
+    live = views.live(resource, principal)
+    if resource.kept is None or views.kept is None:
+        return live
+    return await views.kept.view(resource, live) or live
+
+
 def require_of_kept_rows(error: DualResponseError) -> None:
     """Log an error after which the database is read; raise any other one."""
     if not is_of_kept_rows(error):

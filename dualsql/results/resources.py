@@ -20,7 +20,6 @@ from dualsql.errors import (
 from dualsql.freeze import Seal
 from dualsql.resource import (
     CALLS,
-    LONGEST_LISTING,
     Addresses,
     CountMethod,
     Principal,
@@ -36,6 +35,9 @@ from dualsql_client import conversions
 from dualsql_client.wire import ResourceDescription
 
 logger = logging.getLogger(__name__)
+
+LONGEST_LISTING = 100
+"""Resources in one listing."""
 
 
 @dataclass(frozen=True, slots=True)

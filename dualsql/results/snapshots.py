@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,16 @@ from dualsql.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dualsql.results.streams import ResultStream
+
+
+def require_sources(tags: Iterable[str], sources: Iterable[str]) -> None:
+    """Check the names of the databases of `Settings.snapshot_tags`; raises ConfigurationError."""
+    unknown = sorted(set(tags) - set(sources))
+    if unknown:
+        raise ConfigurationError(
+            f"snapshot_tags names the unknown source {unknown[0]!r}.",
+            hint=f"Use one of: {', '.join(sources)}.",
+        )
 
 
 def etag_of(stream: ResultStream, tag: str | Callable[[], str | None] | None) -> str | None:

@@ -18,7 +18,7 @@ from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.fetch import Fetch, RowCounter, Sample, fetch_sample
 from dualsql.databases.source import Source, chosen_source
 from dualsql.databases.streams import StreamJob, stream_rows
-from dualsql.errors import Asked, ConfigurationError, DualResponseError
+from dualsql.errors import Asked, DualResponseError
 from dualsql.formats import json
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Rows, Writer, WriterOptions
@@ -303,12 +303,10 @@ class Views:
     """
 
     def __init__(self, sources: Mapping[str, Source], policy: Policy, settings: Settings) -> None:
-        unknown = sorted(set(settings.snapshot_tags) - set(sources))
-        if unknown:
-            raise ConfigurationError(
-                f"snapshot_tags names the unknown source {unknown[0]!r}.",
-                hint=f"Use one of: {', '.join(sources)}.",
-            )
+        if settings.snapshot_tags:
+            from dualsql.results.snapshots import require_sources
+
+            require_sources(settings.snapshot_tags, sources)
         self.policy = policy
         self.kept: KeptReader | None = None
         self.late_hint = ""
@@ -360,17 +358,10 @@ class Views:
         resource.require_ready()
         return self.open(chosen_source(self._sources, resource.source), resource.document, principal)
 
-    async def of(self, resource: Resource, principal: Principal | None) -> View:
-        """What `principal` sees of a resource: the kept rows, if they can be read; raises what `live` raises."""
-        live = self.live(resource, principal)
-        if resource.kept is None or self.kept is None:
-            return live
-        return await self.kept.view(resource, live) or live
-
     async def target(
         self, resource: Resource, principal: Principal | None, sort: Sequence[SortKey] = ()
     ) -> ReadTarget:
-        """The rows of a resource, to be read in this order, as `principal` sees them; raises what `of` raises."""
+        """The rows of a resource, to be read in this order, as `principal` sees them; raises what `live` raises."""
         target = ReadTarget(
             resource=resource,
             principal=principal,

@@ -33,7 +33,7 @@ def text_opener(
 
         def compiled_view() -> View:
             view = views.open_anew(source, document, options.principal)
-            creator.compile_checks.require(view)
+            creator.require_compilable(view)
             view.compile(plan.first_page(view.ordered(), limit=1).select)
             view.compile(plan.count(view.shape, cap=None))
             return view
