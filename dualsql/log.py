@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
 from typing import Any
@@ -48,32 +48,23 @@ class RequestRecord:
     Attributes:
         id: from the caller if well-formed, else made here.
         trace_id: of the W3C trace that the caller named; empty without one.
-        route: the path with placeholders, or the name of the tool; never a path as it was sent.
         principal: a Principal; the log gets its hash.
         resource_id: the log gets its hash.
         address: of the caller, as the ASGI server gives it; not logged.
         link_id: of the signed link that the caller reads by; not logged.
         rows: that were read; of a tool, those that it showed.
-        bytes: of the body as sent.
         lane: how the rows were read last: `session`, `page_reader`, or the name of a stream backend.
-        started: of `time.perf_counter`.
     """
 
     id: str
     trace_id: str = ""
-    method: str = ""
-    prefix: str = ""
-    route: str = "-"
-    status: int | None = None
     code: str | None = None
     principal: Any = None
     resource_id: str | None = None
     address: str | None = None
     link_id: str | None = None
     rows: int | None = None
-    bytes: int | None = None
     lane: str | None = None
-    started: float = field(default_factory=time.perf_counter)
 
 
 REQUEST: ContextVar[RequestRecord | None] = ContextVar("dualsql_request", default=None)

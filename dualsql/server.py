@@ -28,17 +28,12 @@ from dualsql.errors import (
 )
 from dualsql.events import EVENTS, GaugeReading, step
 from dualsql.extension import Extension, Extensions, Parts
-from dualsql.freeze import Seal
+from dualsql.freeze import Registry, Seal
 from dualsql.maintenance import Maintenance
 from dualsql.resource import Addresses, Clock, Count, Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
-from dualsql.results.create import Creator
-from dualsql.results.options import (
-    CreateOptions,
-    checked_count,
-    checked_registry,
-)
+from dualsql.results.create import CreateOptions, Creator, checked_count
 from dualsql.results.pages import FIRST_PAGE, Cursors, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
@@ -432,7 +427,7 @@ class ResultServer:
 
         for source in self.parts.sources.values():
             yield from readings_of(source)
-        yield GaugeReading("streams", len(self.parts.streams.slots))
+        yield GaugeReading("streams", len(self.parts.streams))
         cache = self.parts.views.cache
         yield GaugeReading("cached_bytes", 0 if cache is None else cache.bytes)
         for feature in self.features:
@@ -522,10 +517,10 @@ class ResultServer:
         allowed = self.settings.drain_timeout if timeout is None else require_duration("timeout", timeout)
         self.run.is_draining = True
         pending = sum(reading.value for reading in self._readings() if reading.gauge == "pending")
-        if self.parts.streams.slots or pending:
+        if self.parts.streams or pending:
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
-            logger.warning(text, len(self.parts.streams.slots), pending, allowed.total_seconds())
-        parts = (self.parts.streams.slots, self.features)
+            logger.warning(text, len(self.parts.streams), pending, allowed.total_seconds())
+        parts = (self.parts.streams, self.features)
         remaining = await asyncio.gather(*(part.drain(allowed) for part in parts))
         if any(remaining):
             text = "Stopping: %d streams and %d other tasks did not end in time."
@@ -537,7 +532,7 @@ class ResultServer:
         `start` starts the server again. A MemoryStore loses its resources.
         """
         self.run.close()
-        self.parts.streams.slots.end()
+        self.parts.streams.end()
         EVENTS.forget(self._readings)
         # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:
@@ -599,7 +594,14 @@ def _parts_of(
         store, seal, settings, accesses, clock,
         authenticate=options.authenticate, authorize=options.authorize, audit=options.audit,
     )  # fmt: skip
-    registry = checked_registry(options.tables, settings)
+    registry = options.tables
+    if not isinstance(registry, Registry):
+        registry = Registry(options.tables, allow_text=settings.allow_text)
+    elif settings.allow_text and not registry.allow_text:
+        raise ConfigurationError(
+            "allow_text has no effect on a Registry that was created before.",
+            hint="Create it with Registry(..., allow_text=True).",
+        )
     policy = Policy(registry, options.hooks)
     sources = open_sources(options.databases, registry, settings)
     views = Views(sources, policy, settings)

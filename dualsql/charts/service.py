@@ -35,9 +35,8 @@ from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse, Picture
 from dualsql.results.access import AccessControl
-from dualsql.results.create import Creator
+from dualsql.results.create import CreateOptions, Creator
 from dualsql.results.kept_rows import kept_or_live, view_of
-from dualsql.results.options import CreateOptions
 from dualsql.results.view import View, Views
 from dualsql.settings import Settings
 

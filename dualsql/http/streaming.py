@@ -295,15 +295,15 @@ def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
     written = stream.format
     headers = {
         "Content-Type": written.media_type + written.parameters,
-        "Content-Disposition": content_disposition(stream.target.resource.name, written.suffix),
+        "Content-Disposition": content_disposition(stream.name, written.suffix),
         "Content-Encoding": coding,
         "Vary": _VARY,
         "X-Accel-Buffering": "no",  # nginx would write to disk what a slow reader has not taken
         "ETag": stream.etag,
         RESUME_HEADER: stream.resume,
         NO_RESUME_HEADER: stream.no_resume,
-        TOTAL_COUNT_HEADER: None if stream.target.total.rows is None else str(stream.target.total.rows),
-        TOTAL_COUNT_KIND_HEADER: stream.target.total.kind,
+        TOTAL_COUNT_HEADER: None if stream.total_count is None else str(stream.total_count),
+        TOTAL_COUNT_KIND_HEADER: stream.total_count_kind,
         NOTES_HEADER: json.dumps(stream.ending.notes) if stream.ending.notes else None,
     }
     return {name: value for name, value in headers.items() if value is not None}

@@ -24,6 +24,7 @@ from dualsql.log import log_failure
 from dualsql.pending.progress import in_background, report_to_caller
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total
 from dualsql.results.create import (
+    MAXIMUM_SAMPLE_SIZE,
     NOT_COUNTED,
     Creation,
     Creator,
@@ -37,7 +38,6 @@ from dualsql.results.kept_rows import (
     RunResult,
     is_of_kept_rows,
 )
-from dualsql.results.options import MAXIMUM_SAMPLE_SIZE
 from dualsql.results.view import NOT_KEPT_ROWS, View, Views
 from dualsql.settings import KeepOption
 

@@ -19,7 +19,7 @@ from dualsql.mcp.negotiation import Envelope, ResultStyle
 from dualsql.mcp.options import PlainEnvelope, PlainToolOptions, ResultKeywords, ToolOptions
 from dualsql.mcp.results import DualResultAdapter, PlainResultAdapter
 from dualsql.response import LinkForm, ResultsFormat
-from dualsql.results.options import CreateOptions, ProfileOption, checked_size
+from dualsql.results.create import CreateOptions, ProfileOption, checked_size
 from dualsql.samples import parse_sample
 from dualsql.settings import Settings
 from dualsql_client.keywords import checked_keywords

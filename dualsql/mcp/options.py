@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from dualsql.resource import Count
-from dualsql.results.options import ProfileOption, SampleOption
+from dualsql.results.create import ProfileOption, SampleOption
 from dualsql.settings import KeepOption
 
 if TYPE_CHECKING:

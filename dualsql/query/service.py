@@ -58,7 +58,7 @@ from dualsql.resource import (
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
-from dualsql.results.create import Creator
+from dualsql.results.create import CreateOptions, Creator
 from dualsql.results.kept_rows import (
     ROWS_OF_NOW,
     KeptAnswer,
@@ -68,7 +68,6 @@ from dualsql.results.kept_rows import (
     notes_of_now,
     view_of,
 )
-from dualsql.results.options import CreateOptions
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
 from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views

@@ -34,7 +34,7 @@ from dualsql_client.wire import KeptDescription, SortKey
 
 if TYPE_CHECKING:
     from dualsql.results.create import Creation, ShownSample
-    from dualsql.results.streams import ResultStream
+    from dualsql.results.streams import StreamRun
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -257,7 +257,7 @@ def notes_of_now(resource: Resource, view: View) -> list[str]:
 
 
 async def chunks_or_live(
-    stream: ResultStream,
+    stream: StreamRun,
     instead: Callable[[DualResponseError], Awaitable[ReadTarget]],
     chunks_of: Callable[[ReadTarget], AsyncGenerator[Chunk, None]],
 ) -> AsyncGenerator[Chunk, None]:

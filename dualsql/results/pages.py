@@ -150,12 +150,10 @@ class ResultPage:
         rows: objects by column name; values are what `formats.json.dumps` takes.
         total_count, total_count_kind: as of creation or of a later count, corrected by what this page shows.
         offset: for a page by cursor, counted from the page that gave the cursor.
-        has_next, has_previous: there is a further row.
         cached: the rows come from the cache, see `Settings.result_cache`.
         order: "partial" if the rows may have another order at the next read.
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
         as_of: when the run began that the rows are of, if they are kept.
-        notes: remarks on how the query was read and answered.
         is_heavy: the rows are written in a thread; see `formats.cells.are_heavy`.
         cut: the cells that `PageRequest.cell_limit` cut; None if none was asked for.
     """

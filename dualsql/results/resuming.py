@@ -14,7 +14,7 @@ from dualsql.freeze import Seal
 from dualsql_client.wire import row_digest
 
 if TYPE_CHECKING:
-    from dualsql.results.streams import ResultStream, Resumption
+    from dualsql.results.streams import Resumption, StreamRun
 
 
 _LONGEST = 100
@@ -53,7 +53,7 @@ def require_resumable(
 
 
 async def rest_of(
-    stream: ResultStream, resumption: Resumption, batches: AsyncGenerator[Chunk, None]
+    stream: StreamRun, resumption: Resumption, batches: AsyncGenerator[Chunk, None]
 ) -> AsyncGenerator[Chunk, None]:
     """The rows after those that the caller has, at least one.
 

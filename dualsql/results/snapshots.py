@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dualsql.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from dualsql.results.streams import ResultStream
+    from dualsql.results.streams import StreamRun
 
 
 def require_sources(tags: Iterable[str], sources: Iterable[str]) -> None:
@@ -22,7 +22,7 @@ def require_sources(tags: Iterable[str], sources: Iterable[str]) -> None:
         )
 
 
-def etag_of(stream: ResultStream, tag: str | Callable[[], str | None] | None) -> str | None:
+def etag_of(stream: StreamRun, tag: str | Callable[[], str | None] | None) -> str | None:
     """A weak ETag (RFC 9110, section 8.8.1); None if the data may change.
 
     Callers who see other rows or other values get another one: it covers everything that decides the bytes, which are

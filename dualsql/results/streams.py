@@ -29,7 +29,7 @@ from dualsql.results.access import AccessControl
 from dualsql.results.pages import Cursors
 from dualsql.results.view import CursorScope, ReadTarget
 from dualsql.settings import Settings
-from dualsql_client.wire import SortKey
+from dualsql_client.wire import SortKey, TotalCountKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,59 +101,6 @@ class StreamEnding:
     error: DualResponseError | None = None
 
 
-class RunningStreams:
-    """Limits the number of streams that run at once, and ends them when the server stops."""
-
-    def __init__(self, most: int) -> None:
-        self._shares = Shares(most)
-        self._running: set[ResultStream] = set()
-        self._is_closed = False
-        self._is_idle = asyncio.Event()
-
-    @contextmanager
-    def slot(self, stream: ResultStream) -> Iterator[None]:
-        """A slot for the stream during the block.
-
-        Raises:
-            TooManyQueriesError: see `Shares`; ServerUnavailableError: the server is stopping.
-        """
-        if self._is_closed:
-            raise _stopping()
-        # After five seconds, a stream that was refused may be asked for again.
-        caller = self._shares.require_room("streams", 5)
-        self._running.add(stream)
-        try:
-            yield
-        finally:
-            self._shares.give_back(caller)
-            self._running.discard(stream)
-            if not self._running:
-                self._is_idle.set()
-
-    def __len__(self) -> int:
-        return len(self._running)
-
-    async def drain(self, timeout: timedelta) -> int:
-        """Begin no further stream, and end those that still run after `timeout`. Returns how many these were."""
-        self._is_closed = True
-        self._is_idle.clear()
-        try:
-            if self._running:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(timeout.total_seconds()):
-                        await self._is_idle.wait()
-        finally:
-            ended = len(self._running)
-            self.end()
-        return ended
-
-    def end(self) -> None:
-        """End all streams now, each with an error that tells its reader to resume."""
-        self._is_closed = True
-        for stream in self._running:
-            stream.stop(_stopping())
-
-
 def _stopping() -> ServerUnavailableError:
     return ServerUnavailableError("The server is stopping.")
 
@@ -163,9 +110,6 @@ class ResultStream:
     """A stream that is about to begin.
 
     Attributes:
-        rows: the statement in the requested order.
-        start: the position where the rows begin; None for the first row.
-        columns: the columns to write.
         ending: filled in while the chunks are read.
         chunks: the bytes, in pieces of whole rows. Reading them runs the query; closing them stops it. An error
             before the first row is raised, as is any error if the format has no last record for it.
@@ -173,22 +117,15 @@ class ResultStream:
         etag: equal for the same rows in the same form; None if the data may change.
     """
 
-    target: ReadTarget
+    name: str
     request: StreamRequest
-    rows: Ordered
-    start: KeysetPosition | None
-    columns: Sequence[ResultColumn]
     format: Format
-    writer: Writer
-    access: AccessControl
-    slots: RunningStreams
+    total_count: int | None
+    total_count_kind: TotalCountKind
     ending: StreamEnding
     chunks: AsyncGenerator[Chunk, None] = field(init=False)
     resume: str | None = None
     etag: str | None = None
-    _is_noted: bool = False
-    _stopped_by: DualResponseError | None = None
-    _waiting: asyncio.Timeout | None = None
 
     @property
     def marks_end(self) -> bool:
@@ -202,6 +139,27 @@ class ResultStream:
             return None
         return "FORMAT" if self.format.resuming is None else "NO_TOTAL_ORDER"
 
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class StreamRun(ResultStream):
+    """The inside of a stream.
+
+    Attributes:
+        rows: the statement in the requested order.
+        start: the position where the rows begin; None for the first row.
+        columns: the columns to write.
+    """
+
+    target: ReadTarget
+    rows: Ordered
+    start: KeysetPosition | None
+    columns: Sequence[ResultColumn]
+    writer: Writer
+    streams: Streams
+    _is_noted: bool = False
+    _stopped_by: DualResponseError | None = None
+    _waiting: asyncio.Timeout | None = None
+
     def stop(self, error: DualResponseError) -> None:
         """End the stream with `error`, now or before its next rows."""
         self._stopped_by = error
@@ -212,10 +170,10 @@ class ResultStream:
     async def read(self) -> AsyncGenerator[Chunk, None]:
         """See `chunks`. The audit gets an event before the query runs and one at the end."""
         target = self.target
-        with self.slots.slot(self), blaming(target.asked, reads_conversions=target.reads_conversions):
+        with self.streams.slot(self), blaming(target.asked, reads_conversions=target.reads_conversions):
             # Before the query: a server that dies in the middle leaves a trace of who read.
-            await self.access.note("stream", target.principal, resource=target.resource)
-            await self.access.note_access(target.resource)
+            await self.streams.access.note("stream", target.principal, resource=target.resource)
+            await self.streams.access.note_access(target.resource)
             try:
                 async with aclosing(self._limited()) as chunks:
                     async for chunk in chunks:
@@ -295,7 +253,7 @@ class ResultStream:
     async def _note_end(self) -> None:
         self._is_noted = True
         ending = self.ending
-        await self.access.note(
+        await self.streams.access.note(
             "read",
             self.target.principal,
             resource=self.target.resource,
@@ -314,22 +272,66 @@ def _limit(what: str) -> LimitExceededError:
 
 
 class Streams:
-    """Opens the streams of one server.
-
-    Attributes:
-        slots: the streams that run.
-    """
+    """Opens the streams of one server, limits how many run at once, and ends them when the server stops."""
 
     def __init__(self, seal: Seal, settings: Settings, access: AccessControl) -> None:
         self._seal = seal
         self._cursors = Cursors(seal)
         self._settings = settings
-        self._access = access
-        self.slots = RunningStreams(settings.maximum_streams)
+        self.access = access
+        self.renew()
 
     def renew(self) -> None:
         """Allow streams again, in another event loop."""
-        self.slots = RunningStreams(self._settings.maximum_streams)
+        self._shares = Shares(self._settings.maximum_streams)
+        self._running: set[StreamRun] = set()
+        self._is_closed = False
+        self._is_idle = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @contextmanager
+    def slot(self, stream: StreamRun) -> Iterator[None]:
+        """A slot for the stream during the block.
+
+        Raises:
+            TooManyQueriesError: see `Shares`; ServerUnavailableError: the server is stopping.
+        """
+        if self._is_closed:
+            raise _stopping()
+        # A stream of an event loop that was left ends after `renew`.
+        shares, running, is_idle = self._shares, self._running, self._is_idle
+        # After five seconds, a stream that was refused may be asked for again.
+        caller = shares.require_room("streams", 5)
+        running.add(stream)
+        try:
+            yield
+        finally:
+            shares.give_back(caller)
+            running.discard(stream)
+            if not running:
+                is_idle.set()
+
+    async def drain(self, timeout: timedelta) -> int:
+        """Begin no further stream, and end those that still run after `timeout`. Returns how many these were."""
+        self._is_closed = True
+        self._is_idle.clear()
+        try:
+            if self._running:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(timeout.total_seconds()):
+                        await self._is_idle.wait()
+        finally:
+            ended = len(self._running)
+            self.end()
+        return ended
+
+    def end(self) -> None:
+        """End all streams now, each with an error that tells its reader to resume."""
+        self._is_closed = True
+        for stream in self._running:
+            stream.stop(_stopping())
 
     def open(self, target: ReadTarget, request: StreamRequest) -> ResultStream:
         """Open a stream. Nothing runs before its first chunk is requested.
@@ -337,7 +339,7 @@ class Streams:
         Raises:
             RateLimitedError: see `AccessControl.admit`. The others: see `ResultServer.stream`.
         """
-        self._access.admit("stream", target.principal)
+        self.access.admit("stream", target.principal)
         return self._opened(target, request, StreamEnding())
 
     def _opened(self, target: ReadTarget, request: StreamRequest, ending: StreamEnding) -> ResultStream:
@@ -355,16 +357,18 @@ class Streams:
             )
         rows = view.ordered(request.sort)
         scope = target.scope(rows)
-        stream = ResultStream(
-            target=target,
+        stream = StreamRun(
+            name=target.resource.name,
             request=request,
+            total_count=target.total.rows,
+            total_count_kind=target.total.kind,
+            target=target,
             rows=rows,
             start=None if request.cursor is None else self._start(request.cursor, rows, scope),
             columns=columns,
             format=output,
             writer=view.writer(output, columns, request.options),
-            access=self._access,
-            slots=self.slots,
+            streams=self,
             ending=ending,
         )
         parts = token_parts(scope, [column.name for column in columns], request.options, request.cursor)

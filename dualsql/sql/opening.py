@@ -12,8 +12,7 @@ from dualsql import plan
 from dualsql.databases.source import Source
 from dualsql.databases.text_threads import compute_in_thread
 from dualsql.freeze.document import Statement
-from dualsql.results.create import Creator, frozen
-from dualsql.results.options import CreateOptions
+from dualsql.results.create import CreateOptions, Creator, frozen
 from dualsql.results.view import View, Views
 
 _MOST_ELEMENTS = 100
