@@ -119,8 +119,8 @@ def _operation(scope: Scope) -> str:
 
 def _requested_form(headers: Headers) -> Wanted | None:
     """The form of the answer. None without a format: X-Execution-Context alone asks for plain JSON."""
-    named = {value.strip().lower() for value in headers.getlist(_FORMAT)}
-    return wanted(headers) if named in ({"json"}, {"markdown"}) else None
+    formats = {value.strip().lower() for value in headers.getlist(_FORMAT)}
+    return wanted(headers) if formats in ({"json"}, {"markdown"}) else None
 
 
 def _answer(plain: Any, status: int, form: Wanted, operation: str, seconds: float) -> DualModeAnswer | None:
@@ -159,5 +159,5 @@ def _shown(plain: dict[str, Any], form: Wanted) -> Display:
     if form.is_structured:
         return Display(type="markdown", content="")
     rows = plain.get("data")
-    seen = plain if rows is None else {"rows": rows, "total_count": plain.get("total_count")}
-    return display(seen, "markdown", bounds=_BOUNDS)
+    content = plain if rows is None else {"rows": rows, "total_count": plain.get("total_count")}
+    return display(content, "markdown", bounds=_BOUNDS)

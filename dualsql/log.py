@@ -151,10 +151,10 @@ def _described(error: BaseException) -> str:
 
 
 def _state(error: BaseException) -> str:
-    named = (getattr(error, name, None) for name in ("sqlstate", "pgcode", "sqlite_errorname"))
-    found = next((str(one) for one in named if one), "")
+    states = (getattr(error, name, None) for name in ("sqlstate", "pgcode", "sqlite_errorname"))
+    state = next((str(one) for one in states if one), "")
     number = next(iter(error.args), None)
-    return found or (str(number) if isinstance(number, int) else "")
+    return state or (str(number) if isinstance(number, int) else "")
 
 
 logger = logging.getLogger(__name__)

@@ -65,8 +65,8 @@ class LoggedRequest(RequestRecord):
 def principal_hash(principal: Any) -> str:
     """What the log calls a principal. It is the same in every process; who knows an id and a tenant can compute it."""
     # As JSON: joined texts would be the same for ("a", "bc") and ("ab", "c").
-    named = json.dumps([principal.id, principal.tenant])
-    return sha256(named.encode()).hexdigest()[:12]
+    identity = json.dumps([principal.id, principal.tenant])
+    return sha256(identity.encode()).hexdigest()[:12]
 
 
 def _fields(record: LoggedRequest) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def log_request(record: LoggedRequest) -> None:
     """Log the line of a request that was answered, at INFO."""
     if request_logger.isEnabledFor(logging.INFO):
         fields = _fields(record)
-        shown = (f"{name}={value}" for name, value in fields.items() if name not in ("method", "route"))
-        line = f"{record.method} {record.route} {' '.join(shown)}"
+        pairs = (f"{name}={value}" for name, value in fields.items() if name not in ("method", "route"))
+        line = f"{record.method} {record.route} {' '.join(pairs)}"
         request_logger.info("%s", line, extra={"dualsql_fields": fields})
 
 
@@ -218,15 +218,15 @@ class RequestLog:
             return
         record = scope[_SCOPE_KEY] = _begun(scope, self.prefix)
         header = (_ID_HEADER, record.id.encode())
-        sent = 0
+        size = 0
 
         async def send_on(message: Message) -> None:
-            nonlocal sent
+            nonlocal size
             if message["type"] == "http.response.start":
                 record.status = message["status"]
                 message["headers"] = [*message.get("headers", ()), header]
             else:
-                sent += len(message.get("body", b""))
+                size += len(message.get("body", b""))
             await send(message)
 
         token = REQUEST.set(record)
@@ -235,7 +235,7 @@ class RequestLog:
         finally:
             REQUEST.reset(token)
             if request_logger.isEnabledFor(logging.INFO):
-                record.bytes = 0 if scope["method"] == "HEAD" else sent
+                record.bytes = 0 if scope["method"] == "HEAD" else size
                 _log(record, scope)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -270,8 +270,8 @@ def _begun(scope: Scope, prefix: str) -> LoggedRequest:
         others.append(header)
         if header[0] == b"traceparent":
             trace = TRACEPARENT.fullmatch(header[1].decode("latin-1"))
-    is_given = len(ids) == 1 and REQUEST_ID.fullmatch(ids[0]) is not None
-    number = ids[0] if is_given else token_hex(8)
+    is_valid = len(ids) == 1 and REQUEST_ID.fullmatch(ids[0]) is not None
+    number = ids[0] if is_valid else token_hex(8)
     scope["headers"] = [*others, (_ID_HEADER, number.encode())]
     client = scope.get("client")
     return LoggedRequest(

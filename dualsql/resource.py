@@ -65,15 +65,15 @@ class CountMethod(NamedTuple):
     cap: int = 0
 
 
-def parse_count(asked: Any) -> CountMethod:
+def parse_count(count: Any) -> CountMethod:
     """Parse the text; raises BadParameterError for one that is not valid."""
-    capped = _CAPPED.fullmatch(asked) if isinstance(asked, str) else None
+    capped = _CAPPED.fullmatch(count) if isinstance(count, str) else None
     if capped is not None:
         return CountMethod("capped", int(capped[1]))
-    if asked in ("exact", "estimated", "none", "auto"):
-        return CountMethod(asked)
+    if count in ("exact", "estimated", "none", "auto"):
+        return CountMethod(count)
     raise BadParameterError(
-        f"count must not be {shown(asked, 80)}.",
+        f"count must not be {shown(count, 80)}.",
         hint='Use "auto", "exact", "estimated", "capped:10000" or "none".',
         details={"name": "count"},
     )
@@ -338,12 +338,12 @@ class Clock:
             StorageError: the store cannot be reached.
         """
         begun = time.monotonic()
-        found = None if self._read is None else await self._read()
-        if found is None:
+        moment = None if self._read is None else await self._read()
+        if moment is None:
             return timedelta()
         ended = time.monotonic()
         # The store read its clock in between: the middle is wrong by half the round trip at most.
-        self._anchor = (found.astimezone(UTC), (begun + ended) / 2)
+        self._anchor = (moment.astimezone(UTC), (begun + ended) / 2)
         return datetime.now(UTC) - self.now()
 
 
@@ -378,5 +378,5 @@ def notes_of(statement: Any) -> tuple[str, ...]:
 
 def notes_in(metadata: Any) -> tuple[str, ...]:
     """The notes in the metadata of a resource."""
-    found = metadata.get(NOTES)
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+    notes = metadata.get(NOTES)
+    return tuple(map(str, notes)) if isinstance(notes, list) else ()

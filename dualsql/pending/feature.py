@@ -64,7 +64,7 @@ class Pending(Feature):
         resource = replace(resource, status="pending", expires_at=expires_at)
 
         async def run(progress: RunProgress) -> FinishedQuery:
-            with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
+            with blaming(options.input_kind, reads_conversions=lambda: options.reads_conversions):
                 return await creator.completed(in_background(view), resource, creation, progress)
 
         async def discard(query: FinishedQuery) -> None:

@@ -267,7 +267,7 @@ class QueryService:
             # Of kept rows and of the database's, cursors are not the same.
             key=f"{resource.id}{view.run}?{query.digest}",
             total=UNCOUNTED,
-            asked=query.asked,
+            input_kind=query.asked,
             notes=notes_of_now(resource, view),
         )
 

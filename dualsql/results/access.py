@@ -328,7 +328,7 @@ class AccessControl:
         quota_is_set = self.settings.quota_resources is not None or self.settings.quota_bytes is not None
         if principal is not None and quota_is_set:
             usage, size = await self.store.usage(principal, now=resource.created_at), size_of(signed)
-            if exceeds(self.settings, usage.count + 1, usage.size + size):
+            if self.exceeds_quota(usage.count + 1, usage.size + size):
                 from dualsql.results.quotas import make_room
 
                 await make_room(self, principal, usage, size, now=resource.created_at)
@@ -337,8 +337,7 @@ class AccessControl:
         if EVENTS.listener is not None:
             EVENTS.report(ResultStored(size_of(signed)))
 
-
-def exceeds(settings: Settings, count: int, size: int) -> bool:
-    """Whether so many resources, of so many bytes in all, are more than a quota."""
-    resources, octets = settings.quota_resources, settings.quota_bytes
-    return (resources is not None and count > resources) or (octets is not None and size > octets)
+    def exceeds_quota(self, count: int, size: int) -> bool:
+        """Whether so many resources, of so many bytes in all, are more than a quota."""
+        resources, octets = self.settings.quota_resources, self.settings.quota_bytes
+        return (resources is not None and count > resources) or (octets is not None and size > octets)

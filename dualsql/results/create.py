@@ -179,7 +179,7 @@ class CreateOptions:
         return self.expiration
 
     @property
-    def asked(self) -> Asked | None:
+    def input_kind(self) -> Asked | None:
         """What the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`."""
         if self.is_text:
             return "text"
@@ -336,7 +336,7 @@ class Creator:
         is_counted = options.wait is None or self.answer_within is None
         with step("create"):
             try:
-                with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
+                with blaming(options.input_kind, reads_conversions=lambda: options.reads_conversions):
                     response = await self._create(options, answer)
             except DualResponseError as error:
                 if is_counted:
@@ -487,12 +487,12 @@ class Creator:
 
     async def sampled(self, view: View, creation: Creation, first: SampleReader | None = None) -> ShownSample:
         """The sample of a view; `first` reads first rows, `View.sample` if it is None."""
-        asked, count = creation.options.sample_size, parse_count(creation.options.count)
-        size = checked_size(asked, self.settings)
+        sample_size, count = creation.options.sample_size, parse_count(creation.options.count)
+        size = checked_size(sample_size, self.settings)
         if creation.sampler is not None:
             return await _show(view, await creation.sampler(view, size, count))
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.
-        if asked is None and size > 0:
+        if sample_size is None and size > 0:
             return await self.whole_or_head(view, size, count, first)
         return await _show(view, await (first or view.sample)(size, count))
 

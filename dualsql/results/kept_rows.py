@@ -69,16 +69,16 @@ class Original(NamedTuple):
     dialect: Dialect
     copied: Sequence[int | None]
 
-    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
+    def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of some of the columns, which writes what the database would have written."""
         backend = backend_of(self.dialect)
-        copied = None if backend is None else backend.copied_writers.get(written.name)
+        copied = None if backend is None else backend.copied_writers.get(output.name)
         places = self.derived.shape.columns
         kinds = [self.copied[places.index(column)] for column in columns] if self.copied else [None]
-        known = [kind for kind in kinds if kind is not None]
-        if copied is None or len(known) < len(kinds):
-            return written.writer(columns, self.dialect, options)
-        return copied(columns, self.dialect, options, known)
+        numbers = [kind for kind in kinds if kind is not None]
+        if copied is None or len(numbers) < len(kinds):
+            return output.writer(columns, self.dialect, options)
+        return copied(columns, self.dialect, options, numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class KeptView(View):
     is_answer: bool = False
 
     @property
-    def shown(self) -> Derived:
+    def output(self) -> Derived:
         """See `View`."""
         return self.derived if self.original is None else self.original.derived
 
@@ -103,11 +103,11 @@ class KeptView(View):
         """See `View`."""
         return self.source.engine.dialect if self.original is None else self.original.dialect
 
-    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
+    def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """See `View`."""
         if self.original is None:
-            return written.writer(columns, self.dialect, options)
-        return self.original.writer(written, columns, options)
+            return output.writer(columns, self.dialect, options)
+        return self.original.writer(output, columns, options)
 
     def over(self, derived: Derived) -> View:
         """See `View`."""

@@ -266,7 +266,7 @@ class ResultPages:
 
     async def _recorded(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         try:
-            with blaming(target.asked, reads_conversions=target.reads_conversions):
+            with blaming(target.input_kind, reads_conversions=target.reads_conversions):
                 page = await self._read(target, request)
         except DualResponseError as error:
             if target.instead is not None:
@@ -282,7 +282,7 @@ class ResultPages:
 
     def check(self, target: ReadTarget, request: PageRequest) -> None:
         """Raise what `read` raises before its query."""
-        with blaming(target.asked, reads_conversions=target.reads_conversions):
+        with blaming(target.input_kind, reads_conversions=target.reads_conversions):
             self._query(target, request)
 
     def _query(
@@ -333,7 +333,7 @@ class ResultPages:
             previous_cursor=self._cursors.write(preceding, scope) if page_rows.has_previous else None,
             expires_at=target.resource.expires_at,
             as_of=view.as_of,
-            notes=[*view.shown.notes, *target.notes],
+            notes=[*view.output.notes, *target.notes],
         )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal
-from dualsql.results.access import AccessControl, exceeds
 from dualsql.store.protocol import Usage
+
+if TYPE_CHECKING:
+    from dualsql.results.access import AccessControl
 
 _BATCH = 500
 # A pinned resource has no expiry, so a resource that is pinned in the meantime is kept: the DELETE of the store tests
@@ -27,17 +30,17 @@ async def make_room(
         LimitExceededError: the quota is full of pinned resources.
     """
     settings = access.settings
-    if exceeds(settings, usage.pinned_count + 1, usage.pinned_size + size):
+    if access.exceeds_quota(usage.pinned_count + 1, usage.pinned_size + size):
         raise LimitExceededError(
             "The quota for stored results is full, or this result alone exceeds it.",
             hint="Delete results that are no longer needed, pinned ones first.",
             details={"quota_resources": settings.quota_resources, "quota_bytes": settings.quota_bytes},
         )
     count, total = usage.count + 1, usage.size + size
-    while exceeds(settings, count, total):
+    while access.exceeds_quota(count, total):
         batch = []
         for resource_id, weight in await access.store.find_unpinned(principal, now=now, limit=_BATCH):
-            if not exceeds(settings, count, total):
+            if not access.exceeds_quota(count, total):
                 break
             batch.append(resource_id)
             count, total = count - 1, total - weight

@@ -170,7 +170,7 @@ class StreamRun(ResultStream):
     async def read(self) -> AsyncGenerator[Chunk, None]:
         """See `chunks`. The audit gets an event before the query runs and one at the end."""
         target = self.target
-        with self.streams.slot(self), blaming(target.asked, reads_conversions=target.reads_conversions):
+        with self.streams.slot(self), blaming(target.input_kind, reads_conversions=target.reads_conversions):
             # Before the query: a server that dies in the middle leaves a trace of who read.
             await self.streams.access.note("stream", target.principal, resource=target.resource)
             await self.streams.access.note_access(target.resource)
