@@ -165,11 +165,11 @@ if TYPE_CHECKING:
     from dualsql.results.access import (
         Authorize as Authorize,
     )
-    from dualsql.results.create import StatementForms as StatementForms
-    from dualsql.results.options import (
+    from dualsql.results.create import (
         CreateOptions as CreateOptions,
         ProfileOption as ProfileOption,
         SampleOption as SampleOption,
+        StatementForms as StatementForms,
     )
     from dualsql.results.pages import (
         PageRequest as PageRequest,
@@ -297,8 +297,7 @@ _MODULES = dict(
             "dualsql.response": "DualResponse LinkForm Picture ResponseStatus ResultsFormat",
             "dualsql.results.access": "Authorize",
             "dualsql.results.resources": "Listing",
-            "dualsql.results.create": "StatementForms",
-            "dualsql.results.options": "CreateOptions ProfileOption SampleOption",
+            "dualsql.results.create": "CreateOptions ProfileOption SampleOption StatementForms",
             "dualsql.results.pages": "PageRequest ResultPage",
             "dualsql.results.streams": "ResultStream Resumption StreamEnding StreamRequest",
             "dualsql.samples": "SampleMethod SampleWay Samples",

@@ -182,13 +182,10 @@ class Listener(Protocol):
     def hear(self, event: Event) -> None:
         """Take an event. It is called where the event happened, and must not wait."""
 
-    def measures(self, kind: WorkKind) -> bool:
-        """Whether a block of this kind is worth measuring now."""
-
     def measure(
         self, kind: WorkKind, name: str, attributes: Attributes, headers: Iterable[tuple[bytes, bytes]]
-    ) -> Measurement:
-        """Measure a block.
+    ) -> Measurement | None:
+        """Measure a block, if that is worth it now.
 
         Args:
             attributes: what is known before the work begins.
@@ -222,9 +219,9 @@ class Events:
         headers: Iterable[tuple[bytes, bytes]] = (),
     ) -> AbstractContextManager[Measurement | None]:
         """The block, measured if somebody listens."""
-        if self.listener is None or not self.listener.measures(kind):
+        if self.listener is None:
             return UNMEASURED
-        return self.listener.measure(kind, name, attributes or {}, headers)
+        return self.listener.measure(kind, name, attributes or {}, headers) or UNMEASURED
 
     def watch(self, readings: Readings) -> None:
         """Offer the figures of a method to the listener, for as long as its object lives."""

@@ -14,12 +14,12 @@ from dualsql.databases.opening import Database, open_sources
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError
 from dualsql.events import EVENTS, BackgroundFailed, GaugeReading
+from dualsql.freeze import Registry
 from dualsql.log import log_unforeseen
 from dualsql.resource import Addresses, Clock
 from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
 from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
-from dualsql.results.options import checked_registry
 from dualsql.results.pages import Cursors, ResultPages
 from dualsql.results.streams import Streams
 from dualsql.results.view import Views
@@ -88,7 +88,7 @@ class Parts:
             self.store, self.seal, settings, AccessLog(self.store), self.clock,
             authenticate=options.authenticate, authorize=options.authorize, audit=options.audit,
         )  # fmt: skip
-        self.registry = checked_registry(options.tables, settings)
+        self.registry = _registry(options.tables, settings)
         self.policy = Policy(self.registry, options.hooks)
         self.sources: dict[str, Source] = open_sources(options.databases, self.registry, settings)
         self.views = Views(self.sources, self.policy, settings)
@@ -97,6 +97,17 @@ class Parts:
         self.creator = Creator(
             self.sources, self.views, self.access, settings=settings, addresses=self.addresses
         )
+
+
+def _registry(tables: Any, settings: Settings) -> Registry:
+    if not isinstance(tables, Registry):
+        return Registry(tables, allow_text=settings.allow_text)
+    if settings.allow_text and not tables.allow_text:
+        raise ConfigurationError(
+            "allow_text has no effect on a Registry that was created before.",
+            hint="Create it with Registry(..., allow_text=True).",
+        )
+    return tables
 
 
 class Extension:

@@ -106,7 +106,7 @@ def attach_features(server: ResultServer, features: Any) -> None:
         for point, value in _points_of(server.parts).items():
             if value is not before[point]:
                 _claim(owners, point, ".".join(point), feature)
-        server.parts.creator.compile_checks.add(feature.statement_forms)
+        server.parts.creator.forms.extend(feature.statement_forms)
 
 
 def _in_order(features: Sequence[Feature]) -> list[Feature]:

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
 from typing import Any
@@ -49,48 +48,27 @@ class RequestRecord:
     Attributes:
         id: from the caller if well-formed, else made here.
         trace_id: of the W3C trace that the caller named; empty without one.
-        route: the path with placeholders, or the name of the tool; never a path as it was sent.
         principal: a Principal; the log gets its hash.
         resource_id: the log gets its hash.
         address: of the caller, as the ASGI server gives it; not logged.
         link_id: of the signed link that the caller reads by; not logged.
         rows: that were read; of a tool, those that it showed.
-        bytes: of the body as sent.
         lane: how the rows were read last: `session`, `page_reader`, or the name of a stream backend.
-        started: of `time.perf_counter`.
     """
 
     id: str
     trace_id: str = ""
-    method: str = ""
-    prefix: str = ""
-    route: str = "-"
-    status: int | None = None
     code: str | None = None
     principal: Any = None
     resource_id: str | None = None
     address: str | None = None
     link_id: str | None = None
     rows: int | None = None
-    bytes: int | None = None
     lane: str | None = None
-    started: float = field(default_factory=time.perf_counter)
 
 
 REQUEST: ContextVar[RequestRecord | None] = ContextVar("dualsql_request", default=None)
 """The request that is being answered; None without the feature Log."""
-
-
-def log_slow_query(database: str, fingerprint: str, seconds: float) -> None:
-    """Log a statement that took long: which database, how long, and the hash of its text."""
-    request = REQUEST.get()
-    logging.getLogger("dualsql.queries").warning(
-        "a slow query took %.2f s in the database %r: statement %s%s",
-        seconds,
-        database,
-        fingerprint,
-        f", resource {resource_hash(request.resource_id)}" if request and request.resource_id else "",
-    )
 
 
 def cause_of(error: BaseException) -> str:
@@ -173,16 +151,16 @@ def _described(error: BaseException) -> str:
 
 
 def _state(error: BaseException) -> str:
-    named = (getattr(error, name, None) for name in ("sqlstate", "pgcode", "sqlite_errorname"))
-    found = next((str(one) for one in named if one), "")
+    states = (getattr(error, name, None) for name in ("sqlstate", "pgcode", "sqlite_errorname"))
+    state = next((str(one) for one in states if one), "")
     number = next(iter(error.args), None)
-    return found or (str(number) if isinstance(number, int) else "")
+    return state or (str(number) if isinstance(number, int) else "")
 
 
 logger = logging.getLogger(__name__)
 
-FIRST_REMINDER = timedelta(seconds=10)
-LONGEST_SILENCE = timedelta(hours=1)
+_FIRST_REMINDER, _LONGEST_SILENCE = 10.0, 3_600.0
+"""Seconds."""
 
 
 class Outage:
@@ -204,17 +182,15 @@ class Outage:
         now = self._clock()
         self._failures += 1
         if self._failures == 1:
-            self._begun, self._reminder = now, now + FIRST_REMINDER.total_seconds()
+            self._begun, self._reminder = now, now + _FIRST_REMINDER
             cause = cause_of(error) or str(error)
             logger.warning("%s failed and is tried again until it succeeds: %s", self.work, cause)
         elif now >= self._reminder:
             logger.warning("%s has failed for %.0f seconds: %s", self.work, now - self._begun, error)
-            silence = min(2 * (now - self._begun), LONGEST_SILENCE.total_seconds())
-            self._reminder = now + silence
+            self._reminder = now + min(2 * (now - self._begun), _LONGEST_SILENCE)
 
     def succeeded(self) -> None:
         """Record a success. The first one after a failure is logged."""
         if self._failures:
-            lasted = self._clock() - self._begun
-            logger.warning("%s works again after %.0f seconds.", self.work, lasted)
+            logger.warning("%s works again after %.0f seconds.", self.work, self._clock() - self._begun)
             self._failures = 0

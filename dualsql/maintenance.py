@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from dualsql.databases.proof import connection_limit, missing_tables
 from dualsql.extension import Parts
@@ -15,18 +16,18 @@ TOLERATED_SKEW = 2.0
 """Seconds between the clocks of this machine and of the store."""
 
 
+@dataclass(eq=False)
 class Maintenance:
     """The maintenance of one server.
 
-    Args:
+    Attributes:
         store: as it was given to the server.
-        sweep: deletes expired resources.
+        sweep: deletes the resources that expired longer than `gone_retention` ago, and returns their number.
     """
 
-    def __init__(self, parts: Parts, store: ResourceStore, sweep: Callable[[], Awaitable[int]]) -> None:
-        self._parts = parts
-        self._store = store
-        self._sweep = sweep
+    parts: Parts
+    store: ResourceStore
+    sweep: Callable[[], Awaitable[int]]
 
     def set_secrets(self, secrets: Sequence[str]) -> None:
         """Replace the secrets while requests run: the first one signs from now on, and all of them are accepted.
@@ -36,66 +37,54 @@ class Maintenance:
         Raises:
             ConfigurationError: there is none, or one is too short; the former ones stay.
         """
-        if not self._parts.seal.replace(secrets):
+        if not self.parts.seal.replace(secrets):
             logger.warning(
                 "The secret that signed until now was removed: results that it signed cannot be read."
             )
 
-    async def sweep(self) -> int:
-        """Delete the resources that expired longer than `gone_retention` ago. Returns their number."""
-        return await self._sweep()
-
     @property
     def maximum_connections(self) -> int:
         """How many connections this worker opens at most, to all its databases and its store (docs/operations.md)."""
-        sources = sum(source.maximum_connections for source in self._parts.sources.values())
-        return sources + self._connections_of_store
-
-    @property
-    def _connections_of_store(self) -> int:
+        sources = sum(source.maximum_connections for source in self.parts.sources.values())
         # ResourceStore does not ask for this attribute: a store of the application may have no connections.
-        return int(getattr(self._store, "maximum_connections", 0))
+        return sources + int(getattr(self.store, "maximum_connections", 0))
 
     @property
     def unproved(self) -> Sequence[str]:
         """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
-        sources = self._parts.sources.items()
+        sources = self.parts.sources.items()
         return [name for name, source in sources if not source.backend.has_read_only_sessions]
 
     async def notices(self) -> AsyncIterator[str]:
         """What an operator should know, in one sentence each; the server asks when it starts."""
-        ahead = (await self._parts.clock.synchronize()).total_seconds()
+        ahead = (await self.parts.clock.synchronize()).total_seconds()
         if abs(ahead) > TOLERATED_SKEW:
             yield (
                 f"The clock of this machine is {abs(ahead):,.0f} seconds {'ahead of' if ahead > 0 else 'behind'} the "
                 "store's. Results expire by the store's clock. Set both clocks, for example with NTP."
             )
-        for source in self._parts.sources.values():
+        for source in self.parts.sources.values():
             if not source.backend.has_read_only_sessions:
                 from dualsql.databases.unproved import unproved_notice
 
                 yield unproved_notice(source)
-        if missing := await self._missing_tables():
+        timeout, sources = self.parts.settings.query_timeout, self.parts.sources
+        missing_in = [await missing_tables(source, timeout=timeout) for source in sources.values()]
+        # One registry serves all databases, so a table that one of them lacks may be in another.
+        if missing := sorted(set(missing_in[0]).intersection(*missing_in)):
             yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
-        timeout = self._parts.settings.query_timeout
-        for name, source in self._parts.sources.items():
-            needed = source.maximum_connections
+        for name, source in sources.items():
+            number = source.maximum_connections
             # The limit is the server's: the store's connections count, too, if it is in a database there.
-            if (server := getattr(self._store, "server", None)) is not None:
+            if (server := getattr(self.store, "server", None)) is not None:
                 from dualsql.databases.reach import server_at
 
                 if server == server_at(source.engine.sync_engine.url):
-                    needed += self._connections_of_store
+                    number += int(getattr(self.store, "maximum_connections", 0))
             allowed = await connection_limit(source, timeout=timeout)
-            if allowed is not None and needed > allowed:
+            if allowed is not None and number > allowed:
                 yield (
-                    f"This worker may open {needed} connections to the database {name!r} (and its store, if that is on "
+                    f"This worker may open {number} connections to the database {name!r} (and its store, if that is on "
                     f"the same server), which allows this user {allowed}. Lower maximum_concurrent_queries, "
                     "maximum_streams or maximum_pending, or raise max_connections (docs/operations.md)."
                 )
-
-    async def _missing_tables(self) -> Sequence[str]:
-        timeout, sources = self._parts.settings.query_timeout, self._parts.sources.values()
-        missing_in = [await missing_tables(source, timeout=timeout) for source in sources]
-        # One registry serves all databases, so a table that one of them lacks may be in another.
-        return sorted(set(missing_in[0]).intersection(*missing_in))

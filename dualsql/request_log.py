@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from secrets import token_hex
@@ -43,14 +44,32 @@ TRACEPARENT = re.compile(
 )
 
 
+@dataclass(slots=True, kw_only=True)
+class LoggedRequest(RequestRecord):
+    """A request that gets a line in the log.
+
+    Attributes:
+        route: the path with placeholders, or the name of the tool; never a path as it was sent.
+        bytes: of the body as sent.
+        started: of `time.perf_counter`.
+    """
+
+    method: str = ""
+    prefix: str = ""
+    route: str = "-"
+    status: int | None = None
+    bytes: int | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+
 def principal_hash(principal: Any) -> str:
     """The name of a principal in the log, the same in every process. It can be computed from the id and the tenant."""
     # As JSON: joined texts would be the same for ("a", "bc") and ("ab", "c").
-    text = json.dumps([principal.id, principal.tenant])
-    return sha256(text.encode()).hexdigest()[:12]
+    identity = json.dumps([principal.id, principal.tenant])
+    return sha256(identity.encode()).hexdigest()[:12]
 
 
-def _fields(record: RequestRecord) -> dict[str, Any]:
+def _fields(record: LoggedRequest) -> dict[str, Any]:
     """The fields of a request in the log."""
     attributes = {
         "method": record.method,
@@ -89,17 +108,17 @@ class RequestIds(NamedTuple):
         return cls(str(request_id) if is_id else new_incident(), parent[1] if parent else "", address)
 
 
-def log_request(record: RequestRecord) -> None:
+def log_request(record: LoggedRequest) -> None:
     """Log the line of a request that was answered, at INFO."""
     if request_logger.isEnabledFor(logging.INFO):
         fields = _fields(record)
-        shown = (f"{name}={value}" for name, value in fields.items() if name not in ("method", "route"))
-        line = f"{record.method} {record.route} {' '.join(shown)}"
+        pairs = (f"{name}={value}" for name, value in fields.items() if name not in ("method", "route"))
+        line = f"{record.method} {record.route} {' '.join(pairs)}"
         request_logger.info("%s", line, extra={"dualsql_fields": fields})
 
 
 @contextmanager
-def logged_request(record: RequestRecord) -> Iterator[RequestRecord]:
+def logged_request(record: LoggedRequest) -> Iterator[LoggedRequest]:
     """The block answers the request, which is logged at its end."""
     token = REQUEST.set(record)
     try:
@@ -177,7 +196,7 @@ class RequestLog:
     """Gives each request an id, which the answer's X-Request-Id has too, and logs one line when it was answered.
 
     What the caller sends as X-Request-Id is kept if it is well-formed. In either case the application inside finds the
-    id in the headers of the request. The line is logged to "dualsql.requests" at INFO; see `RequestRecord`.
+    id in the headers of the request. The line is logged to "dualsql.requests" at INFO; see `LoggedRequest`.
 
     Args:
         prefix: the path at which the application is mounted.
@@ -228,7 +247,7 @@ class RequestLog:
             "http.request.method": method,
             "url.scheme": "https" if scope["scheme"] == "https" else "http",
         }
-        record: RequestRecord = scope[_SCOPE_KEY]
+        record: LoggedRequest = scope[_SCOPE_KEY]
         # Only the headers of a caller who names a trace are searched for it.
         headers = scope["headers"] if record.trace_id else ()
         with EVENTS.measured("request", method, attributes, headers=headers) as measurement:
@@ -241,7 +260,7 @@ class RequestLog:
                     _measure(measurement, method, scope)
 
 
-def _begun(scope: Scope, prefix: str) -> RequestRecord:
+def _begun(scope: Scope, prefix: str) -> LoggedRequest:
     """The record of a request, whose id stands in the headers from here on."""
     ids, trace, others = [], None, []
     for header in scope["headers"]:
@@ -255,14 +274,14 @@ def _begun(scope: Scope, prefix: str) -> RequestRecord:
     number = ids[0] if is_valid else token_hex(8)
     scope["headers"] = [*others, (_ID_HEADER, number.encode())]
     client = scope.get("client")
-    return RequestRecord(
+    return LoggedRequest(
         id=number, trace_id=trace[1] if trace else "", prefix=prefix, address=client[0] if client else None
     )
 
 
 def _measure(measurement: Measurement, method: str, scope: Scope) -> None:
     """Say by which route the request was answered, and how."""
-    record: RequestRecord = scope[_SCOPE_KEY]
+    record: LoggedRequest = scope[_SCOPE_KEY]
     # Without one no answer began, which the ASGI server answers with 500.
     status = record.status or 500
     measurement.note({"http.response.status_code": status})
@@ -278,13 +297,13 @@ def _measure(measurement: Measurement, method: str, scope: Scope) -> None:
         measurement.fail(record.code)
 
 
-def _route(record: RequestRecord, scope: Scope) -> str | None:
+def _route(record: LoggedRequest, scope: Scope) -> str | None:
     """The path with placeholders. An unknown path is left out: it may hold an id."""
     route = scope.get("route")
     return record.prefix + route.path if isinstance(route, Route) else None
 
 
-def _log(record: RequestRecord, scope: Scope) -> None:
+def _log(record: LoggedRequest, scope: Scope) -> None:
     method = scope["method"]
     record.method = method if method in METHODS else "OTHER"
     record.route = _route(record, scope) or "-"

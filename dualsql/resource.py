@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, cast
+from typing import Any, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import urlsplit
 
 from dualsql.errors import (
@@ -30,8 +30,6 @@ from dualsql_client.identifiers import (
     with_checksum,
 )
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
-
-StatementT = TypeVar("StatementT")
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
 """How to count: one of these words, or "capped:N", which stops counting behind row N."""
@@ -67,15 +65,15 @@ class CountMethod(NamedTuple):
     cap: int = 0
 
 
-def parse_count(asked: Any) -> CountMethod:
+def parse_count(count: Any) -> CountMethod:
     """Parse the text; raises BadParameterError for one that is not valid."""
-    capped = _CAPPED.fullmatch(asked) if isinstance(asked, str) else None
+    capped = _CAPPED.fullmatch(count) if isinstance(count, str) else None
     if capped is not None:
         return CountMethod("capped", int(capped[1]))
-    if asked in ("exact", "estimated", "none", "auto"):
-        return CountMethod(asked)
+    if count in ("exact", "estimated", "none", "auto"):
+        return CountMethod(count)
     raise BadParameterError(
-        f"count must not be {shown(asked, 80)}.",
+        f"count must not be {shown(count, 80)}.",
         hint='Use "auto", "exact", "estimated", "capped:10000" or "none".',
         details={"name": "count"},
     )
@@ -159,9 +157,6 @@ def calls_in(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 RELATION = "data"
 """The name of the stored result in a SQL text about it."""
-
-LONGEST_LISTING = 100
-"""Resources in one listing."""
 
 Status = Literal["pending", "ready", "failed"]
 """Whether the query of a resource still runs, has run, or could not."""
@@ -343,12 +338,12 @@ class Clock:
             StorageError: the store cannot be reached.
         """
         begun = time.monotonic()
-        found = None if self._read is None else await self._read()
-        if found is None:
+        moment = None if self._read is None else await self._read()
+        if moment is None:
             return timedelta()
         ended = time.monotonic()
         # The store read its clock in between: the middle is wrong by half the round trip at most.
-        self._anchor = (found.astimezone(UTC), (begun + ended) / 2)
+        self._anchor = (moment.astimezone(UTC), (begun + ended) / 2)
         return datetime.now(UTC) - self.now()
 
 
@@ -381,15 +376,7 @@ def notes_of(statement: Any) -> tuple[str, ...]:
     return notes
 
 
-def with_notes(statement: StatementT, notes: Sequence[str]) -> StatementT:
-    """The statement with these notes in place of its own."""
-    noted: Any = statement
-    if tuple(notes) != notes_of(statement):
-        noted = noted.execution_options(**{NOTES_OPTION: tuple(notes)})
-    return cast("StatementT", noted)
-
-
 def notes_in(metadata: Any) -> tuple[str, ...]:
     """The notes in the metadata of a resource."""
-    found = metadata.get(NOTES)
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+    notes = metadata.get(NOTES)
+    return tuple(map(str, notes)) if isinstance(notes, list) else ()

@@ -25,7 +25,7 @@ from dualsql.extension import Extension, Extensions, KernelOptions, Parts
 from dualsql.maintenance import Maintenance
 from dualsql.resource import Count, Principal, Resource
 from dualsql.response import DualResponse
-from dualsql.results.options import CreateOptions, checked_count
+from dualsql.results.create import CreateOptions, checked_count
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest
 from dualsql.run import Run, warn_of_endless_shutdown
@@ -347,7 +347,7 @@ class ResultServer:
 
         for source in self.parts.sources.values():
             yield from readings_of(source)
-        yield GaugeReading("streams", len(self.parts.streams.slots))
+        yield GaugeReading("streams", len(self.parts.streams))
         cache = self.parts.views.cache
         yield GaugeReading("cached_bytes", 0 if cache is None else cache.bytes)
         for feature in self.features:
@@ -436,7 +436,7 @@ class ResultServer:
                 "Stopping: %d streams and pending queries have %g seconds to end.", running, seconds
             )
         remaining = await asyncio.gather(
-            self.parts.streams.slots.drain(timeout), self.features.drain(timeout)
+            self.parts.streams.drain(timeout), self.features.drain(timeout)
         )
         if any(remaining):
             logger.warning("Stopping: %d streams and %d other tasks did not end in time.", *remaining)
@@ -447,7 +447,7 @@ class ResultServer:
         `start` starts the server again. A MemoryStore loses its resources.
         """
         self.run.close()
-        self.parts.streams.slots.end()
+        self.parts.streams.end()
         EVENTS.forget(self._readings)
         # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:

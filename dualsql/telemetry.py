@@ -335,7 +335,7 @@ class Exporter:
             sink(amount, attributes, context)
         return ()
 
-    def measures(self, kind: WorkKind) -> bool:
+    def _measures(self, kind: WorkKind) -> bool:
         """Whether a block of this kind, inside of another one, has a duration or may have a span."""
         if kind in ("request", "tool") or (KINDS[kind].histogram is not None and self.sinks):
             return True
@@ -344,8 +344,10 @@ class Exporter:
 
     def measure(
         self, kind: WorkKind, name: str, attributes: Attributes, headers: Iterable[tuple[bytes, bytes]] = ()
-    ) -> MeasuredWork:
+    ) -> MeasuredWork | None:
         """Measure a block, as a part of the trace that `headers` name: a tool always, others unless they are in one."""
+        if not self._measures(kind):
+            return None
         context, how = None, KINDS[kind]
         carrier = {
             name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS

@@ -35,9 +35,8 @@ from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse, Picture
 from dualsql.results.access import AccessControl
-from dualsql.results.create import Creator
-from dualsql.results.kept_rows import kept_or_live
-from dualsql.results.options import CreateOptions
+from dualsql.results.create import CreateOptions, Creator
+from dualsql.results.kept_rows import kept_or_live, view_of
 from dualsql.results.view import View, Views
 from dualsql.settings import Settings
 
@@ -150,7 +149,7 @@ class ChartService:
             BadParameterError: the resource is not a chart.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
         """
-        view, live = await self._views.of(resource, principal), self._views.live(resource, principal)
+        view, live = await view_of(self._views, resource, principal), self._views.live(resource, principal)
         chart = _chart_of(resource, view)
         if chart.mark == "histogram" and view is not live and not await self._can_bin(chart, view, live):
             view = live
@@ -170,7 +169,10 @@ class ChartService:
         self._access.admit("ask", principal)
         view, live = await self._query.views_unchecked(resource, request.question_of(chart), principal)
         if chart.mark == "histogram" and view is not live:
-            rows, rows_live = await self._views.of(resource, principal), self._views.live(resource, principal)
+            rows, rows_live = (
+                await view_of(self._views, resource, principal),
+                self._views.live(resource, principal),
+            )
             if not await self._can_bin(chart, rows, rows_live):
                 view = live
         return await self._drawn(resource, chart, view, live, principal)
@@ -217,7 +219,7 @@ class ChartService:
         self, resource: Resource, kind: PictureFormat | None, *, principal: Principal | None = None
     ) -> None:
         """Raise what `draw_unchecked` raises before its first query; with a kind, `picture_unchecked`."""
-        _chart_of(resource, await self._views.of(resource, principal))
+        _chart_of(resource, await view_of(self._views, resource, principal))
         if kind is not None:
             render.require_pictures()
 

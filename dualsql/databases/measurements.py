@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -14,7 +15,7 @@ from dualsql.databases.guard import FailureKind
 from dualsql.databases.source import Source
 from dualsql.errors import DualResponseError
 from dualsql.events import ERROR, EVENTS, GaugeReading, Measurement
-from dualsql.log import log_slow_query
+from dualsql.log import REQUEST, resource_hash
 from dualsql.tenancy import ActiveRules
 
 
@@ -49,8 +50,15 @@ def measured_statement(
 
 
 def log_slow_statement(source: Source, statement: Executable, rules: ActiveRules, seconds: float) -> None:
-    """Log a statement that took so long."""
-    log_slow_query(source.name, _fingerprint(source, statement, rules), seconds)
+    """Log a statement that took long: which database, how long, and the hash of its text."""
+    request = REQUEST.get()
+    logging.getLogger("dualsql.queries").warning(
+        "a slow query took %.2f s in the database %r: statement %s%s",
+        seconds,
+        source.name,
+        _fingerprint(source, statement, rules),
+        f", resource {resource_hash(request.resource_id)}" if request and request.resource_id else "",
+    )
 
 
 def _fingerprint(source: Source, statement: Executable, rules: ActiveRules) -> str:

@@ -23,8 +23,8 @@ from dualsql.kept.views import LATE_HINT, KeptViews
 from dualsql.openapi.operations import READS, DescribedFeature, Operation, in_json
 from dualsql.pending.progress import RunRecords
 from dualsql.resource import Principal
-from dualsql.results.options import checked_wait, storage_missing
-from dualsql.settings import Settings, takes
+from dualsql.results.kept_rows import storage_missing
+from dualsql.settings import Settings, require_duration, takes
 from dualsql_client.wire import ResourceDescription
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ class Kept(DescribedFeature):
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed, or took longer than
                 `Settings.pending_timeout`.
         """
-        checked_wait(wait)
+        if wait is not None:
+            require_duration("wait", wait, failure=BadParameterError)
         resource = await self._server.open_resource(resource_id, principal, "refresh")
         resource.require_ready()
         if self.work is None:

@@ -17,8 +17,7 @@ from dualsql.pending.jobs import NOTE_INTERVAL, RETRY_PENDING, outcome
 from dualsql.pending.progress import RunRecords
 from dualsql.resource import KeptRows, Principal, Resource, Total, problem_of
 from dualsql.results.access import AccessControl
-from dualsql.results.create import RunProgress
-from dualsql.results.kept_rows import is_refreshed
+from dualsql.results.kept_rows import RunProgress, is_refreshed
 from dualsql.settings import Settings
 from dualsql.store.housekeeping import every
 

@@ -24,19 +24,19 @@ from dualsql.log import log_failure
 from dualsql.pending.progress import in_background, report_to_caller
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total
 from dualsql.results.create import (
+    MAXIMUM_SAMPLE_SIZE,
     NOT_COUNTED,
     Creation,
     Creator,
-    RunProgress,
-    RunResult,
 )
 from dualsql.results.kept_rows import (
     OF_VALUES,
     ROWS_OF_NOW,
     KeptAnswer,
+    RunProgress,
+    RunResult,
     is_of_kept_rows,
 )
-from dualsql.results.options import MAXIMUM_SAMPLE_SIZE
 from dualsql.results.view import NOT_KEPT_ROWS, View, Views
 from dualsql.settings import KeepOption
 
@@ -78,10 +78,10 @@ class KeptRunner:
         self._kept_settings = kept_settings
 
     async def run(
-        self, view: View, resource: Resource, creation: Creation, progress: RunProgress
+        self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None
     ) -> RunResult:
         """See `Runner`."""
-        run = await self._run(_RunRequest(view, resource, creation, progress))
+        run = await self._run(_RunRequest(view, resource, creation, progress or RunProgress()))
         reason, answer = (run.kept or {}).get("reason"), creation.answer
         if reason is not None and (self._keep_option(creation) is True or reason in _FAILURES):
             run = run._replace(notes=[f"{reason} Each page has the rows that the database has at its time."])

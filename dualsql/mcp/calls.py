@@ -34,9 +34,9 @@ from dualsql.errors import (
 from dualsql.events import EVENTS, ErrorAnswered, Measurement, RowsShown
 from dualsql.formats import json
 from dualsql.formats.text import INT64_BOUND, single_line
-from dualsql.log import RequestRecord, log_failure, log_unforeseen, new_incident
+from dualsql.log import log_failure, log_unforeseen, new_incident
 from dualsql.mcp.negotiation import Report, with_structured_text
-from dualsql.request_log import RequestIds, logged_request
+from dualsql.request_log import LoggedRequest, RequestIds, logged_request
 from dualsql.resource import Principal
 from dualsql.response import call_tool_result, text_block
 from dualsql_client.conversions import parameter_details
@@ -525,7 +525,7 @@ class Tool:
     ) -> CallToolResult | Any:
         """The result of one call. An exception becomes a result too, except those that the SDK answers."""
         # Of its own: a session's context is that of the request that opened it.
-        record = RequestRecord(id=new_incident(), method="tools/call", route=self.name)
+        record = LoggedRequest(id=new_incident(), method="tools/call", route=self.name)
         with logged_request(record), self._measure(get_context) as measurement:
             try:
                 return await self._call(arguments, get_context, profile, record)
@@ -559,7 +559,7 @@ class Tool:
         arguments: Mapping[str, Any],
         get_context: Callable[[], CallContext],
         profile: SDKProfile,
-        record: RequestRecord,
+        record: LoggedRequest,
     ) -> CallToolResult | Any:
         form = RequestedForm()
         try:

@@ -16,10 +16,10 @@ from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf, PrincipalParameters, Tool, signature_of
 from dualsql.mcp.negotiation import Envelope, ResultStyle
-from dualsql.mcp.options import PlainEnvelope, PlainToolOptions, ToolOptions
+from dualsql.mcp.options import PlainEnvelope, PlainToolOptions, ResultKeywords, ToolOptions
 from dualsql.mcp.results import DualResultAdapter, PlainResultAdapter
 from dualsql.response import LinkForm, ResultsFormat
-from dualsql.results.options import CreateOptions, ProfileOption, ResultKeywords, checked_size
+from dualsql.results.create import CreateOptions, ProfileOption, checked_size
 from dualsql.samples import parse_sample
 from dualsql.settings import Settings
 from dualsql_client.keywords import checked_keywords

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from dualsql.results.options import ResultKeywords
+from dualsql.resource import Count
+from dualsql.results.create import ProfileOption, SampleOption
+from dualsql.settings import KeepOption
 
 if TYPE_CHECKING:
     from dualsql.formats.samples import TextFormat
@@ -43,6 +46,19 @@ class PlainToolOptions(RegistrationOptions, total=False):
     """
 
     envelope: PlainEnvelope
+
+
+class ResultKeywords(TypedDict, total=False):
+    """The options that a tool may set for all of its responses: those fields of `CreateOptions`, as a test compares."""
+
+    sample_size: int | None
+    sample: SampleOption
+    expiration: timedelta | None
+    count: Count
+    profile: ProfileOption
+    source: str | None
+    wait: timedelta | None
+    keep: KeepOption | None
 
 
 class ResultOptions(ResultKeywords, total=False):

@@ -21,14 +21,14 @@ from dualsql.errors import (
     ResourceNotFoundError,
     UnauthenticatedError,
 )
-from dualsql.log import REQUEST, RequestRecord
+from dualsql.log import REQUEST
 from dualsql.mcp.calls import PrincipalOf, problem_for
 from dualsql.mcp.decorators import registrar_of
 from dualsql.mcp.listing import Handler, low_level
 from dualsql.mcp.negotiation import ids_of
 from dualsql.openapi.operations import service
 from dualsql.packages import extra
-from dualsql.request_log import logged_request
+from dualsql.request_log import LoggedRequest, logged_request
 from dualsql.resource import Principal
 
 with extra("mcp"):
@@ -192,12 +192,12 @@ class ChainedProvider:
         )
         return CompleteResult(completion=completion)
 
-    def _log_request(self, context: Any, method: str) -> AbstractContextManager[RequestRecord]:
+    def _log_request(self, context: Any, method: str) -> AbstractContextManager[LoggedRequest]:
         """The block answers one request. Its record is its own: a session's context is that of its first request."""
         request = context.request
         headers, client = (None, None) if request is None else (request.headers, request.client)
         ids = ids_of(headers, context.meta, client)
-        record = RequestRecord(
+        record = LoggedRequest(
             id=ids.id, trace_id=ids.trace_id, address=ids.address, method=method, route=self.provider.name
         )
         return logged_request(record)

@@ -33,9 +33,9 @@ from dualsql.mcp.negotiation import (
     progress,
     response_result,
 )
+from dualsql.mcp.options import ResultKeywords
 from dualsql.resource import CALLS, Principal
 from dualsql.response import DualResponse, ResultsFormat, text_block
-from dualsql.results.options import ResultKeywords
 from dualsql_client.keywords import checked_keywords
 from dualsql_client.wire import ToolProblem
 

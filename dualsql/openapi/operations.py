@@ -30,8 +30,8 @@ from dualsql.http.parameters import (
 from dualsql.http.problems import METHODS, RETRY_SECONDS
 from dualsql.http.router import COLLECTION_METHODS, PIN_METHODS, ROW_METHODS
 from dualsql.log import REQUEST_ID_HEADER
-from dualsql.resource import LONGEST_LISTING
 from dualsql.results.pages import LONGEST_CELL
+from dualsql.results.resources import LONGEST_LISTING
 from dualsql.settings import Settings
 from dualsql_client import wire
 from dualsql_client.wire_features import Profile, ServiceDescription

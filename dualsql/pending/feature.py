@@ -17,8 +17,8 @@ from dualsql.pending.jobs import Jobs, QueryWork
 from dualsql.pending.progress import RunRecords, in_background
 from dualsql.resource import UNCOUNTED, Principal, Resource
 from dualsql.response import DualResponse
-from dualsql.results.create import Creation, FinishedQuery, RunProgress, shown_sample
-from dualsql.results.kept_rows import kept_or_live
+from dualsql.results.create import Creation, FinishedQuery, shown_sample
+from dualsql.results.kept_rows import RunProgress, kept_or_live, view_of
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -64,7 +64,7 @@ class Pending(Feature):
         resource = replace(resource, status="pending", expires_at=expires_at)
 
         async def run(progress: RunProgress) -> FinishedQuery:
-            with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
+            with blaming(options.input_kind, reads_conversions=lambda: options.reads_conversions):
                 return await creator.completed(in_background(view), resource, creation, progress)
 
         async def discard(query: FinishedQuery) -> None:
@@ -96,7 +96,7 @@ class Pending(Feature):
             await access.note("read", principal, resource=resource, rows=len(response.sample))
             return replace(response, expires_at=resource.expires_at)
         access.admit("ask", principal)
-        view = await self._parts.views.of(resource, principal)
+        view = await view_of(self._parts.views, resource, principal)
         # The id and the link are worth an answer without rows; an error would withhold both.
         shown = shown_sample(view, NOTHING)
         with suppress(QueryTimeoutError, DatabaseBusyError):

@@ -33,7 +33,8 @@ from dualsql.pending.progress import RunRecords, report_to_caller
 from dualsql.resource import KeptRows, Principal, Resource, problem_of
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
-from dualsql.results.create import FinishedQuery, RunProgress
+from dualsql.results.create import FinishedQuery
+from dualsql.results.kept_rows import RunProgress
 from dualsql.settings import Settings
 from dualsql.store.housekeeping import every
 from dualsql.store.protocol import ResourceStore

@@ -9,7 +9,7 @@ from typing import Self
 
 from dualsql.extension import Parts
 from dualsql.resource import Clock, KeptProgress, KeptRows, Total
-from dualsql.results.create import RunProgress
+from dualsql.results.kept_rows import RunProgress
 from dualsql.results.view import View
 from dualsql.settings import Settings
 from dualsql.store.protocol import KeptChange, ResourceChanges, ResourceStore

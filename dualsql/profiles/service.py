@@ -27,8 +27,8 @@ from dualsql.query import StructuredQuery
 from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
-from dualsql.results.create import ProfiledSample, Profiler
-from dualsql.results.kept_rows import kept_or_live
+from dualsql.results.create import Profiler
+from dualsql.results.kept_rows import kept_or_live, view_of
 from dualsql.results.view import View, Views
 from dualsql_client.wire import ProfileNotes
 from dualsql_client.wire_features import Profile, ProfileKind
@@ -97,14 +97,13 @@ class ProfileService:
 
     async def _profile_sample(
         self, kind: ProfileKind, view: View, sample: Sequence[Sequence[Any]]
-    ) -> ProfiledSample:
+    ) -> Mapping[str, Any]:
         """The profile of a new result, and notes on the columns that its sample misrepresents."""
         profile = await fetch_profile(view, self._settings, kind)
         by_name = findings.sample_notes(profile, view.shape.columns, sample)
         notes = ProfileNotes(covers=profile.covers, complete=profile.is_complete, notes=by_name)
-        return ProfiledSample(
-            profile.to_wire(view.source.engine.dialect), notes, findings.text_of_notes(notes)
-        )
+        wire_profile = profile.to_wire(view.source.engine.dialect)
+        return {"profile": wire_profile, "profile_notes": notes, "profile_text": findings.text_of_notes(notes)}
 
     async def check(
         self,
@@ -128,7 +127,7 @@ class ProfileService:
         query: StructuredQuery | None = None,
     ) -> tuple[View, View]:
         """The kept rows, where all statistics of these columns are the same as in their database; and that database."""
-        rows = view = await self._views.of(resource, principal)
+        rows = view = await view_of(self._views, resource, principal)
         rows_live = live = self._views.live(resource, principal)
         if query is not None:
             assert self._queries is not None  # else there is no route that takes a query

@@ -37,7 +37,7 @@ from dualsql.query.conditions import Conditions
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation, SQLQuery, StructuredQuery
 from dualsql.query.parse import read_structured_query
 from dualsql.query.percentiles import RankedValues, with_ranks
-from dualsql.resource import RELATION, notes_of, with_notes
+from dualsql.resource import NOTES_OPTION, RELATION, notes_of
 from dualsql.sql.orders import relation_in_order
 from dualsql.sql.service import ReadableTables, sql_reader
 from dualsql_client.wire import SortKey
@@ -336,4 +336,5 @@ def build_sql_select(
     if text.columns is not None or text.limit is not None or text.offset:
         part = StructuredQuery(columns=text.columns, limit=text.limit, offset=text.offset)
         statement = build_structured_select(part, shape(statement), capabilities)
-    return with_notes(with_criteria_of(result.select, statement), notes)
+    answer = with_criteria_of(result.select, statement)
+    return answer.execution_options(**{NOTES_OPTION: notes}) if notes else answer

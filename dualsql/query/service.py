@@ -48,17 +48,17 @@ from dualsql.query.select import uses_in
 from dualsql.query.settings import QuerySettings
 from dualsql.resource import (
     LINEAGE,
+    NOTES_OPTION,
     UNCOUNTED,
     Addresses,
     CountMethod,
     Principal,
     Resource,
     notes_of,
-    with_notes,
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
-from dualsql.results.create import Creator
+from dualsql.results.create import CreateOptions, Creator
 from dualsql.results.kept_rows import (
     ROWS_OF_NOW,
     KeptAnswer,
@@ -66,8 +66,8 @@ from dualsql.results.kept_rows import (
     KeptView,
     is_of_kept_rows,
     notes_of_now,
+    view_of,
 )
-from dualsql.results.options import CreateOptions
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
 from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
@@ -166,7 +166,7 @@ class QueryService:
         """
         query = _with_result_names(query, resource)
         live = await self._view(resource, self._views.live(resource, principal), query, principal)
-        parent = await self._views.of(resource, principal)
+        parent = await view_of(self._views, resource, principal)
         view = None if parent.kept is None else await self._kept_view(resource, parent, query, principal)
         return view or live, live
 
@@ -195,7 +195,7 @@ class QueryService:
     ) -> KeptAnswer | None:
         """The answer from the kept rows of the result; None if the principal reads it from the database."""
         query = _with_result_names(query, resource)
-        parent = await self._views.of(resource, principal)
+        parent = await view_of(self._views, resource, principal)
         if parent.as_of is None:
             return None
         view = None
@@ -210,7 +210,7 @@ class QueryService:
     async def _target(
         self, resource: Resource, query: ResultQuery, principal: Principal | None, sort: Sequence[SortKey]
     ) -> ReadTarget:
-        parent = await self._views.of(resource, principal)
+        parent = await view_of(self._views, resource, principal)
         view = await self._kept_view(resource, parent, query, principal)
         if view is None or not await self._is_sorted_alike(resource, view, sort, principal):
             return await self._live_target(resource, query, principal)
@@ -267,7 +267,7 @@ class QueryService:
             # Of kept rows and of the database's, cursors are not the same.
             key=f"{resource.id}{view.run}?{query.digest}",
             total=UNCOUNTED,
-            asked=query.asked,
+            input_kind=query.asked,
             notes=notes_of_now(resource, view),
         )
 
@@ -434,6 +434,10 @@ def _compile(answer: View) -> None:
         answer.compile(plan.keyed_page(answer.ordered(), offset=0, limit=1).select)
 
 
+def _with_note(statement: AnySelect, note: str) -> AnySelect:
+    return statement.execution_options(**{NOTES_OPTION: (*notes_of(statement), note)})
+
+
 def _translation(live: View, parent: KeptView, query: SQLQuery, *, by_code_point: bool) -> Derived | None:
     assert parent.kept is not None
     number: Any = parent.shape.number
@@ -541,9 +545,9 @@ class RefineService:
         self._count(parent)
         answer = await self._query.kept_answer(parent, refinement, options.principal)
         if answer is None and parent.kept is not None:
-            statement = with_notes(statement, [*notes_of(statement), NOT_KEPT_ROWS])
+            statement = _with_note(statement, NOT_KEPT_ROWS)
         elif answer is not None and answer.view is None:
-            statement = with_notes(statement, [*notes_of(statement), ROWS_OF_NOW])
+            statement = _with_note(statement, ROWS_OF_NOW)
         resolution = replace(
             options,
             select=statement,

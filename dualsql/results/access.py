@@ -7,10 +7,10 @@ import logging
 import secrets as randomness
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 from inspect import isawaitable
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, Unpack, get_args
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,22 +20,22 @@ from dualsql.errors import (
     ConfigurationError,
     DualResponseError,
     ForbiddenError,
-    LimitExceededError,
     ResourceExpiredError,
     ResourceNotFoundError,
-    StorageError,
     TamperedError,
 )
 from dualsql.events import EVENTS, CallerRefused, ResultStored
 from dualsql.freeze import Seal
-from dualsql.log import REQUEST, log_failure
+from dualsql.log import REQUEST
 from dualsql.resource import Clock, Principal, Resource, calls_in
-from dualsql.results.audit import Audit, AuditAction, AuditEvent
 from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import Requester, ResourceChanges, ResourceStore
 from dualsql.store.rows import MAXIMUM_ID_LENGTH, size_of
+
+if TYPE_CHECKING:
+    from dualsql.results.audit import Audit, AuditAction, AuditDetails
 
 Authenticate = Callable[[Request], Awaitable[Principal | None]]
 """Returns the principal of an HTTP request; None for an anonymous caller.
@@ -119,49 +119,33 @@ def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
     )
 
 
-_BATCH = 500
-# A pinned resource has no expiry, so a resource that is pinned in the meantime is kept: the DELETE of the store tests
-# the expiry.
-ANY_EXPIRY = datetime(9999, 1, 1, tzinfo=UTC)
-
 _LONGEST_TURN = 0.001
 """Seconds that tasks may work before the others run."""
 
 
+@dataclass(eq=False)
 class AccessControl:
     """Stores and loads resources, with their checks.
 
     Attributes:
         clock: the time by which resources expire.
         log: of accesses.
-        authenticate, authorize: as they were given to the server.
+        authenticate, authorize, audit: as they were given to the server.
         links: opens resources by links; None without such a feature.
         require_rate: counts what a caller does; None without such a feature.
     """
 
-    def __init__(
-        self,
-        store: ResourceStore,
-        seal: Seal,
-        settings: Settings,
-        accesses: AccessLog,
-        clock: Clock,
-        *,
-        authenticate: Authenticate | None = None,
-        authorize: Authorize | None = None,
-        audit: Audit | None = None,
-    ) -> None:
-        self.store = store
-        self.log = accesses
-        self.clock = clock
-        self.seal = seal
-        self.settings = settings
-        self.authenticate = authenticate
-        self.authorize = authorize
-        self._audit = audit
-        self.links: LinkOpener | None = None
-        self.require_rate: RequireRate | None = None
-        self._passed_at = 0.0
+    store: ResourceStore
+    seal: Seal
+    settings: Settings
+    log: AccessLog
+    clock: Clock
+    authenticate: Authenticate | None = None
+    authorize: Authorize | None = None
+    audit: Audit | None = None
+    links: LinkOpener | None = None
+    require_rate: RequireRate | None = None
+    _passed_at: float = 0.0
 
     async def identify(self, request: Request) -> Principal | None:
         """The principal that sent the request; None for an anonymous caller.
@@ -293,45 +277,33 @@ class AccessControl:
         resource: Resource | None = None,
         resource_id: str | None = None,
         rows: int | None = None,
-        is_complete: bool | None = None,
-        code: str | None = None,
-        reason: str | None = None,
-        link_id: str | None = None,
+        **details: Unpack[AuditDetails],
     ) -> None:
         """Record an action in the audit, and in the log's record of the request.
 
         Raises:
             StorageError: the audit sink failed.
         """
-        known_id = resource.id if resource else resource_id
+        if resource is not None:
+            resource_id = resource.id
         record = REQUEST.get()
         if record is not None:
             record.principal = principal or record.principal
-            record.resource_id = known_id or record.resource_id
+            record.resource_id = resource_id or record.resource_id
             record.rows = record.rows if rows is None else rows
-        if self._audit is None:
-            return
-        event = AuditEvent(
-            action=action,
-            principal=principal,
-            resource_id=known_id,
-            source=resource.source if resource else None,
-            rows=rows,
-            is_complete=is_complete,
-            code=code,
-            reason=reason,
-            link_id=link_id,
-            request_id=None if record is None else record.id,
-        )
-        try:
-            pending = self._audit(event)
-            if isawaitable(pending):
-                await pending
-        except Exception as error:
-            failure = StorageError("The request could not be recorded.")
-            failure.__cause__ = error
-            log_failure(logger, failure, f"the audit sink, on {action}")
-            raise failure from error
+        if self.audit is not None:
+            from dualsql.results.audit import AuditEvent, pass_on
+
+            event = AuditEvent(
+                action=action,
+                principal=principal,
+                resource_id=resource_id,
+                source=resource.source if resource else None,
+                rows=rows,
+                request_id=None if record is None else record.id,
+                **details,
+            )
+            await pass_on(event, self.audit)
 
     async def note_access(self, resource: Resource) -> datetime | None:
         """Count an access; with sliding expiration, extend the lifetime. Returns when the resource expires."""
@@ -353,45 +325,19 @@ class AccessControl:
             StorageError: the resource could not be stored.
         """
         signed = sign(self.seal, resource)
-        if principal is not None:
-            await self._make_room(principal, size_of(signed), resource.created_at)
+        quota_is_set = self.settings.quota_resources is not None or self.settings.quota_bytes is not None
+        if principal is not None and quota_is_set:
+            usage, size = await self.store.usage(principal, now=resource.created_at), size_of(signed)
+            if self.exceeds_quota(usage.count + 1, usage.size + size):
+                from dualsql.results.quotas import make_room
+
+                await make_room(self, principal, usage, size, now=resource.created_at)
         await self.note("create", principal, resource=signed, rows=rows)
         await self.store.save(signed)
         if EVENTS.listener is not None:
             EVENTS.report(ResultStored(size_of(signed)))
 
-    async def _make_room(self, principal: Principal, size: int, now: datetime) -> None:
-        """Delete the principal's oldest unpinned resources, until `size` more bytes fit.
-
-        Processes that create resources for one principal at the same time may each find room: the quota can be exceeded
-        by the number of simultaneous creations. The next creation deletes the surplus.
-        """
-        settings = self.settings
-        if settings.quota_resources is None and settings.quota_bytes is None:
-            return
-        usage = await self.store.usage(principal, now=now)
-        if exceeds(settings, usage.pinned_count + 1, usage.pinned_size + size):
-            raise LimitExceededError(
-                "The quota for stored results is full, or this result alone exceeds it.",
-                hint="Delete results that are no longer needed, pinned ones first.",
-                details={"quota_resources": settings.quota_resources, "quota_bytes": settings.quota_bytes},
-            )
-        count, total = usage.count + 1, usage.size + size
-        while exceeds(settings, count, total):
-            batch = []
-            for resource_id, weight in await self.store.find_unpinned(principal, now=now, limit=_BATCH):
-                if not exceeds(settings, count, total):
-                    break
-                batch.append(resource_id)
-                count, total = count - 1, total - weight
-            if not batch:  # others have deleted or pinned resources since they were counted
-                return
-            for resource_id in batch:
-                await self.note("evict", principal, resource_id=resource_id)
-            await self.store.delete(*batch, expired_before=ANY_EXPIRY)
-
-
-def exceeds(settings: Settings, count: int, size: int) -> bool:
-    """Whether so many resources, of so many bytes in all, are more than a quota."""
-    resources, octets = settings.quota_resources, settings.quota_bytes
-    return (resources is not None and count > resources) or (octets is not None and size > octets)
+    def exceeds_quota(self, count: int, size: int) -> bool:
+        """Whether so many resources, of so many bytes in all, are more than a quota."""
+        resources, octets = self.settings.quota_resources, self.settings.quota_bytes
+        return (resources is not None and count > resources) or (octets is not None and size > octets)

@@ -1,17 +1,24 @@
 """Records every action and its principal, without row values and secrets.
 
 The sink gets an event before the action takes effect or its rows are sent. If the sink fails, the request fails. So
-there can be an event for an action that failed afterwards, but no action without an event.
+there can be an event for an action that failed afterwards, but no action without an event. Loaded where a server has
+a sink.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
+from inspect import isawaitable
+from typing import Literal, TypedDict
 
+from dualsql.errors import StorageError
+from dualsql.log import log_failure
 from dualsql.resource import Principal
+
+_log = logging.getLogger(__name__)
 
 AuditAction = Literal[
     "create",
@@ -64,5 +71,27 @@ class AuditEvent:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
+class AuditDetails(TypedDict, total=False):
+    """What only some events have."""
+
+    is_complete: bool
+    code: str | None
+    reason: str
+    link_id: str | None
+
+
 Audit = Callable[[AuditEvent], Awaitable[None] | None]
 """Receives every event. The events of one request are in order."""
+
+
+async def pass_on(event: AuditEvent, audit: Audit) -> None:
+    """Give an event to the sink; raises StorageError, which is logged, if the sink fails."""
+    try:
+        pending = audit(event)
+        if isawaitable(pending):
+            await pending
+    except Exception as error:
+        failure = StorageError("The request could not be recorded.")
+        failure.__cause__ = error
+        log_failure(_log, failure, f"the audit sink, on {event.action}")
+        raise failure from error

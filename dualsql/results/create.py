@@ -7,18 +7,19 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sqlalchemy import util
-from sqlalchemy.types import NULLTYPE, NullType
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.databases.fetch import Sample
 from dualsql.databases.source import Source, chosen_source
 from dualsql.errors import (
+    Asked,
     BadParameterError,
     ConfigurationError,
     DualResponseError,
@@ -32,40 +33,163 @@ from dualsql.events import EVENTS, CreationEnded, ResultCreated, step
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy
 from dualsql.formats.samples import most_rows, shows_all
-from dualsql.freeze.document import AnySelect
+from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.log import log_unforeseen
 from dualsql.plan import KeysetPosition
 from dualsql.resource import (
     NOTES,
     Addresses,
+    Count,
     CountMethod,
     KeptRows,
+    Principal,
     Resource,
     Total,
     new_resource_id,
     notes_in,
     notes_of,
     parse_count,
+    within,
 )
 from dualsql.response import DualResponse, room_for_rows
 from dualsql.results.access import AccessControl
-from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions, checked_size, storage_missing
 from dualsql.results.view import View, Views
-from dualsql.settings import Settings
+from dualsql.settings import KeepOption, Settings, is_keep_option, require_duration
 from dualsql.threads import run_heavy
-from dualsql_client.wire import Column, ProfileNotes, Row
+from dualsql_client.wire import Column, Row
 
 if TYPE_CHECKING:
-    from dualsql.results.kept_rows import KeptAnswer
-    from dualsql_client.wire_features import Profile
+    from dualsql.results.kept_rows import KeptAnswer, Runner, RunProgress
 
 _log = logging.getLogger(__name__)
+
+_LONGEST_NAME = 200
+_LARGEST_METADATA = 64 * 1024
+
+
+def checked_count(count: Any, settings: Settings) -> CountMethod:
+    """How to count; a cap may be at most `Settings.maximum_offset`."""
+    method = parse_count(count)
+    if method.way == "capped":
+        within("the cap of a count", method.cap, 1, settings.maximum_offset)
+    return method
+
+
+def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Plain JSON values, at most 64 KiB of them."""
+    try:
+        encoded = json.dumps(dict(metadata or {}))
+    except (ValueNotRepresentableError, TypeError, ValueError) as error:
+        raise BadParameterError(
+            "metadata contains a value that JSON cannot represent.",
+            hint="Use text, numbers, booleans, None, lists and dicts.",
+        ) from error
+    if len(encoded) > _LARGEST_METADATA:
+        raise LimitExceededError(
+            f"metadata is larger than {_LARGEST_METADATA} bytes.",
+            hint="Store a shorter text, or a reference to the data.",
+            details={"bytes": len(encoded)},
+        )
+    # A copy: the caller may change its object later.
+    plain: dict[str, Any] = json.loads(encoded)
+    return plain
+
+
+MAXIMUM_SAMPLE_SIZE = 1_000
+"""The most rows that a tool may show."""
+
+
+def checked_size(size: int | None, settings: Settings) -> int:
+    """Rows of a sample, from 0 on."""
+    default = min(settings.default_sample_size, MAXIMUM_SAMPLE_SIZE)
+    return within("sample_size", default if size is None else size, 0, MAXIMUM_SAMPLE_SIZE)
+
+
+SampleOption = Literal["head", "tail", "random", "spread"] | str
+"""The first, the last or random rows ("random:42" chooses other rows than "random:43"), or rows at even ranks."""
+
+ProfileOption = Literal["none", "sample", "full"]
+"""Whether the columns are profiled: not at all, in the first rows (`Profiles(profile_sample=...)`), in all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOptions:
+    """A request for a new response; `DualResponseServer.create_response` explains each field.
+
+    A field that is None has a default in the settings. `checked` fills it in, but for `sample_size`: without one, a
+    result that fits the budgets is shown whole.
+    """
+
+    select: Statement | None = field(default=None, kw_only=False)
+    name: str
+    sample_size: int | None = None
+    sample: SampleOption = "head"
+    expiration: timedelta | None = None
+    count: Count = "auto"
+    profile: ProfileOption = "none"
+    source: str | None = None
+    wait: timedelta | None = None
+    keep: KeepOption | None = None
+    metadata: Mapping[str, Any] | None = None
+    principal: Principal | None = None
+    parent: Resource | str | None = None
+    refinement: Any = None
+    """JSON, or an object of the feature that refines."""
+    is_text: bool = False
+    reads_conversions: bool = False
+    """The statement of the parent converts values; set with the statement of the refinement."""
+
+    def checked(self, settings: Settings) -> CreateOptions:
+        """The options with the defaults of the settings; raises what is wrong with one."""
+        name: Any = self.name
+        lifetime, most = settings.default_expiration, settings.maximum_lifetime
+        if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
+            raise BadParameterError(f"name must be a string of 1 to {_LONGEST_NAME} characters.")
+        checked_count(self.count, settings)
+        if self.wait is not None:
+            require_duration("wait", self.wait, failure=BadParameterError)
+        checked_size(self.sample_size, settings)
+        if self.principal is not None and not isinstance(self.principal, Principal):
+            raise BadParameterError("principal must be a Principal.", hint='For example Principal(id="ann").')
+        if self.keep is not None and not is_keep_option(self.keep):
+            raise BadParameterError('keep must be True, "slow" or False.', details={"name": "keep"})
+        if self.expiration is not None:
+            lifetime = require_duration(
+                "expiration", self.expiration, failure=BadParameterError, example=lifetime
+            )
+        if lifetime > most:
+            raise LimitExceededError(
+                f"expiration is {lifetime}, and maximum_lifetime {most}.",
+                hint="Ask for a shorter one.",
+                developer_hint="Ask for a shorter one, or give the server settings=Settings(maximum_lifetime=...).",
+            )
+        return replace(self, expiration=lifetime, metadata=_checked_metadata(self.metadata))
+
+    @property
+    def statement(self) -> Statement:
+        """The Select to store; for a refinement, once its parent has been read."""
+        assert self.select is not None
+        return self.select
+
+    @property
+    def lifetime(self) -> timedelta:
+        """How long the resource lives, once checked."""
+        assert self.expiration is not None
+        return self.expiration
+
+    @property
+    def input_kind(self) -> Asked | None:
+        """What the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`."""
+        if self.is_text:
+            return "text"
+        return None if self.refinement is None else "question"
+
 
 _MOST_LIMITED = 100
 """Rows of a query with a LIMIT of its own that are read to know how many there are."""
 
-_MOST_CHECKED = 500
+_MOST_COMPILED = 500
 """Statements. Those of one tool differ only in bound values and share one cache key of SQLAlchemy."""
 
 NOT_COUNTED = CountMethod("none")
@@ -80,45 +204,6 @@ SampleTaker = Callable[[View, int, CountMethod], Awaitable[Sample]]
 """Reads so many rows of a view, and the total number of rows."""
 
 
-class CompileChecks:
-    """Compiles every statement that readers may need; nothing is sent to the database.
-
-    If SQLAlchemy cannot compile one of them, creating the response fails, where the developer sees the error, and not
-    a later page. Statements that differ only in bound values are compiled once.
-    """
-
-    def __init__(self) -> None:
-        self._forms: list[StatementForms] = [page_forms]
-        self._known: Any = util.LRUCache(_MOST_CHECKED)
-
-    def add(self, forms: Iterable[StatementForms]) -> None:
-        """Check the statements of a feature, too."""
-        self._forms += forms
-
-    def require(self, view: View) -> None:
-        """Compile all statements that are derived from the view, under its rules.
-
-        Raises:
-            NotFreezableError: SQLAlchemy cannot compile one of them.
-            NoTotalOrderError: the statement cannot be paged.
-        """
-        cache_key = internals.cache_key(view.shape.select)
-        window = (view.shape.limit is None, view.shape.offset > 0)
-        key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
-        if key is not None and key in self._known:
-            return
-        try:
-            for select in chain.from_iterable(forms(view) for forms in self._forms):
-                view.compile(select)
-        except UNCOMPILABLE as error:
-            raise NotFreezableError(
-                f"The statement runs, but pages and queries cannot be derived from it ({type(error).__name__}).",
-                hint="Put it into a subquery and name its columns: inner = statement.subquery(); select(inner).",
-            ) from error
-        if key is not None:
-            self._known[key] = True
-
-
 def page_forms(view: View) -> Iterator[AnySelect]:
     """Pages by offset and by cursor."""
     rows = view.ordered()
@@ -130,16 +215,11 @@ def page_forms(view: View) -> Iterator[AnySelect]:
         yield plan.page_beside(rows, place.reversed(), limit=1).select
 
 
-class ProfiledSample(NamedTuple):
-    """Statistics of the columns, and notes on columns that the sample misrepresents, also as a text."""
+Profiler = Callable[[View, Sequence[Sequence[Any]]], Awaitable[Mapping[str, Any]]]
+"""Profiles the columns of a view: the fields `profile`, `profile_notes` and `profile_text` of the response.
 
-    profile: Profile
-    notes: ProfileNotes
-    text: str
-
-
-Profiler = Callable[[View, Sequence[Sequence[Any]]], Awaitable[ProfiledSample]]
-"""Profiles the columns of a view; the second argument is the sample, rows as the database gave them."""
+The second argument is the sample, rows as the database gave them.
+"""
 
 
 class ShownSample(NamedTuple):
@@ -181,13 +261,6 @@ class FinishedQuery(NamedTuple):
     response: DualResponse
 
 
-@dataclass(slots=True)
-class RunProgress:
-    """How many rows were read of a run that is going to be kept."""
-
-    rows: int = 0
-
-
 class Creation(NamedTuple):
     """A result to create.
 
@@ -205,42 +278,14 @@ class Creation(NamedTuple):
     answer: KeptAnswer | None
 
 
-class RunResult(NamedTuple):
-    """The run of the statement of a new resource.
-
-    Attributes:
-        view: what the sample is read from.
-        kept: where the rows are kept, or why they are not; None if nobody asked for that.
-        notes: what the response says of the rows.
-    """
-
-    shown: ShownSample
-    view: View
-    kept: KeptRows | None = None
-    notes: Sequence[str] = ()
-
-
-class Runner(Protocol):
-    """Runs the statements of new resources, and may keep their rows."""
-
-    async def run(
-        self, view: View, resource: Resource, creation: Creation, progress: RunProgress
-    ) -> RunResult:
-        """Read the sample (`Creator.sampled`); keep the rows if that is asked for. The resource has no rows yet."""
-
-    async def record(self, resource_id: str) -> KeptRows | None:
-        """The record of the kept rows of a resource that is going to be deleted."""
-
-    async def forget(self, resource_id: str, kept: KeptRows | None) -> None:
-        """Delete the kept rows of a resource that was deleted, or that is not created."""
-
-
+@dataclass(eq=False)
 class Creator:
     """Creates the resources of one server.
 
     The attributes from `runner` on are None unless a feature sets them.
 
     Attributes:
+        forms: what gives the statements that have to be compilable: those of pages, and of features.
         page_in_text: the text of a response ends in the URL of its page.
         id_start: the first characters of ids.
         runner: runs the statements of new resources.
@@ -251,29 +296,21 @@ class Creator:
         open_text: the document and the view of a SQL text that takes long to store and to compile; None for another.
     """
 
-    def __init__(
-        self,
-        sources: Mapping[str, Source],
-        views: Views,
-        access: AccessControl,
-        *,
-        settings: Settings,
-        addresses: Addresses,
-    ) -> None:
-        self._sources = sources
-        self._views = views
-        self._access = access
-        self._settings = settings
-        self._addresses = addresses
-        self.compile_checks = CompileChecks()
-        self.page_in_text = False
-        self.id_start = ""
-        self.runner: Runner | None = None
-        self.profiler: Callable[[str], Profiler] | None = None
-        self.sampler: Callable[[str], SampleTaker] | None = None
-        self.refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
-        self.answer_within: Callable[[Creation, timedelta], Awaitable[DualResponse]] | None = None
-        self.open_text: Callable[[Source, CreateOptions], Awaitable[tuple[bytes, View] | None]] | None = None
+    sources: Mapping[str, Source]
+    views: Views
+    access: AccessControl
+    settings: Settings
+    addresses: Addresses
+    forms: list[StatementForms] = field(default_factory=lambda: [page_forms])
+    page_in_text: bool = False
+    id_start: str = ""
+    runner: Runner | None = None
+    profiler: Callable[[str], Profiler] | None = None
+    sampler: Callable[[str], SampleTaker] | None = None
+    refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
+    answer_within: Callable[[Creation, timedelta], Awaitable[DualResponse]] | None = None
+    open_text: Callable[[Source, CreateOptions], Awaitable[tuple[bytes, View] | None]] | None = None
+    _compiled: Any = field(default_factory=lambda: util.LRUCache(_MOST_COMPILED))
 
     async def create_or_refine(self, options: CreateOptions) -> DualResponse:
         """The response of a Select, or of a refinement of a stored result."""
@@ -299,7 +336,7 @@ class Creator:
         is_counted = options.wait is None or self.answer_within is None
         with step("create"):
             try:
-                with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
+                with blaming(options.input_kind, reads_conversions=lambda: options.reads_conversions):
                     response = await self._create(options, answer)
             except DualResponseError as error:
                 if is_counted:
@@ -332,17 +369,19 @@ class Creator:
         if options.wait is not None and self.answer_within is None:
             raise missing_feature("Pending", "wait")
         if options.keep and self.runner is None:
+            from dualsql.results.kept_rows import storage_missing
+
             raise storage_missing()
-        self._access.admit("create", options.principal)
-        source = chosen_source(self._sources, options.source)
+        self.access.admit("create", options.principal)
+        source = chosen_source(self.sources, options.source)
         document, view = await self._freeze(source, options, is_described=answer is None)
         creation = Creation(source, document, options, profiler, sampler, answer)
         if options.wait is not None and self.answer_within is not None:
             return await self.answer_within(creation, options.wait)
         view = view or self.opened(creation)
-        query = await self.completed(view, self.new_resource(view, creation), creation, RunProgress())
+        query = await self.completed(view, self.new_resource(view, creation), creation)
         async with self._deleted_on_failure(query.resource.id, query.resource.kept):
-            await self._access.keep(query.resource, options.principal, rows=len(query.response.sample))
+            await self.access.keep(query.resource, options.principal, rows=len(query.response.sample))
         return query.response
 
     async def _freeze(
@@ -358,39 +397,48 @@ class Creator:
             large = await self.open_text(source, options)
         document, view = large or (frozen(source, options), None)
         if is_described and source.backend.described_type is not None:
-            typed = await self._typed(view or self._views.open(source, document, options.principal), options)
+            from dualsql.results.described import with_described_types
+
+            described = self.views.open(source, document, options.principal) if view is None else view
+            typed = await with_described_types(described, options.statement)
             if typed is not None:
-                return await self._freeze(source, typed, is_described=False)
+                return await self._freeze(source, replace(options, select=typed), is_described=False)
         return document, view
-
-    async def _typed(self, view: View, options: CreateOptions) -> CreateOptions | None:
-        """The options with the types that the database describes; None if it describes none that was unknown.
-
-        A database that does not answer fails the creation, as it would fail the sample: otherwise load would decide the
-        types of a result.
-        """
-        source, columns = view.source, view.shape.columns
-        if not any(column.is_untyped for column in columns):
-            return None
-        from dualsql.databases.explain import described_types
-
-        timeout = self._settings.query_timeout
-        kinds = await described_types(source, view.shape.select.limit(0), view.rules, timeout=timeout)
-        unknown = [
-            kind if column.is_untyped else NULLTYPE for kind, column in zip(kinds, columns, strict=False)
-        ]
-        if all(isinstance(kind, NullType) for kind in unknown):
-            return None
-        return replace(options, select=plan.with_types(options.statement, unknown, source.meanings))
 
     def opened(self, creation: Creation) -> View:
         """What the principal sees of a result to create; every statement derived from it can be compiled."""
-        view = self._views.open(creation.source, creation.document, creation.options.principal)
-        self.compile_checks.require(view)
+        view = self.views.open(creation.source, creation.document, creation.options.principal)
+        self.require_compilable(view)
         return view
 
+    def require_compilable(self, view: View) -> None:
+        """Compile all statements that readers may need; nothing is sent to the database.
+
+        If SQLAlchemy cannot compile one of them, creating the response fails, where the developer sees the error, and
+        not a later page. Statements that differ only in bound values are compiled once.
+
+        Raises:
+            NotFreezableError: SQLAlchemy cannot compile one of them.
+            NoTotalOrderError: the statement cannot be paged.
+        """
+        cache_key = internals.cache_key(view.shape.select)
+        window = (view.shape.limit is None, view.shape.offset > 0)
+        key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
+        if key is not None and key in self._compiled:
+            return
+        try:
+            for select in chain.from_iterable(forms(view) for forms in self.forms):
+                view.compile(select)
+        except UNCOMPILABLE as error:
+            raise NotFreezableError(
+                f"The statement runs, but pages and queries cannot be derived from it ({type(error).__name__}).",
+                hint="Put it into a subquery and name its columns: inner = statement.subquery(); select(inner).",
+            ) from error
+        if key is not None:
+            self._compiled[key] = True
+
     async def completed(
-        self, view: View, resource: Resource, creation: Creation, progress: RunProgress
+        self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None = None
     ) -> FinishedQuery:
         """Run the statement of a new resource. The resource with its total is not stored yet.
 
@@ -399,32 +447,32 @@ class Creator:
             progress: counts the rows that are read to be kept.
         """
         options = creation.options
+        kept: KeptRows | None = None
+        notes = notes_in(resource.metadata)
         if self.runner is None:
-            run = RunResult(await self.sampled(view, creation), view)
+            display = await self.sampled(view, creation)
         else:
-            run = await self.runner.run(view, resource, creation, progress)
-        async with self._deleted_on_failure(resource.id, run.kept):
-            profiled = None
-            if creation.profiler is not None:
-                profiled = await creation.profiler(run.view, run.shown.sample.rows)
-            now, total = self._access.clock.now(), run.shown.sample.total
+            display, view, kept, more = await self.runner.run(view, resource, creation, progress)
+            notes = (*notes, *more)
+        async with self._deleted_on_failure(resource.id, kept):
+            profile = await creation.profiler(view, display.sample.rows) if creation.profiler else {}
+            now, total = self.access.clock.now(), display.sample.total
             created_at = now if resource.status == "ready" else resource.created_at
-            notes = [*notes_in(resource.metadata), *run.notes]
             ready = replace(
                 resource,
                 status="ready",
                 created_at=created_at,
                 # The lifetime begins when the query has run.
                 expires_at=created_at
-                + min(now - created_at + options.lifetime, self._settings.maximum_lifetime),
+                + min(now - created_at + options.lifetime, self.settings.maximum_lifetime),
                 total_count=total.rows,
                 total_count_kind=total.kind,
-                kept=run.kept,
-                metadata={**resource.metadata, NOTES: notes} if run.notes else resource.metadata,
+                kept=kept,
+                metadata={**resource.metadata, NOTES: list(notes)} if notes else resource.metadata,
             )
             EVENTS.report(ResultCreated(ready.total_count_kind))
-            response = self.respond(ready, run.shown, profiled)
-            sample = response.sample if self._settings.keep_sample else None
+            response = self.respond(ready, display, profile)
+            sample = response.sample if self.settings.keep_sample else None
             return FinishedQuery(ready if sample is None else replace(ready, sample=sample), response)
 
     @asynccontextmanager
@@ -439,12 +487,12 @@ class Creator:
 
     async def sampled(self, view: View, creation: Creation, first: SampleReader | None = None) -> ShownSample:
         """The sample of a view; `first` reads first rows, `View.sample` if it is None."""
-        asked, count = creation.options.sample_size, parse_count(creation.options.count)
-        size = checked_size(asked, self._settings)
+        sample_size, count = creation.options.sample_size, parse_count(creation.options.count)
+        size = checked_size(sample_size, self.settings)
         if creation.sampler is not None:
             return await _show(view, await creation.sampler(view, size, count))
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.
-        if asked is None and size > 0:
+        if sample_size is None and size > 0:
             return await self.whole_or_head(view, size, count, first)
         return await _show(view, await (first or view.sample)(size, count))
 
@@ -462,7 +510,7 @@ class Creator:
         Args:
             first: reads rows; None for `View.sample`.
         """
-        settings = self._settings
+        settings = self.settings
         size = checked_size(size, settings)
         names = [column.name for column in view.columns]
         most = most_rows(names, text_budget=settings.text_budget, results_budget=settings.results_budget)
@@ -475,15 +523,15 @@ class Creator:
             gc.collect()  # the error and its frames, which refer to each other, hold what was read
             sample = await read(size, count)
         if len(sample.rows) > size and sample.total == Total(len(sample.rows), "exact"):
-            shown = await _show(view, sample)
-            room = room_for_rows(shown.columns, settings.results_budget)
-            if shows_all(names, shown.rows, text_budget=settings.text_budget, results_budget=room):
-                return shown
+            display = await _show(view, sample)
+            room = room_for_rows(display.columns, settings.results_budget)
+            if shows_all(names, display.rows, text_budget=settings.text_budget, results_budget=room):
+                return display
         return await _show(view, sample._replace(rows=sample.rows[:size]))
 
     def new_resource(self, view: View, creation: Creation) -> Resource:
         """The resource of a result to create, without its rows and its signature."""
-        options, now = creation.options, self._access.clock.now()
+        options, now = creation.options, self.access.clock.now()
         who, notes = options.principal, notes_of(options.statement)
         return Resource(
             id=new_resource_id(self.id_start),
@@ -503,30 +551,28 @@ class Creator:
         )
 
     def respond(
-        self, resource: Resource, shown: ShownSample, profiled: ProfiledSample | None = None
+        self, resource: Resource, display: ShownSample, profile: Mapping[str, Any] = MappingProxyType({})
     ) -> DualResponse:
         """The dual response of a resource."""
         return DualResponse(
             resource_id=resource.id,
-            resource_uri=self._addresses.uri(resource.id),
-            resource_url=self._addresses.url(resource.id),
+            resource_uri=self.addresses.uri(resource.id),
+            resource_url=self.addresses.url(resource.id),
             name=resource.name,
-            sample=shown.rows,
+            sample=display.rows,
             total_count=resource.total_count,
             total_count_kind=resource.total_count_kind,
-            columns=shown.columns,
+            columns=display.columns,
             created_at=resource.created_at,
             expires_at=resource.expires_at,
-            text_budget=self._settings.text_budget,
-            results_budget=self._settings.results_budget,
+            text_budget=self.settings.text_budget,
+            results_budget=self.settings.results_budget,
             status="pending" if resource.status == "pending" else "ready",
-            sampled=shown.sample.taken,
-            as_of=shown.as_of,
-            profile=None if profiled is None else profiled.profile,
-            profile_notes=None if profiled is None else profiled.notes,
-            profile_text="" if profiled is None else profiled.text,
+            sampled=display.sample.taken,
+            as_of=display.as_of,
             page_in_text=self.page_in_text,
             notes=notes_in(resource.metadata),
+            **profile,
         )
 
 

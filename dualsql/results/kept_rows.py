@@ -16,6 +16,7 @@ from dualsql.databases.backends import backend_of
 from dualsql.databases.source import Source
 from dualsql.errors import (
     BadParameterError,
+    ConfigurationError,
     DatabaseBusyError,
     DatabaseUnreachableError,
     DualResponseError,
@@ -27,11 +28,12 @@ from dualsql.errors import (
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect
 from dualsql.log import log_failure
-from dualsql.resource import INTERRUPTED, Principal, Resource
+from dualsql.resource import INTERRUPTED, KeptRows, Principal, Resource
 from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
 from dualsql_client.wire import KeptDescription, SortKey
 
 if TYPE_CHECKING:
+    from dualsql.results.create import Creation, ShownSample
     from dualsql.results.streams import StreamRun
 
 T = TypeVar("T")
@@ -67,15 +69,15 @@ class Original(NamedTuple):
     dialect: Dialect
     copied: Sequence[int | None]
 
-    def writer(self, format_: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
+    def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of some of the columns, which writes what the database would have written."""
         backend = backend_of(self.dialect)
-        copied = None if backend is None else backend.copied_writers.get(format_.name)
+        copied = None if backend is None else backend.copied_writers.get(output.name)
         all_columns = self.derived.shape.columns
         kinds = [self.copied[all_columns.index(column)] for column in columns] if self.copied else [None]
         oids = [kind for kind in kinds if kind is not None]
         if copied is None or len(oids) < len(kinds):
-            return format_.writer(columns, self.dialect, options)
+            return output.writer(columns, self.dialect, options)
         return copied(columns, self.dialect, options, oids)
 
 
@@ -92,7 +94,7 @@ class KeptView(View):
     is_answer: bool = False
 
     @property
-    def shown(self) -> Derived:
+    def output(self) -> Derived:
         """See `View`."""
         return self.derived if self.original is None else self.original.derived
 
@@ -101,11 +103,11 @@ class KeptView(View):
         """See `View`."""
         return self.source.engine.dialect if self.original is None else self.original.dialect
 
-    def writer(self, format_: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
+    def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """See `View`."""
         if self.original is None:
-            return format_.writer(columns, self.dialect, options)
-        return self.original.writer(format_, columns, options)
+            return output.writer(columns, self.dialect, options)
+        return self.original.writer(output, columns, options)
 
     def over(self, derived: Derived) -> View:
         """See `View`."""
@@ -147,6 +149,43 @@ class KeptAnswer(NamedTuple):
     as_of: datetime
 
 
+@dataclass(slots=True)
+class RunProgress:
+    """How many rows were read of a run that is going to be kept."""
+
+    rows: int = 0
+
+
+class RunResult(NamedTuple):
+    """The run of the statement of a new resource.
+
+    Attributes:
+        view: what the sample is read from.
+        kept: where the rows are kept, or why they are not; None if nobody asked for that.
+        notes: what the response says of the rows.
+    """
+
+    display: ShownSample
+    view: View
+    kept: KeptRows | None = None
+    notes: Sequence[str] = ()
+
+
+class Runner(Protocol):
+    """Runs the statements of new resources, and may keep their rows."""
+
+    async def run(
+        self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None
+    ) -> RunResult:
+        """Read the sample (`Creator.sampled`); keep the rows if that is asked for. The resource has no rows yet."""
+
+    async def record(self, resource_id: str) -> KeptRows | None:
+        """The record of the kept rows of a resource that is going to be deleted."""
+
+    async def forget(self, resource_id: str, kept: KeptRows | None) -> None:
+        """Delete the kept rows of a resource that was deleted, or that is not created."""
+
+
 class KeptReader(Protocol):
     """Reads the rows that a run of a statement left elsewhere than in its database."""
 
@@ -178,6 +217,14 @@ class KeptReader(Protocol):
         """Whether the reader reads the kept rows of a resource; raises what `view` raises."""
 
 
+def storage_missing() -> ConfigurationError:
+    """The error for rows that are to be kept where there is no place for them."""
+    return ConfigurationError(
+        "keep needs a storage.",
+        hint='DualResponseServer(features=default_features(Kept("/var/lib/dualsql/kept")), ...).',
+    )
+
+
 async def kept_or_live(view: View, read: Awaitable[T], instead: Callable[[], Awaitable[T]]) -> T:
     """What `read` returns, which reads the view; what `instead` returns, if these are kept rows that cannot be read."""
     try:
@@ -187,6 +234,14 @@ async def kept_or_live(view: View, read: Awaitable[T], instead: Callable[[], Awa
             raise
         require_of_kept_rows(error)
     return await instead()
+
+
+async def view_of(views: Views, resource: Resource, principal: Principal | None) -> View:
+    """What `principal` sees of a resource: the kept rows, if they can be read; raises what `Views.live` raises."""
+    live = views.live(resource, principal)
+    if resource.kept is None or views.kept is None:
+        return live
+    return await views.kept.view(resource, live) or live
 
 
 def require_of_kept_rows(error: DualResponseError) -> None:
@@ -202,27 +257,27 @@ def notes_of_now(resource: Resource, view: View) -> list[str]:
 
 
 async def chunks_or_live(
-    run: StreamRun,
+    stream: StreamRun,
     instead: Callable[[DualResponseError], Awaitable[ReadTarget]],
     chunks_of: Callable[[ReadTarget], AsyncGenerator[Chunk, None]],
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of kept rows; those of the database, if the first rows cannot be answered from them."""
     waiting: list[Chunk] = []
     try:
-        async with aclosing(run.chunks()) as chunks:
+        async with aclosing(stream.read()) as chunks:
             async for chunk in chunks:
                 waiting.append(chunk)
-                if run.ending.rows or run.ending.is_complete:
+                if stream.ending.rows or stream.ending.is_complete:
                     for one in waiting:
                         yield one
                     waiting.clear()
             return
     except DualResponseError as error:
         # Cursors and resumptions are of kept rows.
-        if run.ending.rows or run.request.cursor is not None or run.request.resumption is not None:
+        if stream.ending.rows or stream.request.cursor is not None or stream.request.resumption is not None:
             raise
         target = await instead(error)
-    run.ending.error = None
+    stream.ending.error = None
     async with aclosing(chunks_of(target)) as chunks:
         async for chunk in chunks:
             yield chunk

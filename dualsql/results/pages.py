@@ -8,12 +8,10 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache, partial
 from hashlib import sha512
 from typing import NamedTuple
 from uuid import UUID
 
-import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
@@ -34,7 +32,7 @@ from dualsql.freeze.values import Values
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl
-from dualsql.results.view import CursorScope, ReadTarget, View
+from dualsql.results.view import CursorScope, ReadTarget
 from dualsql.settings import Settings
 from dualsql.threads import run_heavy
 from dualsql_client.wire import Column, CutCell, Page, PageOrder, Row, SortKey, TotalCountKind
@@ -56,7 +54,7 @@ class Cursor:
         has_rows_behind: there were rows on the other side of it.
     """
 
-    place: KeysetPosition
+    position: KeysetPosition
     row: int
     has_rows_behind: bool = True
 
@@ -75,7 +73,7 @@ class Cursors:
             payload = _packed(cursor)
         except NotFreezableError:
             return None
-        cipher = _cipher(self._seal.subkeys(_PURPOSE)[0], scope.order, scope.parts)
+        cipher = _cipher(self._seal.subkeys(_PURPOSE)[0], scope)
         text = _encoded(_VERSION + cipher.encrypt(payload, [_VERSION]))
         return text if len(text) <= _LONGEST_CURSOR else None
 
@@ -86,33 +84,30 @@ class Cursors:
             raise BadCursorError
         for key in self._seal.subkeys(_PURPOSE):
             try:
-                return _unpacked(_cipher(key, scope.order, scope.parts).decrypt(sealed[1:], [_VERSION]))
+                return _unpacked(_cipher(key, scope).decrypt(sealed[1:], [_VERSION]))
             except InvalidTag:
                 continue
         raise BadCursorError
 
 
-@lru_cache(1_000)
-def _cipher(subkey: bytes, order: bytes, parts: tuple[str | None, ...]) -> AESSIV:
+def _cipher(subkey: bytes, scope: CursorScope) -> AESSIV:
     """The cipher of a scope, with a key of 64 bytes. Each part has its length before it: no two scopes are equal."""
-    fields = [order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
+    *reader, order = scope
+    fields = [order, *(b"" if part is None else b"=" + part.encode() for part in reader)]
     key = hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in fields), sha512)
     return AESSIV(key)
 
 
 def _packed(cursor: Cursor) -> bytes:
-    place = cursor.place
+    position = cursor.position
     # In a standard class: asyncpg has a UUID class of its own.
-    plain = [UUID(int=value.int) if isinstance(value, UUID) else value for value in place.values]
+    plain = [UUID(int=value.int) if isinstance(value, UUID) else value for value in position.values]
     values = [_VALUES.write(value) for value in plain]
     document = [
-        cursor.row, cursor.has_rows_behind, place.is_backward, place.equal_before, place.equal_after, values
+        cursor.row, cursor.has_rows_behind, position.is_backward, position.equal_before, position.equal_after, values
     ]  # fmt: skip
-    try:
-        return orjson.dumps(document)
-    except TypeError:
-        # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
-        return _JSON.encode(document).encode("utf-8", "surrogatepass")
+    # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
+    return _JSON.encode(document).encode("utf-8", "surrogatepass")
 
 
 _JSON = plain_json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -122,11 +117,13 @@ def _unpacked(payload: bytes) -> Cursor:
     row, has_rows_behind, is_backward, equal_before, equal_after, values = plain_json.loads(
         payload.decode("utf-8", "surrogatepass")
     )
-    read = tuple(_VALUES.read(value) for value in values)
-    place = KeysetPosition(
-        values=read, is_backward=is_backward, equal_before=equal_before, equal_after=equal_after
+    position = KeysetPosition(
+        values=tuple(map(_VALUES.read, values)),
+        is_backward=is_backward,
+        equal_before=equal_before,
+        equal_after=equal_after,
     )
-    return Cursor(place, row, has_rows_behind)
+    return Cursor(position, row, has_rows_behind)
 
 
 def _encoded(sealed: bytes) -> str:
@@ -153,12 +150,10 @@ class ResultPage:
         rows: objects by column name; values are what `formats.json.dumps` takes.
         total_count, total_count_kind: as of creation or of a later count, corrected by what this page shows.
         offset: for a page by cursor, counted from the page that gave the cursor.
-        has_next, has_previous: there is a further row.
         cached: the rows come from the cache, see `Settings.result_cache`.
         order: "partial" if the rows may have another order at the next read.
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
         as_of: when the run began that the rows are of, if they are kept.
-        notes: remarks on how the query was read and answered.
         is_heavy: the rows are written in a thread; see `formats.cells.are_heavy`.
         cut: the cells that `PageRequest.cell_limit` cut; None if none was asked for.
     """
@@ -230,8 +225,7 @@ class PageRequest:
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
-        limit = self.size(settings)
-        return self if limit == self.limit else replace(self, limit=limit)
+        return replace(self, limit=self.size(settings))
 
     def size(self, settings: Settings) -> int:
         """The maximum number of rows of the page; raises BadParameterError for a request that is not valid."""
@@ -272,7 +266,7 @@ class ResultPages:
 
     async def _recorded(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         try:
-            with blaming(target.asked, reads_conversions=target.reads_conversions):
+            with blaming(target.input_kind, reads_conversions=target.reads_conversions):
                 page = await self._read(target, request)
         except DualResponseError as error:
             if target.instead is not None:
@@ -288,35 +282,44 @@ class ResultPages:
 
     def check(self, target: ReadTarget, request: PageRequest) -> None:
         """Raise what `read` raises before its query."""
-        with blaming(target.asked, reads_conversions=target.reads_conversions):
-            self._planned(target, request)
+        with blaming(target.input_kind, reads_conversions=target.reads_conversions):
+            self._query(target, request)
 
-    def _planned(self, target: ReadTarget, request: PageRequest) -> _PlannedPage:
-        assert request.limit is not None
-        rows = target.view.ordered(request.sort)
+    def _query(
+        self, target: ReadTarget, request: PageRequest
+    ) -> tuple[Ordered, CursorScope, Cursor | None, KeyedSelect]:
+        """The rows in their order, where their cursors are valid, the cursor of the request, and the Select."""
+        assert request.limit is not None, "PageRequest.checked gives it one"
+        # One row more than the limit tells whether there is a next page: a count could not, once rows change.
+        rows, limit = target.view.ordered(request.sort), request.limit + 1
         scope = target.scope(rows)
         if request.cursor is None:
-            # One row more than asked for tells whether there is a next page: a count could not, once rows change.
-            select = plan.keyed_page(rows, offset=request.offset, limit=request.limit + 1)
-            return _PlannedPage(rows, scope, None, select)
+            return rows, scope, None, plan.keyed_page(rows, offset=request.offset, limit=limit)
         plan.require_keyset(rows)
         start = self._cursors.read(request.cursor, scope)
-        return _PlannedPage(rows, scope, start, plan.page_beside(rows, start.place, limit=request.limit + 1))
+        return rows, scope, start, plan.page_beside(rows, start.position, limit=limit)
 
     async def _read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
-        assert request.limit is not None
         view = target.view
-        rows, scope, start, select = self._planned(target, request)
-        rows_read, is_cached = await view.page(select)
-        page_rows = _page_rows(rows_read, request.limit, request.offset, start)
+        rows, scope, start, select = self._query(target, request)
+        fetched, is_cached = await view.page(select)
+        page_rows = _page_rows(fetched, request, start)
         following, preceding = _cursors(page_rows, select, rows, start)
-        total = _seen_total(target.total, page_rows, is_counted=start is None)
+        total = _corrected_total(target.total, page_rows, is_counted=start is None)
         as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
         width = len(view.columns)
         # After the columns of the result come the keys of the cursor that are not among them.
         values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
         is_heavy = are_heavy(view.columns, values)
-        make_records = partial(_records, view, values, as_strings, request.cell_limit)
+
+        def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
+            records = view.records(values, integer_strings=as_strings)
+            if request.cell_limit is None:
+                return records, None
+            from dualsql.formats.cell_limit import cut_cells
+
+            return records, cut_cells(records, request.cell_limit)
+
         records, cut = await run_heavy(make_records) if is_heavy else make_records()
         return ResultPage(
             columns=view.described(as_strings),
@@ -334,43 +337,8 @@ class ResultPages:
             previous_cursor=self._cursors.write(preceding, scope) if page_rows.has_previous else None,
             expires_at=target.resource.expires_at,
             as_of=view.as_of,
-            notes=[*view.shown.notes, *target.notes],
+            notes=[*view.output.notes, *target.notes],
         )
-
-
-def _records(
-    view: View, values: Rows, as_strings: Sequence[str], cell_limit: int | None
-) -> tuple[list[Row], Sequence[CutCell] | None]:
-    records = view.records(values, integer_strings=as_strings)
-    if cell_limit is None:
-        return records, None
-    from dualsql.formats.cell_limit import cut_cells
-
-    return records, cut_cells(records, cell_limit)
-
-
-def _seen_total(known: Total, page_rows: _PageRows, *, is_counted: bool) -> Total:
-    """The total, corrected by the rows of the page: rows may have been inserted or deleted since the count.
-
-    Args:
-        is_counted: this read counted the offset from the first row.
-    """
-    if page_rows.has_next or not is_counted:
-        return known.at_least(page_rows.end + page_rows.has_next)
-    return (
-        Total(page_rows.end, "exact")
-        if page_rows.rows or not page_rows.offset
-        else known.at_most(page_rows.offset)
-    )
-
-
-class _PlannedPage(NamedTuple):
-    """The query of a page, where its cursors are valid, and the cursor that it begins at."""
-
-    rows: Ordered
-    scope: CursorScope
-    start: Cursor | None
-    select: KeyedSelect
 
 
 class _PageRows(NamedTuple):
@@ -380,53 +348,59 @@ class _PageRows(NamedTuple):
     offset: int
     has_previous: bool
     has_next: bool
-    is_backward: bool = False
 
     @property
     def end(self) -> int:
         return self.offset + len(self.rows)
 
 
-def _page_rows(rows_read: Rows, limit: int, offset: int, start: Cursor | None) -> _PageRows:
-    rows, has_more = rows_read[:limit], len(rows_read) > limit
+def _page_rows(fetched: Rows, request: PageRequest, start: Cursor | None) -> _PageRows:
+    rows, has_more = fetched[: request.limit], len(fetched) > (request.limit or 0)
     if start is None:
-        return _PageRows(rows, offset, has_previous=offset > 0, has_next=has_more)
-    if not start.place.is_backward:
+        return _PageRows(rows, request.offset, has_previous=request.offset > 0, has_next=has_more)
+    if not start.position.is_backward:
         return _PageRows(rows, start.row, has_previous=start.has_rows_behind, has_next=has_more)
     # Rows inserted since then would make the number negative.
     offset = max(start.row - len(rows), 0) if has_more else 0
-    return _PageRows(
-        rows[::-1], offset, has_previous=has_more, has_next=start.has_rows_behind, is_backward=True
-    )
+    return _PageRows(rows[::-1], offset, has_previous=has_more, has_next=start.has_rows_behind)
+
+
+def _corrected_total(total: Total, page_rows: _PageRows, *, is_counted: bool) -> Total:
+    """The total, corrected by the rows of the page: rows may have been inserted or deleted since the count.
+
+    Args:
+        is_counted: this read counted the offset from the first row.
+    """
+    if page_rows.has_next or not is_counted:
+        return total.at_least(page_rows.end + page_rows.has_next)
+    if page_rows.rows or not page_rows.offset:
+        return Total(page_rows.end, "exact")
+    return total.at_most(page_rows.offset)
 
 
 def _cursors(
     page_rows: _PageRows, select: KeyedSelect, rows: Ordered, start: Cursor | None
 ) -> tuple[Cursor | None, Cursor | None]:
     """The cursors of the next and the previous page."""
-    place = None if start is None else start.place
-    far, near = page_rows.end, page_rows.offset
-    travelled, is_unique = page_rows.rows, rows.order.is_unique
-    if page_rows.is_backward:
-        far, near, travelled = near, far, travelled[::-1]
-    if is_unique and travelled:
-        travelled = [travelled[0], travelled[-1]]
-    values = [select.values_of(row) for row in travelled]
-    known = [each for each in values if each is not None]
+    position = None if start is None else start.position
+    is_backward, is_unique = position is not None and position.is_backward, rows.order.is_unique
+    # In the direction of reading, the rows begin at `near` and end at `far`.
+    near, far, in_direction = page_rows.offset, page_rows.end, page_rows.rows
+    if is_backward:
+        near, far, in_direction = far, near, in_direction[::-1]
+    if is_unique and in_direction:
+        in_direction = [in_direction[0], in_direction[-1]]
+    keys = [values for values in map(select.values_of, in_direction) if values is not None]
     ahead = behind = None
-    if not values:
+    if not in_direction:
         # The row of the cursor and all rows after it were deleted.
-        behind = None if place is None else Cursor(place.reversed(), near, has_rows_behind=False)
-    elif len(known) == len(values):
+        behind = None if position is None else Cursor(position.reversed(), near, has_rows_behind=False)
+    elif len(keys) == len(in_direction):
         is_begun = is_unique or page_rows.offset == 0
-        ahead = _cursor(
-            plan.position_ahead(known[-1:] if is_unique else known, place, is_begun=is_begun), far, rows
+        last = plan.position_ahead(keys[-1:] if is_unique else keys, position, is_begun=is_begun)
+        first = plan.position_behind(keys, position, is_begun=is_begun)
+        ahead, behind = (
+            None if each is None else Cursor(each.as_of_one() if is_unique else each, row)
+            for each, row in ((last, far), (first, near))
         )
-        behind = _cursor(plan.position_behind(known, place, is_begun=is_begun), near, rows)
-    return (behind, ahead) if page_rows.is_backward else (ahead, behind)
-
-
-def _cursor(place: KeysetPosition | None, row: int, rows: Ordered) -> Cursor | None:
-    if place is None:
-        return None
-    return Cursor(place.as_of_one() if rows.order.is_unique else place, row)
+    return (behind, ahead) if is_backward else (ahead, behind)

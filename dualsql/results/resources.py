@@ -20,7 +20,6 @@ from dualsql.errors import (
 from dualsql.freeze import Seal
 from dualsql.resource import (
     CALLS,
-    LONGEST_LISTING,
     Addresses,
     CountMethod,
     Principal,
@@ -28,7 +27,7 @@ from dualsql.resource import (
     instant,
     parent_of,
 )
-from dualsql.results.access import AccessControl, exceeds, require_signature
+from dualsql.results.access import AccessControl, require_signature
 from dualsql.results.view import Views
 from dualsql.store.protocol import ListingPosition, ResourceChanges
 from dualsql.store.rows import in_utc, is_storable_id, size_of
@@ -36,6 +35,9 @@ from dualsql_client import conversions
 from dualsql_client.wire import ResourceDescription
 
 logger = logging.getLogger(__name__)
+
+LONGEST_LISTING = 100
+"""Resources in one listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,17 @@ async def list_resources(
     page = await access.store.find(principal, now=access.clock.now(), limit=limit, after=after)
     now, authorize = access.clock.now(), access.authorize
     ours = [resource for resource in page.resources if _is_ours(access.seal, resource)]
-    shown = [
+    listed = [
         resource.seen_at(now)
         for resource in ours
         if authorize is None or await authorize(principal, resource, "read")
     ]
     if page.unreadable:
-        names = ", ".join(each[:6] for each in page.unreadable)
-        logger.error("Rows of a listing cannot be read: %s.", names)
-    await access.note("list", principal, rows=len(shown))
+        ids = ", ".join(each[:6] for each in page.unreadable)
+        logger.error("Rows of a listing cannot be read: %s.", ids)
+    await access.note("list", principal, rows=len(listed))
     return Listing(
-        shown,
+        listed,
         None if page.next is None else _write_cursor(page.next),
         len(page.unreadable) + len(page.resources) - len(ours),
     )
@@ -203,7 +205,7 @@ async def admit_pin(
     if resource.is_pinned or (settings.quota_resources is None and settings.quota_bytes is None):
         return pinned_by
     usage = await access.store.pins(pinned_by)
-    if exceeds(settings, usage.count + 1, usage.size + size_of(resource)):
+    if access.exceeds_quota(usage.count + 1, usage.size + size_of(resource)):
         raise LimitExceededError(
             "The quota for results that are pinned from one address is full.",
             hint="Unpin or delete results that are no longer needed, or pin as a known caller.",

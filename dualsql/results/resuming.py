@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,16 @@ from dualsql.freeze import Seal
 from dualsql_client.wire import row_digest
 
 if TYPE_CHECKING:
-    from dualsql.results.streams import Resumption, StreamRun, TokenParts
+    from dualsql.results.streams import Resumption, StreamRun
 
 
 _LONGEST = 100
 """Characters of a text that is decoded."""
 
 
-def require_resumable(seal: Seal, resumption: Resumption, parts: TokenParts, format_: Format) -> None:
+def require_resumable(
+    seal: Seal, request: Resumption, parts: Sequence[str | bytes | None], output: Format
+) -> None:
     """Check that the token belongs to this stream.
 
     Raises:
@@ -30,28 +32,28 @@ def require_resumable(seal: Seal, resumption: Resumption, parts: TokenParts, for
     """
     # First: who has no valid token learns nothing about formats either.
     try:
-        signature = urlsafe_b64decode(resumption.token + "=") if len(resumption.token) < _LONGEST else b""
+        signature = urlsafe_b64decode(request.token + "=") if len(request.token) < _LONGEST else b""
     except ValueError:
         raise BadCursorError from None
     # Python skips characters outside the alphabet.
-    is_plain = urlsafe_b64encode(signature).decode() == resumption.token + "="
+    is_plain = urlsafe_b64encode(signature).decode() == request.token + "="
     if not is_plain or not seal.verify(signature, *parts):
         raise BadCursorError
-    if format_.resuming is None:
-        names = [name for name, each in FORMATS.items() if each.resuming is not None]
+    if output.resuming is None:
+        resumed = [name for name, each in FORMATS.items() if each.resuming is not None]
         raise BadParameterError(
-            f"A stream of {format_.name} cannot be resumed.",
-            hint=f"Start a new stream, or use one of these formats: {', '.join(names)}.",
+            f"A stream of {output.name} cannot be resumed.",
+            hint=f"Start a new stream, or use one of these formats: {', '.join(resumed)}.",
             details={"name": "resume"},
         )
-    if resumption.last is not None and format_.resuming.first_row is None:
+    if request.last is not None and output.resuming.first_row is None:
         raise BadParameterError(
-            f"Rows of {format_.name} have no digest.", hint="Leave last out.", details={"name": "last"}
+            f"Rows of {output.name} have no digest.", hint="Leave last out.", details={"name": "last"}
         )
 
 
 async def rest_of(
-    run: StreamRun, resumption: Resumption, batches: AsyncGenerator[Chunk, None]
+    stream: StreamRun, resumption: Resumption, batches: AsyncGenerator[Chunk, None]
 ) -> AsyncGenerator[Chunk, None]:
     """The rows after those that the caller has, at least one.
 
@@ -61,17 +63,17 @@ async def rest_of(
     Raises:
         ResultChangedError: the caller's last row has changed.
     """
-    resuming, view = run.format.resuming, run.target.view
-    assert resuming is not None, "require_resumable was asked"
+    resuming, view = stream.format.resuming, stream.target.view
+    assert resuming is not None, "checked by require_resumable"
     async with aclosing(batches):
         if resumption.last is None:
             # Without a digest, the caller's last row must still exist.
-            last = run.cut(resumption.after - 1, 1)
+            last = stream.select_rows(resumption.after - 1, 1)
             if not await view.answer(last, timeout=view.settings.query_timeout):
                 raise _changed()
         first = await anext(batches, None)
         if resumption.last is not None and resuming.first_row is not None:
-            first = _without_first_row(first, resumption.last, resuming.first_row)
+            first = _after_last(first, resumption.last, resuming.first_row)
         # Between the caller's last row and the first missing one; the writer puts it between later rows.
         elif first is not None and resuming.separator:
             first = Chunk(resuming.separator + first.data, first.rows)
@@ -81,7 +83,7 @@ async def rest_of(
             yield chunk
 
 
-def _without_first_row(first: Chunk | None, digest: str, first_row: FirstRow) -> Chunk:
+def _after_last(first: Chunk | None, digest: str, first_row: FirstRow) -> Chunk:
     row, rest = first_row(b"" if first is None else first.data)
     if first is None or row_digest(row) != digest:
         raise _changed()

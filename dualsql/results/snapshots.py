@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from dualsql.results.streams import StreamRun
 
 
-def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str | None:
+def require_sources(tags: Iterable[str], sources: Iterable[str]) -> None:
+    """Check the names of the databases of `Settings.snapshot_tags`; raises ConfigurationError."""
+    unknown = sorted(set(tags) - set(sources))
+    if unknown:
+        raise ConfigurationError(
+            f"snapshot_tags names the unknown source {unknown[0]!r}.",
+            hint=f"Use one of: {', '.join(sources)}.",
+        )
+
+
+def etag_of(stream: StreamRun, tag: str | Callable[[], str | None] | None) -> str | None:
     """A weak ETag (RFC 9110, section 8.8.1); None if the data may change.
 
     Callers who see other rows or other values get another one: it covers everything that decides the bytes, which are
@@ -24,7 +34,7 @@ def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str |
     Raises:
         ConfigurationError: the operator's function returned something else.
     """
-    view = run.target.view
+    view = stream.target.view
     snapshot = tag() if callable(tag) else tag
     if snapshot is None:
         return None
@@ -32,7 +42,7 @@ def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str |
         raise ConfigurationError(
             f"The snapshot tag of {view.source.name!r} must be a string or None, and is a {type(snapshot).__name__}."
         )
-    compiled = run.select().compile(dialect=view.rules.dialect(view.source.engine.dialect))
+    compiled = stream.select().compile(dialect=view.rules.dialect(view.source.engine.dialect))
     values = compiled.construct_params(dict(view.rules.values))
     parts = (
         snapshot,
@@ -40,9 +50,9 @@ def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str |
         str(compiled),
         sorted(values.items()),
         list(view.rules.settings),
-        [column.describe() for column in run.columns],
-        run.request.format,
-        run.request.options,
+        [column.describe() for column in stream.columns],
+        stream.request.format,
+        stream.request.options,
         *([view.run] if view.run else ()),
     )
     return f'W/"{sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'

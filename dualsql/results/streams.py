@@ -31,29 +31,6 @@ from dualsql.results.view import CursorScope, ReadTarget
 from dualsql.settings import Settings
 from dualsql_client.wire import SortKey, TotalCountKind
 
-TokenParts = Sequence[str | bytes | None]
-"""What a token is valid for; the format is not part of it."""
-
-
-def token_parts(
-    scope: CursorScope, columns: Sequence[str], options: WriterOptions, start: str | None
-) -> TokenParts:
-    """What a token is valid for: a stream of one resource, order and principal, with these columns, from `start` on.
-
-    Args:
-        columns: names, in the order they are written.
-        start: the cursor at which the stream began.
-    """
-    # All that changes the bytes is part of the token: the rest must continue the caller's file byte for byte.
-    return [
-        "dualsql.resume/1",
-        *scope.parts,
-        scope.order,
-        start,
-        repr(replace(options, summary=True)),
-        *columns,
-    ]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
@@ -124,17 +101,198 @@ class StreamEnding:
     error: DualResponseError | None = None
 
 
-class RunningStreams:
-    """Limits the number of streams that run at once, and ends them when the server stops."""
+def _stopping() -> ServerUnavailableError:
+    return ServerUnavailableError("The server is stopping.")
 
-    def __init__(self, most: int) -> None:
-        self._shares = Shares(most)
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ResultStream:
+    """A stream that is about to begin.
+
+    Attributes:
+        ending: filled in while the chunks are read.
+        chunks: the bytes, in pieces of whole rows. Reading them runs the query; closing them stops it. An error
+            before the first row is raised, as is any error if the format has no last record for it.
+        resume: the token to resume the stream with; None if it cannot be resumed, for the reason `no_resume`.
+        etag: equal for the same rows in the same form; None if the data may change.
+    """
+
+    name: str
+    request: StreamRequest
+    format: Format
+    total_count: int | None
+    total_count_kind: TotalCountKind
+    ending: StreamEnding
+    chunks: AsyncGenerator[Chunk, None] = field(init=False)
+    resume: str | None = None
+    etag: str | None = None
+
+    @property
+    def marks_end(self) -> bool:
+        """Whether the last bytes show that the stream is complete; otherwise the end of the HTTP body has to."""
+        return self.format.has_end and (self.request.options.summary or not self.format.end_keys)
+
+    @property
+    def no_resume(self) -> str | None:
+        """Why it cannot be resumed."""
+        if self.resume is not None:
+            return None
+        return "FORMAT" if self.format.resuming is None else "NO_TOTAL_ORDER"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class StreamRun(ResultStream):
+    """The inside of a stream.
+
+    Attributes:
+        rows: the statement in the requested order.
+        start: the position where the rows begin; None for the first row.
+        columns: the columns to write.
+    """
+
+    target: ReadTarget
+    rows: Ordered
+    start: KeysetPosition | None
+    columns: Sequence[ResultColumn]
+    writer: Writer
+    streams: Streams
+    _is_noted: bool = False
+    _stopped_by: DualResponseError | None = None
+    _waiting: asyncio.Timeout | None = None
+
+    def stop(self, error: DualResponseError) -> None:
+        """End the stream with `error`, now or before its next rows."""
+        self._stopped_by = error
+        if self._waiting is not None:
+            with suppress(RuntimeError):  # it does not wait for the database now
+                self._waiting.reschedule(asyncio.get_running_loop().time())
+
+    async def read(self) -> AsyncGenerator[Chunk, None]:
+        """See `chunks`. The audit gets an event before the query runs and one at the end."""
+        target = self.target
+        with self.streams.slot(self), blaming(target.input_kind, reads_conversions=target.reads_conversions):
+            # Before the query: a server that dies in the middle leaves a trace of who read.
+            await self.streams.access.note("stream", target.principal, resource=target.resource)
+            await self.streams.access.note_access(target.resource)
+            try:
+                async with aclosing(self._limited()) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+            finally:
+                if not self._is_noted:
+                    # In a task of its own: the reader may be cancelled several times while this unwinds.
+                    target.view.source.finish(self._note_end())
+
+    async def _limited(self) -> AsyncGenerator[Chunk, None]:
+        ending, settings = self.ending, self.target.view.settings
+        deadline = asyncio.get_running_loop().time() + settings.maximum_stream_duration.total_seconds()
+        head = self.writer.head()
+        # Who resumes has the head already.
+        skipped = self.request.resumption.after if self.request.resumption else 0
+        if not skipped:
+            yield Chunk(head, 0)
+        async with aclosing(self._batches()) as batches:
+            try:
+                while (chunk := await self._next(batches, deadline)) is not None:
+                    ending.bytes += len(chunk.data)
+                    # Before the chunk is handed on: what exceeds a limit is not sent.
+                    if ending.rows + chunk.rows > settings.maximum_stream_rows:
+                        raise _limit("rows")
+                    if ending.bytes > settings.maximum_stream_bytes:
+                        raise _limit("bytes")
+                    ending.rows += chunk.rows
+                    yield chunk
+                ending.is_complete = True
+                last = self.writer.end(StreamEnd(skipped + ending.rows))
+            except DualResponseError as error:
+                ending.error = error
+                end = StreamEnd(skipped + ending.rows, complete=False)
+                record = self.writer.failure(error, end) if ending.rows else None
+                if record is None:  # a format without one: the connection is closed
+                    raise
+                last = record
+        # Before the last record: a reader that has it may disconnect, and then nothing runs after the yield.
+        await self._note_end()
+        yield Chunk(last, 0)
+
+    async def _next(self, batches: AsyncGenerator[Chunk, None], deadline: float) -> Chunk | None:
+        if self._stopped_by is not None:
+            raise self._stopped_by
+        try:
+            # Never around a `yield`: the timeout would then be raised in the reader's code.
+            async with asyncio.timeout_at(deadline) as self._waiting:
+                return await anext(batches, None)
+        except TimeoutError:
+            # mypy takes it for None still, which `stop` changes meanwhile.
+            raise self._stopped_by or _limit("seconds") from None  # type: ignore[redundant-expr]
+
+    def _batches(self) -> AsyncGenerator[Chunk, None]:
+        resumption, view = self.request.resumption, self.target.view
+        if resumption is None or not resumption.after:
+            return view.stream(self.writer, self.columns, self.select())
+        from dualsql.results.resuming import rest_of
+
+        # The caller's last row is read again if it is compared.
+        skipped = resumption.after - (resumption.last is not None)
+        batches = view.stream(self.writer, self.columns, self.select(skip=skipped))
+        return rest_of(self, resumption, batches)
+
+    def select(self, *, skip: int = 0) -> AnySelect:
+        """The Select of the stream's rows after the first `skip`."""
+        limit = self.request.limit
+        select = self.select_rows(skip, None if limit is None else max(0, limit - skip))
+        # Sorted, a million rows take two seconds and half a gigabyte before the first one is sent.
+        return select.order_by(None) if self.rows.is_numbered else select
+
+    def select_rows(self, skip: int, limit: int | None) -> AnySelect:
+        """At most `limit` rows after the first `skip`, in their order."""
+        if self.start is None:
+            return plan.page(self.rows, offset=skip, limit=limit)
+        return plan.rows_beside(self.rows, self.start, skip=skip, limit=limit)[0]
+
+    async def _note_end(self) -> None:
+        self._is_noted = True
+        ending = self.ending
+        await self.streams.access.note(
+            "read",
+            self.target.principal,
+            resource=self.target.resource,
+            rows=ending.rows,
+            is_complete=ending.is_complete,
+            code=ending.error.code if ending.error else None,
+        )
+
+
+def _limit(what: str) -> LimitExceededError:
+    return LimitExceededError(
+        f"The stream reached this server's limit of {what} in one stream.",
+        hint="Continue from the last complete row, or ask for fewer columns.",
+        details={"limit": what},
+    )
+
+
+class Streams:
+    """Opens the streams of one server, limits how many run at once, and ends them when the server stops."""
+
+    def __init__(self, seal: Seal, settings: Settings, access: AccessControl) -> None:
+        self._seal = seal
+        self._cursors = Cursors(seal)
+        self._settings = settings
+        self.access = access
+        self.renew()
+
+    def renew(self) -> None:
+        """Allow streams again, in another event loop."""
+        self._shares = Shares(self._settings.maximum_streams)
         self._running: set[StreamRun] = set()
         self._is_closed = False
         self._is_idle = asyncio.Event()
 
+    def __len__(self) -> int:
+        return len(self._running)
+
     @contextmanager
-    def taken(self, run: StreamRun) -> Iterator[None]:
+    def slot(self, stream: StreamRun) -> Iterator[None]:
         """A slot for the stream during the block.
 
         Raises:
@@ -142,19 +300,18 @@ class RunningStreams:
         """
         if self._is_closed:
             raise _stopping()
+        # A stream of an event loop that was left ends after `renew`.
+        shares, running, is_idle = self._shares, self._running, self._is_idle
         # After five seconds, a stream that was refused may be asked for again.
-        caller = self._shares.require_room("streams", 5)
-        self._running.add(run)
+        caller = shares.require_room("streams", 5)
+        running.add(stream)
         try:
             yield
         finally:
-            self._shares.give_back(caller)
-            self._running.discard(run)
-            if not self._running:
-                self._is_idle.set()
-
-    def __len__(self) -> int:
-        return len(self._running)
+            shares.give_back(caller)
+            running.discard(stream)
+            if not running:
+                is_idle.set()
 
     async def drain(self, timeout: timedelta) -> int:
         """Begin no further stream, and end those that still run after `timeout`. Returns how many these were."""
@@ -173,191 +330,8 @@ class RunningStreams:
     def end(self) -> None:
         """End all streams now, each with an error that tells its reader to resume."""
         self._is_closed = True
-        for run in self._running:
-            run.stop(_stopping())
-
-
-def _stopping() -> ServerUnavailableError:
-    return ServerUnavailableError("The server is stopping.")
-
-
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class StreamRun:
-    """One running stream.
-
-    Attributes:
-        rows: the statement in the requested order.
-        start: the position where the rows begin; None for the first row.
-        columns: the columns to write.
-    """
-
-    target: ReadTarget
-    request: StreamRequest
-    rows: Ordered
-    start: KeysetPosition | None
-    columns: Sequence[ResultColumn]
-    format: Format
-    writer: Writer
-    access: AccessControl
-    slots: RunningStreams
-    ending: StreamEnding
-    is_noted: bool = False
-    stopped_by: DualResponseError | None = None
-    waiting: asyncio.Timeout | None = None
-
-    def stop(self, error: DualResponseError) -> None:
-        """End the stream with `error`, now or before its next rows."""
-        self.stopped_by = error
-        if self.waiting is not None:
-            with suppress(RuntimeError):  # it does not wait for the database now
-                self.waiting.reschedule(asyncio.get_running_loop().time())
-
-    async def chunks(self) -> AsyncGenerator[Chunk, None]:
-        """See `ResultStream.chunks`. The audit gets an event before the query runs and one at the end."""
-        target = self.target
-        with self.slots.taken(self), blaming(target.asked, reads_conversions=target.reads_conversions):
-            # Before the query: a server that dies in the middle leaves a trace of who read.
-            await self.access.note("stream", target.principal, resource=target.resource)
-            await self.access.note_access(target.resource)
-            try:
-                async with aclosing(self._chunks()) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
-            finally:
-                if not self.is_noted:
-                    # In a task of its own: the reader may be cancelled several times while this unwinds.
-                    self.target.view.source.finish(self._note_end())
-
-    async def _chunks(self) -> AsyncGenerator[Chunk, None]:
-        ending, settings = self.ending, self.target.view.settings
-        deadline = asyncio.get_running_loop().time() + settings.maximum_stream_duration.total_seconds()
-        head = self.writer.head()
-        # Who resumes has the head already.
-        known = self.request.resumption.after if self.request.resumption else 0
-        if not known:
-            yield Chunk(head, 0)
-        async with aclosing(self._batches()) as batches:
-            try:
-                while (chunk := await self._next(batches, deadline)) is not None:
-                    ending.bytes += len(chunk.data)
-                    # Before the chunk is handed on: what exceeds a limit is not sent.
-                    if ending.rows + chunk.rows > settings.maximum_stream_rows:
-                        raise _limit("rows")
-                    if ending.bytes > settings.maximum_stream_bytes:
-                        raise _limit("bytes")
-                    ending.rows += chunk.rows
-                    yield chunk
-                ending.is_complete = True
-                last = self.writer.end(StreamEnd(known + ending.rows))
-            except DualResponseError as error:
-                ending.error = error
-                end = StreamEnd(known + ending.rows, complete=False)
-                record = self.writer.failure(error, end) if ending.rows else None
-                if record is None:  # a format without one: the connection is closed
-                    raise
-                last = record
-        # Before the last record: a reader that has it may disconnect, and then nothing runs after the yield.
-        await self._note_end()
-        yield Chunk(last, 0)
-
-    async def _next(self, batches: AsyncGenerator[Chunk, None], deadline: float) -> Chunk | None:
-        if self.stopped_by is not None:
-            raise self.stopped_by
-        try:
-            # Never around a `yield`: the timeout would then be raised in the reader's code.
-            async with asyncio.timeout_at(deadline) as self.waiting:
-                return await anext(batches, None)
-        except TimeoutError:
-            # mypy takes it for None still, which `stop` changes meanwhile.
-            raise self.stopped_by or _limit("seconds") from None  # type: ignore[redundant-expr]
-
-    def _batches(self) -> AsyncGenerator[Chunk, None]:
-        resumption, view = self.request.resumption, self.target.view
-        if resumption is None or not resumption.after:
-            return view.stream(self.writer, self.columns, self.select())
-        from dualsql.results.resuming import rest_of
-
-        # The caller's last row is read again if it is compared.
-        skipped = resumption.after - (resumption.last is not None)
-        batches = view.stream(self.writer, self.columns, self.select(skip=skipped))
-        return rest_of(self, resumption, batches)
-
-    def select(self, *, skip: int = 0) -> AnySelect:
-        """The Select of the stream's rows after the first `skip`."""
-        limit = self.request.limit
-        cut = self.cut(skip, None if limit is None else max(0, limit - skip))
-        # Sorted, a million rows take two seconds and half a gigabyte before the first one is sent.
-        return cut.order_by(None) if self.rows.is_numbered else cut
-
-    def cut(self, skip: int, limit: int | None) -> AnySelect:
-        """At most `limit` rows after the first `skip`, in their order."""
-        if self.start is None:
-            return plan.page(self.rows, offset=skip, limit=limit)
-        return plan.rows_beside(self.rows, self.start, skip=skip, limit=limit)[0]
-
-    async def _note_end(self) -> None:
-        self.is_noted = True
-        error = self.ending.error
-        await self.access.note(
-            "read",
-            self.target.principal,
-            resource=self.target.resource,
-            rows=self.ending.rows,
-            is_complete=self.ending.is_complete,
-            code=error.code if error else None,
-        )
-
-
-def _limit(what: str) -> LimitExceededError:
-    return LimitExceededError(
-        f"The stream reached this server's limit of {what} in one stream.",
-        hint="Continue from the last complete row, or ask for fewer columns.",
-        details={"limit": what},
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ResultStream:
-    """A stream that is about to begin.
-
-    Attributes:
-        chunks: the bytes, in pieces of whole rows. Reading them runs the query; closing them stops it. An error
-            before the first row is raised, as is any error if the format has no last record for it.
-        resume: the token to resume the stream with; None if it cannot be resumed, for the reason `no_resume`.
-        etag: equal for the same rows in the same form; None if the data may change.
-        marks_end: whether the last bytes show that the stream is complete; otherwise the end of the HTTP body has to.
-        ending: filled in while the chunks are read.
-    """
-
-    name: str
-    format: Format
-    marks_end: bool
-    total_count: int | None
-    total_count_kind: TotalCountKind
-    chunks: AsyncGenerator[Chunk, None]
-    resume: str | None
-    no_resume: str | None
-    etag: str | None
-    ending: StreamEnding
-
-
-class Streams:
-    """Opens the streams of one server.
-
-    Attributes:
-        slots: the streams that run.
-    """
-
-    def __init__(self, seal: Seal, settings: Settings, access: AccessControl) -> None:
-        self._seal = seal
-        self._cursors = Cursors(seal)
-        self._settings = settings
-        self._access = access
-        self.slots = RunningStreams(settings.maximum_streams)
-
-    def renew(self) -> None:
-        """Allow streams again, in another event loop."""
-        self.slots = RunningStreams(self._settings.maximum_streams)
+        for stream in self._running:
+            stream.stop(_stopping())
 
     def open(self, target: ReadTarget, request: StreamRequest) -> ResultStream:
         """Open a stream. Nothing runs before its first chunk is requested.
@@ -365,16 +339,16 @@ class Streams:
         Raises:
             RateLimitedError: see `AccessControl.admit`. The others: see `ResultServer.stream`.
         """
-        self._access.admit("stream", target.principal)
+        self.access.admit("stream", target.principal)
         return self._opened(target, request, StreamEnding())
 
     def _opened(self, target: ReadTarget, request: StreamRequest, ending: StreamEnding) -> ResultStream:
-        view, written = target.view, format_named(request.format)
+        view, output = target.view, format_named(request.format)
         ending.notes = target.notes
         columns = chosen_columns(view.columns, request.columns)
         # Raises for names that are not among the columns.
         chosen_columns(columns, request.options.text_columns)
-        if request.options.summary and len(columns) == 1 and columns[0].name in written.end_keys:
+        if request.options.summary and len(columns) == 1 and columns[0].name in output.end_keys:
             # A stream that is cut off after such a row would look complete.
             raise BadParameterError(
                 f"The column {columns[0].name!r} cannot be streamed alone: its rows look like a stream's last record.",
@@ -383,71 +357,61 @@ class Streams:
             )
         rows = view.ordered(request.sort)
         scope = target.scope(rows)
-        run = StreamRun(
-            target=target,
-            request=request,
-            rows=rows,
-            start=self._start(request.cursor, rows, scope),
-            columns=columns,
-            format=written,
-            writer=view.writer(written, columns, request.options),
-            access=self._access,
-            slots=self.slots,
-            ending=ending,
-        )
-        token = self._token(run, scope)
-        no_resume = "FORMAT" if written.resuming is None else "NO_TOTAL_ORDER"
-        is_resumable = written.resuming is not None and rows.order.is_total
-        return ResultStream(
+        stream = StreamRun(
             name=target.resource.name,
-            format=written,
-            marks_end=written.has_end and (request.options.summary or not written.end_keys),
+            request=request,
             total_count=target.total.rows,
             total_count_kind=target.total.kind,
-            chunks=self._chunks(run),
-            resume=token if is_resumable else None,
-            no_resume=None if is_resumable else no_resume,
-            etag=self._etag(run),
+            target=target,
+            rows=rows,
+            start=None if request.cursor is None else self._start(request.cursor, rows, scope),
+            columns=columns,
+            format=output,
+            writer=view.writer(output, columns, request.options),
+            streams=self,
             ending=ending,
         )
-
-    def _token(self, run: StreamRun, scope: CursorScope) -> str:
-        """The token of a stream, whose own resumption is checked."""
-        names = [column.name for column in run.columns]
-        parts = token_parts(scope, names, run.request.options, run.request.cursor)
-        if run.request.resumption is not None:
+        parts = token_parts(scope, [column.name for column in columns], request.options, request.cursor)
+        if request.resumption is not None:
             from dualsql.results.resuming import require_resumable
 
-            require_resumable(self._seal, run.request.resumption, parts, run.format)
-        return urlsafe_b64encode(self._seal.sign(*parts)).rstrip(b"=").decode()
+            require_resumable(self._seal, request.resumption, parts, output)
+        elif view.source.name in self._settings.snapshot_tags:
+            from dualsql.results.snapshots import etag_of
 
-    def _chunks(self, run: StreamRun) -> AsyncGenerator[Chunk, None]:
-        instead = run.target.instead
-        if instead is None:
-            return run.chunks()
-        from dualsql.results.kept_rows import chunks_or_live
+            stream.etag = etag_of(stream, self._settings.snapshot_tags[view.source.name])
+        if output.resuming is not None and rows.order.is_total:
+            stream.resume = urlsafe_b64encode(self._seal.sign(*parts)).rstrip(b"=").decode()
+        if target.instead is None:
+            stream.chunks = stream.read()
+        else:
+            from dualsql.results.kept_rows import chunks_or_live
 
-        return chunks_or_live(
-            run, instead, lambda target: self._opened(target, run.request, run.ending).chunks
-        )
+            stream.chunks = chunks_or_live(
+                stream, target.instead, lambda live: self._opened(live, request, ending).chunks
+            )
+        return stream
 
-    def _start(self, cursor: str | None, rows: Ordered, scope: CursorScope) -> KeysetPosition | None:
-        if cursor is None:
-            return None
+    def _start(self, cursor: str, rows: Ordered, scope: CursorScope) -> KeysetPosition:
         plan.require_keyset(rows)
-        place = self._cursors.read(cursor, scope).place
-        if place.is_backward:
+        position = self._cursors.read(cursor, scope).position
+        if position.is_backward:
             raise BadParameterError(
                 "A stream cannot start at a previous_cursor.",
                 hint="Use the next_cursor of a page.",
                 details={"name": "cursor"},
             )
-        return place
+        return position
 
-    def _etag(self, run: StreamRun) -> str | None:
-        name = run.target.view.source.name
-        if name not in self._settings.snapshot_tags or run.request.resumption is not None:
-            return None
-        from dualsql.results.snapshots import etag_of
 
-        return etag_of(run, self._settings.snapshot_tags[name])
+def token_parts(
+    scope: CursorScope, columns: Sequence[str], options: WriterOptions, start: str | None
+) -> Sequence[str | bytes | None]:
+    """What a token is valid for: all that changes the bytes, but the format.
+
+    Args:
+        columns: names, in the order they are written.
+        start: the cursor at which the stream began.
+    """
+    *reader, order = scope
+    return ["dualsql.resume/1", *reader, order, start, repr(replace(options, summary=True)), *columns]

@@ -18,7 +18,7 @@ from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.fetch import Fetch, RowCounter, Sample, fetch_sample
 from dualsql.databases.source import Source, chosen_source
 from dualsql.databases.streams import StreamJob, stream_rows
-from dualsql.errors import Asked, ConfigurationError, DualResponseError
+from dualsql.errors import Asked, DualResponseError
 from dualsql.formats import json
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Rows, Writer, WriterOptions
@@ -64,7 +64,7 @@ class Derived:
         self.names = driver_names(self.shape.columns)
         self.notes = notes_of(statement)
         self._orders: MutableMapping[object, Ordered] = util.LRUCache(_MOST_ORDERS)
-        self._written: MutableMapping[object, tuple[RecordMaker, Sequence[Column]]] = util.LRUCache(
+        self._makers: MutableMapping[object, tuple[RecordMaker, Sequence[Column]]] = util.LRUCache(
             _MOST_ORDERS
         )
 
@@ -78,16 +78,16 @@ class Derived:
             self._orders[key] = rows
         return rows
 
-    def written(
+    def record_maker(
         self, dialect: Dialect, integer_strings: Sequence[str]
     ) -> tuple[RecordMaker, Sequence[Column]]:
         """The maker of objects of its rows, from the dialect of its database, and its columns (`json.describe`)."""
         key, columns = tuple(integer_strings), self.shape.columns
-        written = self._written.get(key)
-        if written is None:
+        pair = self._makers.get(key)
+        if pair is None:
             maker = RecordMaker(columns, dialect, integer_strings=key)
-            written = self._written[key] = (maker, json.describe(columns, integer_strings=key))
-        return written
+            pair = self._makers[key] = (maker, json.describe(columns, integer_strings=key))
+        return pair
 
 
 class Plans:
@@ -147,23 +147,23 @@ class View:
         return self.derived.shape
 
     @property
-    def shown(self) -> Derived:
+    def output(self) -> Derived:
         """The statement whose columns answers have."""
         return self.derived
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
         """The result's columns, in order, as its rows are written. Statements use those of the shape."""
-        return self.shown.shape.columns
+        return self.output.shape.columns
 
     @property
     def dialect(self) -> Dialect:
         """Of the database whose values the rows hold."""
         return self.source.engine.dialect
 
-    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
+    def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of a stream of these columns."""
-        return written.writer(columns, self.dialect, options)
+        return output.writer(columns, self.dialect, options)
 
     def compile(self, select: AnySelect) -> None:
         """Compile a part of this statement into the cache that pages use."""
@@ -177,11 +177,11 @@ class View:
 
     def records(self, rows: Rows, *, integer_strings: Sequence[str] = ()) -> list[Row]:
         """Rows of this statement as objects by column name; see `dualsql.formats.json.RecordMaker`."""
-        return self.shown.written(self.dialect, integer_strings)[0].records(rows)
+        return self.output.record_maker(self.dialect, integer_strings)[0].records(rows)
 
     def described(self, integer_strings: Sequence[str] = ()) -> Sequence[Column]:
         """The columns as answers describe them; not to be changed."""
-        return self.shown.written(self.dialect, integer_strings)[1]
+        return self.output.record_maker(self.dialect, integer_strings)[1]
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
@@ -209,18 +209,18 @@ class View:
         self,
         select: AnySelect,
         size: int,
-        asked: CountMethod,
+        method: CountMethod,
         *,
         values: Mapping[str, int] = MappingProxyType({}),
     ) -> Sample:
         """At most `size` rows of `select` with the values of its parameters, and the total of the statement."""
         rules, timeout = self.rules.with_values(values), self.settings.query_timeout
         sample = self._fetch(select, rules, self.derived.names, timeout)
-        return await fetch_sample(sample, self._counter(), asked, size=size)
+        return await fetch_sample(sample, self._counter(), method, size=size)
 
-    async def total(self, asked: CountMethod) -> Total:
+    async def total(self, method: CountMethod) -> Total:
         """The number of rows, by the given count method."""
-        return await self._counter().total(asked)
+        return await self._counter().total(method)
 
     def _fetch(
         self, select: AnySelect, rules: ActiveRules, described: Sequence[str], timeout: timedelta
@@ -256,23 +256,8 @@ class View:
         return self.derived.ordered(self.source.capabilities, self.rules.form, sort)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CursorScope:
-    """What a cursor is valid for.
-
-    Attributes:
-        order: a fingerprint of the sort keys.
-    """
-
-    resource_id: str
-    order: bytes
-    principal: Principal | None
-
-    @property
-    def parts(self) -> tuple[str | None, str | None, str | None]:
-        """The resource, and the id and the tenant of its reader."""
-        who = self.principal
-        return (self.resource_id, None if who is None else who.id, None if who is None else who.tenant)
+CursorScope = tuple[str, str | None, str | None, bytes]
+"""What a cursor is valid for: what is read, the id and the tenant of its reader, and a fingerprint of the sort keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -283,7 +268,7 @@ class ReadTarget:
         view: the statement as the principal sees it.
         key: identifies the target; cursors and resume tokens of one target are not valid for another.
         total: the number of rows, if known.
-        asked: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`.
+        input_kind: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`.
         reads_conversions: whether the statement that a question reads converts values.
         notes: what else the answer says.
         late_hint: what to do where a page takes too long; empty for the usual advice.
@@ -295,7 +280,7 @@ class ReadTarget:
     view: View
     key: str
     total: Total
-    asked: Asked | None = None
+    input_kind: Asked | None = None
     reads_conversions: Callable[[], bool] = lambda: False
     notes: Sequence[str] = ()
     late_hint: str = ""
@@ -303,7 +288,9 @@ class ReadTarget:
 
     def scope(self, rows: Ordered) -> CursorScope:
         """What cursors and resume tokens of these rows are valid for."""
-        return CursorScope(resource_id=self.key, order=rows.order.fingerprint, principal=self.principal)
+        who = self.principal
+        reader = (None, None) if who is None else (who.id, who.tenant)
+        return (self.key, *reader, rows.order.fingerprint)
 
 
 class Views:
@@ -316,12 +303,10 @@ class Views:
     """
 
     def __init__(self, sources: Mapping[str, Source], policy: Policy, settings: Settings) -> None:
-        unknown = sorted(set(settings.snapshot_tags) - set(sources))
-        if unknown:
-            raise ConfigurationError(
-                f"snapshot_tags names the unknown source {unknown[0]!r}.",
-                hint=f"Use one of: {', '.join(sources)}.",
-            )
+        if settings.snapshot_tags:
+            from dualsql.results.snapshots import require_sources
+
+            require_sources(settings.snapshot_tags, sources)
         self.policy = policy
         self.kept: KeptReader | None = None
         self.late_hint = ""
@@ -373,17 +358,10 @@ class Views:
         resource.require_ready()
         return self.open(chosen_source(self._sources, resource.source), resource.document, principal)
 
-    async def of(self, resource: Resource, principal: Principal | None) -> View:
-        """What `principal` sees of a resource: the kept rows, if they can be read; raises what `live` raises."""
-        live = self.live(resource, principal)
-        if resource.kept is None or self.kept is None:
-            return live
-        return await self.kept.view(resource, live) or live
-
     async def target(
         self, resource: Resource, principal: Principal | None, sort: Sequence[SortKey] = ()
     ) -> ReadTarget:
-        """The rows of a resource, to be read in this order, as `principal` sees them; raises what `of` raises."""
+        """The rows of a resource, to be read in this order, as `principal` sees them; raises what `live` raises."""
         target = ReadTarget(
             resource=resource,
             principal=principal,

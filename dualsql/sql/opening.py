@@ -12,8 +12,7 @@ from dualsql import plan
 from dualsql.databases.source import Source
 from dualsql.databases.text_threads import compute_in_thread
 from dualsql.freeze.document import Statement
-from dualsql.results.create import Creator, frozen
-from dualsql.results.options import CreateOptions
+from dualsql.results.create import CreateOptions, Creator, frozen
 from dualsql.results.view import View, Views
 
 _MOST_ELEMENTS = 100
@@ -33,7 +32,7 @@ def text_opener(
 
         def compiled_view() -> View:
             view = views.open_anew(source, document, options.principal)
-            creator.compile_checks.require(view)
+            creator.require_compilable(view)
             view.compile(plan.first_page(view.ordered(), limit=1).select)
             view.compile(plan.count(view.shape, cap=None))
             return view

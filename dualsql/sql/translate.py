@@ -25,7 +25,7 @@ from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError
 from dualsql.freeze.names import FreeNames
 from dualsql.freeze.registry import check_column
-from dualsql.resource import with_notes
+from dualsql.resource import NOTES_OPTION
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_constructs
 from dualsql.sql.expansion import require_bounded
@@ -199,7 +199,8 @@ def _translate(
     except SQLAlchemyError as error:
         raise InvalidSQLError("The parts of the SQL do not fit together.", hint="Simplify it.") from error
     translator.require_used()
-    return with_notes(statement, translator.notes())
+    notes = tuple(translator.notes())
+    return statement.execution_options(**{NOTES_OPTION: notes}) if notes else statement
 
 
 def _capabilities(dialect: str) -> Capabilities:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ConfigurationError, LimitExceededError
 from dualsql.resource import Principal
-from dualsql.results.access import ANY_EXPIRY
+from dualsql.results.quotas import ANY_EXPIRY
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
 from dualsql.store.rows import size_of

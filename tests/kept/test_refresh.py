@@ -36,7 +36,7 @@ from dualsql.errors import BadParameterError, DualResponseError, TooManyQueriesE
 from dualsql.kept.feature import KeptWork
 from dualsql.pending.progress import RunRecords
 from dualsql.resource import KeptRows
-from dualsql.results.create import RunProgress
+from dualsql.results.kept_rows import RunProgress
 from dualsql_client import DualResponseClient, FetchError
 from dualsql_client.progress import Progress
 from dualsql_client.wire import row_digest

@@ -491,7 +491,8 @@ LOADED_LATER = {
     "formats.xlsx", "http.cors",
     "freeze.kinds_options", "freeze.kinds_own", "freeze.paths", "freeze.shadowing", "hints", "plan.entities",
     "plan.other_statements", "plan.projection", "plan.sampling", "plan.subqueries", "query_dialects",
-    "results.kept_rows", "results.resources", "results.resuming", "results.row_cache", "results.snapshots",
+    "results.audit", "results.described", "results.kept_rows", "results.quotas", "results.resources",
+    "results.resuming", "results.row_cache", "results.snapshots",
     "sqlalchemy_orm_internals", "store.eviction", "store.guard", "store.health", "tenancy.functions",
     "tenancy.grouping", "tenancy.masks", "tenancy.row_filters", "tenancy.tenant_filters", "tenancy.visibility",
 }  # fmt: skip

@@ -13,7 +13,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.elements import ClauseElement
 
 from dualsql import DualResponseServer, ForbiddenSQLError, NotFreezableError, PageRequest, Registry
-from dualsql.results.create import CompileChecks, page_forms
+from dualsql.results.create import page_forms
 from tests.schools import Base, School
 from tests.server.conftest import MakeServer, statements_of
 
@@ -56,8 +56,7 @@ async def test_statements_that_differ_in_values_alone_are_compiled_once(dual: Du
         compiled.append(view)
         return page_forms(view)
 
-    dual.parts.creator.compile_checks = CompileChecks()
-    dual.parts.creator.compile_checks.add([noted])
+    dual.parts.creator.forms = [noted]
     for number in (3, 5, 8):
         await dual.create_response(select(School.id).where(School.id < number), name="some")
     assert len(compiled) == 1

@@ -30,7 +30,8 @@ from dualsql import (
 from dualsql.envelope import wrap_dual_mode, wrap_tool_response
 from dualsql.mcp import Answer
 from dualsql.mcp.decorators import make_tool, tool
-from dualsql.results.options import CreateOptions, ResultKeywords
+from dualsql.mcp.options import ResultKeywords
+from dualsql.results.create import CreateOptions
 from dualsql_client import DualResponseClient
 from tests.client.hosting import structured
 from tests.schools import Base, School

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DualResponseServer, PageRequest, ResourceNotFoundError, SQLResourceStore
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import seal_for, sign
+from dualsql.results.kept_rows import view_of
 from dualsql.results.view import Derived, Plans
 from dualsql.tenancy import Hook, Mask, RowFilter, Shared, TenantFilter
 from dualsql_client.wire import SortKey
@@ -109,12 +110,12 @@ async def test_a_document_is_thawed_once_whoever_reads_it(narrowed: DualResponse
     resources = [await kept(narrowed, ALL, who) for who in (ACME, ZETA)]
     assert resources[0].document == resources[1].document
     views = [
-        await narrowed.parts.views.of(resource, who)
+        await view_of(narrowed.parts.views, resource, who)
         for resource, who in zip(resources, (ACME, ZETA), strict=True)
     ]
     assert views[0].shape is views[1].shape
     assert views[0].ordered() is not views[1].ordered(), "one of them has a column masked"
-    colleague = await narrowed.parts.views.of(resources[0], Principal(id="colleague", tenant="omega"))
+    colleague = await view_of(narrowed.parts.views, resources[0], Principal(id="colleague", tenant="omega"))
     assert views[0].ordered() is colleague.ordered()
 
 
@@ -192,7 +193,7 @@ async def test_what_is_kept_is_bounded(filled: AsyncEngine) -> None:
 
 async def test_the_orders_of_one_document_are_bounded(narrowed: DualResponseServer) -> None:
     resource = await kept(narrowed, select(*(notes.c.id.label(f"c{n}") for n in range(40))), ROOT)
-    view = await narrowed.parts.views.of(resource, ROOT)
+    view = await view_of(narrowed.parts.views, resource, ROOT)
     for number in range(40):
         view.ordered(({"field": f"c{number}"},))
     assert len(view.derived._orders) <= 24, "SQLAlchemy's cache holds half as many more before it drops some"

@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dualsql import BadParameterError, Principal
+from dualsql import BadParameterError
 from dualsql.errors import BadCursorError
 from dualsql.freeze import Seal
 from dualsql.plan import KeysetPosition
@@ -24,8 +24,7 @@ from dualsql.results.pages import _LONGEST_CURSOR, Cursor, Cursors
 from dualsql.results.view import CursorScope
 
 OLD, NEW = "the secret of last year, 32 characters", "the secret of this year, 32 characters"
-ANA = Principal(id="ana", tenant="north")
-SCOPE = CursorScope(resource_id="resource", order=b"o" * 32, principal=ANA)
+SCOPE: CursorScope = ("resource", "ana", "north", b"o" * 32)
 HERE = Cursor(KeysetPosition(values=(1, "a", None)), row=17)
 CURSORS = Cursors(Seal([NEW]))
 
@@ -73,10 +72,10 @@ def exact(value: Any) -> Any:
 def test_every_value_comes_back_as_it_was(values: list[Any], back: bool, row: int, left: int | None) -> None:
     place = KeysetPosition(values=tuple(values), is_backward=back, equal_before=3, equal_after=left)
     read = CURSORS.read(written(Cursor(place, row, has_rows_behind=not back)), SCOPE)
-    assert replace(read, place=replace(read.place, values=())) == Cursor(
+    assert replace(read, position=replace(read.position, values=())) == Cursor(
         replace(place, values=()), row, has_rows_behind=not back
     )
-    assert list(map(exact, read.place.values)) == list(map(exact, values))
+    assert list(map(exact, read.position.values)) == list(map(exact, values))
 
 
 def test_types_that_look_alike_stay_apart() -> None:
@@ -93,7 +92,7 @@ def test_types_that_look_alike_stay_apart() -> None:
         UUID(int=1),
         ip_address("::1"),
     )
-    read = CURSORS.read(written(Cursor(KeysetPosition(values=values), 0)), SCOPE).place.values
+    read = CURSORS.read(written(Cursor(KeysetPosition(values=values), 0)), SCOPE).position.values
     assert list(map(exact, read)) == list(map(exact, values))
 
 
@@ -110,13 +109,13 @@ def test_nothing_of_the_row_is_to_be_seen() -> None:
 
 
 OTHERS: Mapping[str, CursorScope] = {
-    "resource": replace(SCOPE, resource_id="another"),
-    "order": replace(SCOPE, order=b"p" * 32),
-    "user": replace(SCOPE, principal=Principal(id="ben", tenant="north")),
-    "tenant": replace(SCOPE, principal=Principal(id="ana", tenant="south")),
-    "no tenant": replace(SCOPE, principal=Principal(id="ana")),
-    "nobody": replace(SCOPE, principal=None),
-    "parts moved": replace(SCOPE, resource_id="resourcea", principal=Principal(id="na", tenant="north")),
+    "resource": ("another", "ana", "north", b"o" * 32),
+    "order": ("resource", "ana", "north", b"p" * 32),
+    "user": ("resource", "ben", "north", b"o" * 32),
+    "tenant": ("resource", "ana", "south", b"o" * 32),
+    "no tenant": ("resource", "ana", None, b"o" * 32),
+    "nobody": ("resource", None, None, b"o" * 32),
+    "parts moved": ("resourcea", "na", "north", b"o" * 32),
 }
 
 

@@ -15,7 +15,6 @@ from dualsql.errors import BadParameterError
 from dualsql.freeze import Seal
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.results.pages import Cursor, Cursors
-from dualsql.results.view import CursorScope
 from dualsql_client.wire import SortKey
 from tests.engines import SOURCES
 from tests.results.paging.sorts import NULLS, SORTS
@@ -78,10 +77,10 @@ def values_of(select: KeyedSelect, found: Sequence[Any]) -> list[tuple[Any, ...]
 def through_a_reader(place: KeysetPosition | None, rows: Ordered) -> KeysetPosition:
     """The place as it comes back from whoever was given a cursor."""
     assert place is not None
-    scope = CursorScope(resource_id="r", order=rows.order.fingerprint, principal=None)
+    scope = ("r", None, None, rows.order.fingerprint)
     told = CURSORS.write(Cursor(place, 0), scope)
     assert told is not None
-    return CURSORS.read(told, scope).place
+    return CURSORS.read(told, scope).position
 
 
 async def joined(

@@ -1,0 +1,30 @@
+"""Types of the columns of a statement that only its database knows; loaded with the first database that tells them."""
+
+from __future__ import annotations
+
+from sqlalchemy.types import NULLTYPE, NullType
+
+from dualsql import plan
+from dualsql.databases.explain import described_types
+from dualsql.freeze.document import Statement
+from dualsql.results.view import View
+
+
+async def with_described_types(view: View, statement: Statement) -> Statement | None:
+    """The statement with the types that its database describes; None if it describes none that was unknown.
+
+    A database that does not answer fails the creation, as it would fail the sample: otherwise load would decide the
+    types of a result.
+
+    Args:
+        view: of the statement.
+    """
+    source, columns = view.source, view.shape.columns
+    if not any(column.is_untyped for column in columns):
+        return None
+    timeout = view.settings.query_timeout
+    types = await described_types(source, view.shape.select.limit(0), view.rules, timeout=timeout)
+    unknown = [kind if column.is_untyped else NULLTYPE for kind, column in zip(types, columns, strict=False)]
+    if all(isinstance(kind, NullType) for kind in unknown):
+        return None
+    return plan.with_types(statement, unknown, source.meanings)
