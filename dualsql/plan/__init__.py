@@ -1,6 +1,7 @@
 """Derives counts, samples and pages from a Select. Each function takes a Select and returns one, without a connection.
 
     normal_form       DISTINCT as a clause, joins with their left side, cache keys that differ
+    distinct_calls    DISTINCT written as a function
     outputs           columns under unique names
     entities          the columns that the rows of mapped classes have, written out
     other_statements  set operations and text() as a Select
@@ -12,6 +13,7 @@
     keyset            rows before or after a keyset position, and the seek predicate that finds them
     subqueries        a result as a subquery in its own order, and what queries may add to it
     sampling          rows that are not the first ones
+    free_names        names for relations that features add
 
 Read in this order.
 """

@@ -8,17 +8,17 @@ could change the rows is refused. Different statements get different cache keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, NoReturn, TypeVar
 
 from sqlalchemy import FromClause, TextClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import PropComparator
-from sqlalchemy.sql import operators, visitors
-from sqlalchemy.sql.elements import ClauseElement, ColumnClause, Label, UnaryExpression
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import ColumnClause, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
+from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.forecast import function_name
@@ -94,12 +94,12 @@ def _with_distinct(select: AnySelect) -> AnySelect:
     _refuse_unknown_words(select)
     others = tuple(part for part in internals.prefixes(select) if not _is_distinct_word(part))
     is_distinct = len(others) < len(internals.prefixes(select))
-    columns = internals.raw_columns(select)
-    if columns and (merged := _without_word(columns[0])) is not None:
-        is_distinct = True
-        select = _with_first(select, merged)
-    if any(map(_has_distinct_call, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
-        _refuse_distinct_call()
+    parts = (*internals.raw_columns(select), *internals.order_by_clauses(select))
+    if any(is_distinct_call(element) for part in parts for element in internals.elements_of(part)):
+        from dualsql.plan.distinct_calls import without_distinct_call
+
+        select, has_call = without_distinct_call(select)
+        is_distinct = is_distinct or has_call
     if not is_distinct:
         return select
     return internals.copy_with(
@@ -146,80 +146,11 @@ def _is_distinct_word(prefix: tuple[Any, str]) -> bool:
     return _word(prefix[0]) in _DISTINCT
 
 
-def _is_distinct_call(element: Any) -> bool:
+def is_distinct_call(element: Any) -> bool:
     """Whether it is `distinct(x)`, `x.distinct()` or `func.distinct(x)`."""
     if isinstance(element, UnaryExpression):
         return element.operator is operators.distinct_op
     return isinstance(element, FunctionElement) and function_name(element) == "distinct"
-
-
-def _without_word(column: Any) -> Any:
-    """The column without the word DISTINCT before it; None if there is no such word."""
-    bare = column.element if isinstance(column, Label) else column
-    if not _is_distinct_call(bare):
-        return None
-    if isinstance(bare, UnaryExpression):
-        inner: Any = bare.element
-    else:
-        arguments = list(bare.clauses)
-        if len(arguments) != 1:
-            _refuse_distinct_call()
-        (inner,) = arguments
-    return inner.label(column.name) if isinstance(column, Label) else inner
-
-
-def _with_first(select: AnySelect, column: Any) -> AnySelect:
-    """The Select with another first column, and the same in its ORDER BY and GROUP BY."""
-    first, *others = internals.raw_columns(select)
-    selected: AnySelect = select.with_only_columns(column, *others)
-
-    def replace_column(element: Any, **_: Any) -> Any:
-        # By identity: an equal column elsewhere is not the one that the word DISTINCT stood before.
-        return column if element is first else None
-
-    def move(clauses: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(visitors.replacement_traverse(clause, {}, replace_column) for clause in clauses)
-
-    return internals.copy_with(
-        selected,
-        order_by_clauses=move(internals.order_by_clauses(select)),
-        group_by_clauses=move(internals.group_by_clauses(select)),
-    )
-
-
-def _refuse_distinct_call() -> NoReturn:
-    raise NotFreezableError(
-        "distinct() of one column applies to all columns: it becomes SELECT DISTINCT.",
-        hint="Use select(...).distinct() for distinct rows, or func.count(distinct(column)) to count distinct values.",
-    )
-
-
-def _has_distinct_call(root: Any) -> bool:
-    """Whether the word DISTINCT is in it outside of an aggregate function."""
-    stack: list[Any] = [root]
-    while stack:
-        element = stack.pop()
-        if isinstance(element, SelectBase | ScalarSelect | Exists):
-            continue
-        if _is_distinct_call(element):
-            return True
-        parts: Iterator[Any] = element.get_children()
-        if isinstance(element, FunctionElement):
-            # count(DISTINCT x): the word belongs to the aggregate.
-            parts = (inner for part in parts for inner in _arguments(part))
-        stack += parts
-    return False
-
-
-def _arguments(part: ClauseElement) -> Iterator[Any]:
-    """The arguments of a function, without the word DISTINCT before them."""
-    if _is_distinct_call(part):
-        yield from part.get_children()
-    elif part.__visit_name__ in {"clauselist", "grouping", "aggregate_order_by"}:
-        for inner in part.get_children():
-            yield from _arguments(inner)
-    else:
-        yield part
 
 
 def _with_left_side(select: AnySelect) -> AnySelect:

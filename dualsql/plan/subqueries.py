@@ -15,7 +15,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.forecast import function_name
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
-from dualsql.freeze.names import FreeNames
+from dualsql.plan.free_names import FreeNames
 from dualsql.plan.keys import clauses_of, column_identity, unlabelled
 from dualsql.plan.keyset import carried_around
 from dualsql.plan.order import is_distinct, is_table, leaves_of, reads_row_by_row, row_identity
