@@ -7,12 +7,11 @@ could change the rows is refused. Different statements get different cache keys.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import FromClause, TextClause
+from sqlalchemy import FromClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import PropComparator
 from sqlalchemy.sql import operators
@@ -22,18 +21,7 @@ from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.forecast import function_name
-from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
-from dualsql.sqlalchemy_dialects import DistinctOnClause
-
-_DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
-# Words between SELECT and its columns that do not change the rows; most are MariaDB's.
-_HARMLESS = frozenset(
-    """ALL STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE SQL_CACHE
-    SQL_CALC_FOUND_ROWS""".split()
-)
-# Plain comments, and hints to the planner in them. MariaDB runs what is in /*! */ and /*M! */; PostgreSQL nests.
-_COMMENTS = re.compile(r"(\s*/\*(?!M?!)((?!\*/|/\*).)*\*/\s*)+", re.DOTALL)
 
 
 def normal_form(select: AnySelect) -> AnySelect:
@@ -42,7 +30,20 @@ def normal_form(select: AnySelect) -> AnySelect:
     Raises:
         NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
-    return with_distinct_key(_with_distinct(_with_left_side(select)))
+    select = _with_left_side(select)
+    parts = (*internals.raw_columns(select), *internals.order_by_clauses(select))
+    has_words = (
+        internals.prefixes(select)
+        or internals.suffixes(select)
+        or internals.statement_hints(select)
+        or any(extension is not None for extension in internals.syntax_extensions(select))
+        or any(is_distinct_call(element) for part in parts for element in internals.elements_of(part))
+    )
+    if has_words:
+        from dualsql.plan.words import without_words
+
+        select = without_words(select)
+    return with_distinct_key(select)
 
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
@@ -88,62 +89,6 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
                 positions.append(next(matches, -1))
         waiting.extend(element.get_children())
     return positions if has_unnamed else []
-
-
-def _with_distinct(select: AnySelect) -> AnySelect:
-    _refuse_unknown_words(select)
-    others = tuple(part for part in internals.prefixes(select) if not _is_distinct_word(part))
-    is_distinct = len(others) < len(internals.prefixes(select))
-    parts = (*internals.raw_columns(select), *internals.order_by_clauses(select))
-    if any(is_distinct_call(element) for part in parts for element in internals.elements_of(part)):
-        from dualsql.plan.distinct_calls import without_distinct_call
-
-        select, has_call = without_distinct_call(select)
-        is_distinct = is_distinct or has_call
-    if not is_distinct:
-        return select
-    return internals.copy_with(
-        select if internals.distinct_word(select) else select.distinct(), prefixes=others
-    )
-
-
-def _refuse_unknown_words(select: Any) -> None:
-    """Raise NotFreezableError for text around the columns that may change the rows."""
-    for part in internals.prefixes(select):
-        text, dialect = part
-        is_distinct = _is_distinct_word(part) and dialect == "*"
-        if not (is_distinct or _is_comment(text) or _word(text) in _HARMLESS):
-            _refuse(f"The prefix {str(text)[:60]!r}")
-    for text, _ in internals.suffixes(select):
-        if not _is_comment(text):
-            _refuse(f"The suffix {str(text)[:60]!r}")
-    for _, hint in internals.statement_hints(select):
-        if not _COMMENTS.fullmatch(hint):
-            _refuse(f"The hint {hint[:60]!r}")
-    # SQLAlchemy 2.1 writes DISTINCT ON as an extension, and applications add their own clauses as extensions.
-    for extension in internals.syntax_extensions(select):
-        clauses = () if extension is None else getattr(extension, "clauses", [extension])
-        if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
-            _refuse("A clause of a custom class")
-
-
-def _refuse(what: str) -> NoReturn:
-    raise NotFreezableError(
-        f"{what} is not supported: it may change which rows the statement returns.",
-        hint="Put it into a subquery: inner = statement.subquery(); select(inner).",
-    )
-
-
-def _word(text: Any) -> str:
-    return text.text.strip().upper() if isinstance(text, TextClause) else ""
-
-
-def _is_comment(text: Any) -> bool:
-    return isinstance(text, TextClause) and _COMMENTS.fullmatch(text.text) is not None
-
-
-def _is_distinct_word(prefix: tuple[Any, str]) -> bool:
-    return _word(prefix[0]) in _DISTINCT
 
 
 def is_distinct_call(element: Any) -> bool:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, type_coerce, types
+from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect
 from sqlalchemy.sql.elements import BindParameter, ColumnClause
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.meanings import STANDARD, Meanings
-from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, result_columns
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
-from dualsql.plan.keys import unlabelled
 from dualsql.plan.normal_form import normal_form, with_distinct_key
 from dualsql.plan.outputs import distinctly_named, is_open, unpageable
 
@@ -89,23 +86,6 @@ def written_out(statement: Statement) -> Statement:
 
         statement = entities.written_out(statement)
     return distinctly_named(statement) if isinstance(statement, Select) else statement
-
-
-def with_types(statement: Statement, kinds: Sequence[SQLType], meanings: Meanings) -> AnySelect:
-    """The statement whose columns state these types, where they had none; NullType for a column that stays as it is.
-
-    Raises:
-        NoTotalOrderError, NotFreezableError: see `shape`.
-    """
-    shaped = shape(statement, meanings)
-    outputs = [
-        column.expression
-        if isinstance(kind, types.NullType)
-        else type_coerce(unlabelled(column.expression), kind).label(column.name)
-        for column, kind in zip(shaped.columns, kinds, strict=True)
-    ]
-    typed = internals.copy_with(shaped.select, raw_columns=outputs)
-    return typed.limit(shaped.limit).offset(shaped.offset or None)
 
 
 def own_window(statement: GenerativeSelect) -> tuple[int | None, int]:

@@ -372,6 +372,7 @@ class Creator:
         if not any(column.is_untyped for column in columns):
             return None
         from dualsql.databases.explain import described_types
+        from dualsql.plan.stated_types import with_types
 
         timeout = self._settings.query_timeout
         kinds = await described_types(source, view.shape.select.limit(0), view.rules, timeout=timeout)
@@ -380,7 +381,7 @@ class Creator:
         ]
         if all(isinstance(kind, NullType) for kind in unknown):
             return None
-        return replace(options, select=plan.with_types(options.statement, unknown, source.meanings))
+        return replace(options, select=with_types(options.statement, unknown, source.meanings))
 
     def opened(self, creation: Creation) -> View:
         """What the principal sees of a result to create; every statement derived from it can be compiled."""

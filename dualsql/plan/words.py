@@ -1,10 +1,12 @@
-"""DISTINCT written as a function of the first column: `distinct(x)`, `x.distinct()`, `func.distinct(x)`."""
+"""DISTINCT as a prefix or a function becomes a clause, and text that could change the rows is refused."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
+from sqlalchemy import TextClause
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import ClauseElement, Label, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
@@ -14,21 +16,77 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.normal_form import is_distinct_call
+from dualsql.sqlalchemy_dialects import DistinctOnClause
+
+_DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
+# Words between SELECT and its columns that do not change the rows; most are MariaDB's.
+_HARMLESS = frozenset(
+    """ALL STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE SQL_CACHE
+    SQL_CALC_FOUND_ROWS""".split()
+)
+# Plain comments, and hints to the planner in them. MariaDB runs what is in /*! */ and /*M! */; PostgreSQL nests.
+_COMMENTS = re.compile(r"(\s*/\*(?!M?!)((?!\*/|/\*).)*\*/\s*)+", re.DOTALL)
 
 
-def without_distinct_call(select: AnySelect) -> tuple[AnySelect, bool]:
-    """The Select without the word DISTINCT before its first column, and whether it was there.
+def without_words(select: AnySelect) -> AnySelect:
+    """The Select with DISTINCT as its clause.
 
     Raises:
-        NotFreezableError: the word is elsewhere, outside of an aggregate function.
+        NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
+    _refuse_unknown_words(select)
+    others = tuple(part for part in internals.prefixes(select) if not _is_distinct_word(part))
+    is_distinct = len(others) < len(internals.prefixes(select))
     columns = internals.raw_columns(select)
-    merged = _without_word(columns[0]) if columns else None
-    if merged is not None:
+    if columns and (merged := _without_word(columns[0])) is not None:
+        is_distinct = True
         select = _with_first(select, merged)
     if any(map(_has_distinct_call, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
         _refuse_distinct_call()
-    return select, merged is not None
+    if not is_distinct:
+        return select
+    return internals.copy_with(
+        select if internals.distinct_word(select) else select.distinct(), prefixes=others
+    )
+
+
+def _refuse_unknown_words(select: Any) -> None:
+    """Raise NotFreezableError for text around the columns that may change the rows."""
+    for part in internals.prefixes(select):
+        text, dialect = part
+        is_distinct = _is_distinct_word(part) and dialect == "*"
+        if not (is_distinct or _is_comment(text) or _word(text) in _HARMLESS):
+            _refuse(f"The prefix {str(text)[:60]!r}")
+    for text, _ in internals.suffixes(select):
+        if not _is_comment(text):
+            _refuse(f"The suffix {str(text)[:60]!r}")
+    for _, hint in internals.statement_hints(select):
+        if not _COMMENTS.fullmatch(hint):
+            _refuse(f"The hint {hint[:60]!r}")
+    # SQLAlchemy 2.1 writes DISTINCT ON as an extension, and applications add their own clauses as extensions.
+    for extension in internals.syntax_extensions(select):
+        clauses = () if extension is None else getattr(extension, "clauses", [extension])
+        if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
+            _refuse("A clause of a custom class")
+
+
+def _refuse(what: str) -> NoReturn:
+    raise NotFreezableError(
+        f"{what} is not supported: it may change which rows the statement returns.",
+        hint="Put it into a subquery: inner = statement.subquery(); select(inner).",
+    )
+
+
+def _word(text: Any) -> str:
+    return text.text.strip().upper() if isinstance(text, TextClause) else ""
+
+
+def _is_comment(text: Any) -> bool:
+    return isinstance(text, TextClause) and _COMMENTS.fullmatch(text.text) is not None
+
+
+def _is_distinct_word(prefix: tuple[Any, str]) -> bool:
+    return _word(prefix[0]) in _DISTINCT
 
 
 def _without_word(column: Any) -> Any:
