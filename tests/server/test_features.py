@@ -480,7 +480,7 @@ OPTIONAL = {
     "re2", "rich", "sqlglot", "typer", "uvicorn", "vl_convert",
 }  # fmt: skip
 LOADED_LATER = {
-    "arguments", "columns.database_types", "columns.instants", "columns.pieces", "columns.trials",
+    "arguments", "columns.computed", "columns.database_types", "columns.instants", "columns.pieces", "columns.trials",
     "databases.comparison", "databases.explain", "databases.failures", "databases.functions", "databases.health",
     "databases.measurements", "databases.other", "databases.plugins", "databases.reach", "databases.rights",
     "databases.sqlite.file_processes", "databases.sqlite.page_process", "databases.sqlite.patterns",
