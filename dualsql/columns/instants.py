@@ -23,6 +23,7 @@ from sqlalchemy.sql.functions import Function
 from sqlalchemy.sql.selectable import ScalarSelect
 
 from dualsql.columns.own_types import stored_type
+from dualsql.columns.result import ResultColumn
 
 Element = ColumnElement[Any]
 Compare = Callable[[Any, Any], Any]
@@ -59,8 +60,8 @@ def instant(element: Element) -> Element:
         return element
     if isinstance(element, ScalarSelect) and isinstance(element.element, Select):
         return _outputs_instants(element.element).scalar_subquery()
-    made: Element = getattr(func, FUNCTION)(element, type_=element.type)
-    return made
+    call: Element = getattr(func, FUNCTION)(element, type_=element.type)
+    return call
 
 
 def instants(elements: Sequence[Any]) -> list[Any]:
@@ -123,13 +124,19 @@ def _is_column(element: Any) -> bool:
 
 
 def _bounds(column: Any, other: Element, *, above: bool, below: bool) -> list[Element]:
-    given = other.element if isinstance(other, Label) else other
-    if isinstance(given, ScalarSelect):
+    operand = other.element if isinstance(other, Label) else other
+    if isinstance(operand, ScalarSelect):
         return []  # it would be run three times
     text = type_coerce(column, types.String())
-    found: list[Element] = []
+    bounds: list[Element] = []
     if above:
-        found.append(text >= getattr(func, BEFORE)(given, type_=types.String()))
+        bounds.append(text >= getattr(func, BEFORE)(operand, type_=types.String()))
     if below:
-        found.append(text < getattr(func, AFTER)(given, type_=types.String()))
-    return found
+        bounds.append(text < getattr(func, AFTER)(operand, type_=types.String()))
+    return bounds
+
+
+def has_zone(column: ResultColumn, *, keeps_zones: bool) -> bool:
+    """Whether the instants of a column are shown with a zone, on a database that `keeps_zones`."""
+    is_zoned = column.meaning.is_zoned
+    return keeps_zones and bool(getattr(column.shown, "timezone", False)) if is_zoned is None else is_zoned

@@ -87,9 +87,9 @@ class _DocumentReader:
         With the closing bracket behind it, a part that does not end with a member is no document.
         """
         for end in _ENDS:
-            found = self._text.rfind(end, start, start + self._piece)
-            if found > start:
-                comma = found + len(end) - 1
+            match = self._text.rfind(end, start, start + self._piece)
+            if match > start:
+                comma = match + len(end) - 1
                 try:
                     part = self._decoder.decode(f"{opening}{self._text[start:comma]}{_CLOSING[opening]}")
                 except JSONDecodeError:

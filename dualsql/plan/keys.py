@@ -5,7 +5,7 @@ Such expressions are recognized by the names of their functions. An operator's o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -116,13 +116,6 @@ def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
         base, inner = split_modifiers(clause.element)
         return base, modifiers + inner
     return clause, modifiers
-
-
-def with_modifiers(expression: Any, modifiers: Sequence[Any]) -> Any:
-    """The reverse of `split_modifiers`."""
-    for modifier in reversed(modifiers):
-        expression = UnaryExpression(expression, modifier=modifier)
-    return expression
 
 
 def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:

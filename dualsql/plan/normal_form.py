@@ -1,8 +1,7 @@
 """Brings a Select into the form that plans expect. Rows, order and names stay the same.
 
-DISTINCT becomes a clause, also if its author wrote it as a function or a prefix. The first join gets the left side that
-SQLAlchemy would choose for it, so that further columns or conditions do not change it. Text around the columns that
-could change the rows is refused. Different statements get different cache keys.
+The first join gets the left side that SQLAlchemy would choose for it, so that further columns or conditions do not
+change it. Different statements get different cache keys. What is around the columns is for `words`.
 """
 
 from __future__ import annotations
@@ -106,16 +105,16 @@ def _with_left_side(select: AnySelect) -> AnySelect:
     joining = next(
         (part for part in (*internals.earlier_selects(select), select) if internals.setup_joins(part)), None
     )
-    if (
-        joining is None
-        or internals.explicit_froms(select)
-        or _names_its_left_side(internals.setup_joins(joining)[0])
-    ):
+    if joining is None or internals.explicit_froms(select):
+        return select
+    target, condition, left, _ = internals.setup_joins(joining)[0]
+    # A relationship has a left side, too.
+    if left is not None or any(isinstance(one, PropComparator) for one in (target, condition)):
         return select
     selecting = internals.copy_with(select, raw_columns=internals.raw_columns(joining))
     conditions = internals.where_criteria(select)
-    read = [source for condition in conditions for source in internals.from_objects(condition)]
-    sources = _sources([*selecting.columns_clause_froms, *read])
+    compared = [source for condition in conditions for source in internals.from_objects(condition)]
+    sources = _sources([*selecting.columns_clause_froms, *compared])
     targets = _sources(
         target for target, *_ in internals.setup_joins(joining) if isinstance(target, FromClause)
     )
@@ -126,12 +125,6 @@ def _with_left_side(select: AnySelect) -> AnySelect:
     sql = _sql_of(select)
     candidates = (select.select_from(source) for source in sources.values())
     return next((each for each in candidates if sql is not None and _sql_of(each) == sql), select)
-
-
-def _names_its_left_side(join: tuple[Any, ...]) -> bool:
-    """Whether it names its left side, or follows a relationship, which has one."""
-    target, condition, left, _ = join
-    return left is not None or any(isinstance(one, PropComparator) for one in (target, condition))
 
 
 def _sources(sources: Iterable[Any]) -> dict[Any, Any]:

@@ -58,9 +58,7 @@ def row_identity(
 ) -> Expressions:
     """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
 
-    Args:
-        row_number_of: see `Capabilities.row_number`.
-        identities: those of subqueries, by their id. CTEs that read each other twice have exponentially many paths.
+    `identities` are those of subqueries, by id: CTEs that read each other twice have exponentially many paths.
     """
     identities = {} if identities is None else identities
     if is_distinct(select) or merges_rows(select):
@@ -225,11 +223,6 @@ IsMasked = Callable[[Any], bool]
 """Whether a mask may replace the values of a table's column, also by NULL."""
 
 
-def never(_column: Any) -> bool:
-    """No column is masked."""
-    return False
-
-
 CLOCK = "Its order depends on the time of day."
 INEXACT = "It is ordered by values that this database cannot compare exactly when they are sent back."
 _MOST_KEYS = 100
@@ -241,7 +234,7 @@ def order_of(
     capabilities: Capabilities,
     *,
     sort: Sequence[SortKey] = (),
-    is_masked: IsMasked = never,
+    is_masked: IsMasked = lambda _: False,
 ) -> Order:
     """The requested keys, then the author's ORDER BY, then the keys that make the order total.
 
@@ -263,7 +256,9 @@ def order_of(
     for key in (*sorting, *breaking):
         by_column.setdefault(column_identity(key.expression) or id(key), key)
     keys = tuple(by_column.values())
-    if _is_sampled(shape.select) or any(is_random(key.expression) for key in keys):
+    # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
+    samples = [leaf for leaf in leaves_of(shape.select) if isinstance(leaf, selectable.TableSample)]
+    if any(sample.seed is None for sample in samples) or any(is_random(key.expression) for key in keys):
         return Order(keys, is_unique, is_total=False, obstacle="Its order changes with every read.")
     return Order(keys, is_unique, obstacle=_obstacle(shape.select, keys))
 
@@ -391,12 +386,8 @@ class _KeyReader:
         if position is not None or not internals.distinct_word(self._shape.select):
             return position
         value = unlabelled(expression)
-        same = (
-            position
-            for position, column in enumerate(self._shape.columns)
-            if unlabelled(column.expression).compare(value)
-        )
-        return next(same, None)
+        outputs = enumerate(unlabelled(column.expression) for column in self._shape.columns)
+        return next((position for position, output in outputs if output.compare(value)), None)
 
 
 def _bare_text(clause: Any) -> Key:
@@ -424,11 +415,6 @@ def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
         if depends_on_time(key.expression):
             return CLOCK
     return ""
-
-
-def _is_sampled(select: AnySelect) -> bool:
-    # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
-    return any(isinstance(leaf, selectable.TableSample) and leaf.seed is None for leaf in leaves_of(select))
 
 
 def _sides(source: FromClause, *, has_null_rows: bool = False) -> Iterator[tuple[int, bool]]:

@@ -57,7 +57,7 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     if isinstance(statement, TextualSelect):
         from dualsql.plan.other_statements import select_from_text
 
-        return Shape(*_with_unique_names(select_from_text(statement), meanings))
+        return _shape_of(select_from_text(statement), meanings)
     statement = written_out(
         normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
     )
@@ -68,11 +68,11 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     unlimited = internals.copy_with(
         statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None
     )
-    if isinstance(unlimited, Select):
-        return Shape(*_with_unique_names(unlimited, meanings), limit, offset)
-    from dualsql.plan.other_statements import select_from_compound
+    if not isinstance(unlimited, Select):
+        from dualsql.plan.other_statements import select_from_compound
 
-    return Shape(*_with_unique_names(select_from_compound(unlimited, meanings), meanings), limit, offset)
+        unlimited = select_from_compound(unlimited, meanings)
+    return _shape_of(unlimited, meanings, limit, offset)
 
 
 def written_out(statement: Statement) -> Statement:
@@ -107,10 +107,8 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
     return value
 
 
-def _with_unique_names(
-    statement: AnySelect, meanings: Meanings
-) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
-    """The statement with a unique name for each output, and the outputs."""
+def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None, offset: int = 0) -> Shape:
+    """The shape of a Select without a limit, with a unique name for each output."""
     for column in internals.raw_columns(statement):
         if isinstance(column, TextClause):
             raise NotFreezableError(
@@ -127,10 +125,9 @@ def _with_unique_names(
     columns = result_columns(plain.selected_columns.items(), meanings)
     outputs = [column.read for column in columns]
     if all(read is column.expression for read, column in zip(outputs, columns, strict=True)):
-        return plain, columns
+        return Shape(plain, columns, limit, offset)
     # Without this, SQLAlchemy would read each value as one of the type of an operand.
     plain = internals.copy_with(plain, raw_columns=outputs)
-    return plain, tuple(
-        replace(column, expression=output)
-        for column, output in zip(columns, plain.selected_columns, strict=True)
-    )
+    selected = zip(columns, plain.selected_columns, strict=True)
+    columns = tuple(replace(column, expression=output) for column, output in selected)
+    return Shape(plain, columns, limit, offset)

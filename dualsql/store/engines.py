@@ -131,10 +131,10 @@ def for_operator(error: StorageError) -> DualResponseError:
     if error.hint == MIGRATE_HINT:
         return ConfigurationError(error.message, hint=error.hint, developer_hint=error.developer_hint)
     cause = error.__cause__
-    known = refused(PostgreSQLGuard(), cause.orig if isinstance(cause, DBAPIError) else cause)
-    if known is None:
+    reason = refused(PostgreSQLGuard(), cause.orig if isinstance(cause, DBAPIError) else cause)
+    if reason is None:
         return error
-    refusal, message, hint = known
+    refusal, message, hint = reason
     kind = StorageError if refusal is Refusal.HOST else ConfigurationError
     return kind(f"The resource store: {message}", hint=hint)
 
@@ -328,8 +328,8 @@ class RowQuery:
             name: values[name] if process is None else process(values[name])
             for name, process in self._bound.items()
         }
-        found: list[tuple[Any, ...]] = connection.execute(self._sql, parameters).fetchall()
-        return found
+        rows: list[tuple[Any, ...]] = connection.execute(self._sql, parameters).fetchall()
+        return rows
 
     def to_dict(self, row: Sequence[Any]) -> dict[str, Any]:
         """A row of `run` as SQLAlchemy would have read it."""

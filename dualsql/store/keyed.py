@@ -301,7 +301,7 @@ def _is_comparable(row: Row) -> bool:
 def _names_owner(data: bytes, principal: Principal) -> bool:
     """Whether a value that is no row still names the principal as its owner."""
     try:
-        found = orjson.loads(data)
-        return bool((found["owner"], found["tenant"]) == (principal.id, principal.tenant))
+        record = orjson.loads(data)
+        return bool((record["owner"], record["tenant"]) == (principal.id, principal.tenant))
     except (ValueError, TypeError, KeyError):
         return False

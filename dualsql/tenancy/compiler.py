@@ -235,12 +235,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             return sql
         from dualsql.tenancy.grouping import determined_columns
 
-        dependent = determined_columns(groups, select, self._is_under_rule)
+        dependent = determined_columns(groups, select, lambda source: self.form.has_rules(_table_of(source)))
         return ", ".join([sql, *(self.process(column, **kw) for column in dependent)])
-
-    def _is_under_rule(self, source: Any) -> bool:
-        table = _table_of(source)
-        return isinstance(table, TableClause) and self.form.serves(table) and self.form.has_rules(table)
 
     # Functions of dualsql's own ----------------------------------------------------------------------------
 
@@ -260,21 +256,11 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     # Regular expressions that run in our process ------------------------------------------------------------
 
-    def visit_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
-        if not self.capabilities.match_function:
-            return super().visit_regexp_match_op_binary(binary, operator, **kw)
-        return self._match(binary.right, binary.left, **kw)
-
-    def visit_not_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
-        if not self.capabilities.match_function:
-            return super().visit_not_regexp_match_op_binary(binary, operator, **kw)
-        return f"(NOT {self._match(binary.right, binary.left, **kw)})"
-
-    def visit_custom_op_binary(self, element: Any, operator: Any, **kw: Any) -> Any:
-        words = operator.opstring.upper().split()
-        if not self.capabilities.match_function or words not in (["REGEXP"], ["NOT", "REGEXP"]):
-            return super().visit_custom_op_binary(element, operator, **kw)
-        match = self._match(element.right, element.left, **kw)
+    def _generate_generic_binary(self, binary: Any, opstring: str, **kw: Any) -> Any:
+        words = opstring.upper().split() if self.capabilities.match_function else []
+        if words not in (["REGEXP"], ["NOT", "REGEXP"]):
+            return super()._generate_generic_binary(binary, opstring, **kw)
+        match = self._match(binary.right, binary.left, **kw)
         return match if len(words) == 1 else f"(NOT {match})"
 
     def _match(self, pattern: Any, text: Any, **kw: Any) -> str:

@@ -42,8 +42,8 @@ class RowCondition:
                 literal_execute=element.literal_execute,
             )
 
-        named: ColumnElement[bool] = visitors.replacement_traverse(self.predicate, {}, replace)
-        return named
+        predicate: ColumnElement[bool] = visitors.replacement_traverse(self.predicate, {}, replace)
+        return predicate
 
 
 def row_conditions(predicates: Iterable[Any]) -> list[RowCondition]:
