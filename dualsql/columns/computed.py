@@ -7,27 +7,29 @@ as the driver returns it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import UnaryExpression, types
 from sqlalchemy.sql import elements, operators
 from sqlalchemy.sql.functions import FunctionElement
 
-from dualsql.columns.forecast import (
+from dualsql.columns.kinds import (
     AVERAGING,
     DECIMAL,
     DOUBLE,
     LARGE,
     NUMBERS,
     WHOLE,
-    Forecast,
     Value,
     family,
     function_name,
     is_nothing,
     is_of_argument,
+    number_of,
+    operand_of,
 )  # fmt: skip
+from dualsql.columns.meanings import Meanings
 from dualsql.columns.own_types import SQLType, is_decorator
 from dualsql.sqlalchemy_dialects import JSONB
 
@@ -67,15 +69,18 @@ _WITH_TEXTS = frozenset({types.Numeric, types.DateTime, types.Date, types.Time, 
 class ComputedTypes:
     """The types of computed expressions of one statement; those of their operands are a Forecast's."""
 
-    def __init__(self, forecast: Forecast) -> None:
-        self._forecast = forecast
-        self._computation = forecast.computation
-        self._stored = forecast.stored
-        self._place = forecast.place
-        self._operand = forecast.operand
+    def __init__(self, meanings: Meanings, value_of: Callable[[Any], Value]) -> None:
+        self._computation = meanings.computation
+        self._stored = meanings.stored_type
+        self._value_of = value_of
 
-    def of(self, expression: Any) -> SQLType:
-        """The type of an operator or a function that computes."""
+    def of(self, expression: Any) -> Value:
+        """What is known of the values of an operator or a function that computes."""
+        if isinstance(expression, elements.WithinGroup):
+            return self._of_ordered_set(expression)
+        return Value(self._of(expression), is_computed=True)
+
+    def _of(self, expression: Any) -> SQLType:
         if isinstance(expression, elements.BinaryExpression):
             return self._of_operator(expression)
         if isinstance(expression, UnaryExpression) and expression.operator is operators.neg:
@@ -84,18 +89,18 @@ class ComputedTypes:
                 return self._of_others(operators.neg, [expression.element], expression.type)
             return self._number(max(WHOLE, operand))
         if isinstance(expression, UnaryExpression) and expression.operator is operators.distinct_op:
-            return self._forecast.of(expression.element).type
+            return self._value_of(expression.element).type
         if isinstance(expression, elements.Extract):
             return self._computation.fractions.get(expression.field.lower(), expression.type)
         if isinstance(expression, FunctionElement):
             return self._of_function(expression)
         return expression.type if isinstance(expression.type, types.Boolean) else self._bare(expression.type)
 
-    def of_ordered_set(self, aggregate: Any) -> Value:
+    def _of_ordered_set(self, aggregate: Any) -> Value:
         """What is known of an aggregate with WITHIN GROUP."""
         name, kind = function_name(aggregate.element), aggregate.type
         if name not in {"percentile_cont", "percentile_disc", "mode"}:
-            return self._forecast.of(aggregate.element)
+            return self._value_of(aggregate.element)
         if name == "percentile_cont":
             number = self._place(kind)
             if family(self._stored(kind)) is types.Time:
@@ -111,6 +116,12 @@ class ComputedTypes:
 
     def _number(self, place: int) -> SQLType:
         return NUMBERS[DOUBLE if place == DECIMAL and self._computation.in_doubles else place]
+
+    def _place(self, type_: SQLType) -> int | None:
+        return number_of(self._stored(type_))
+
+    def _operand(self, expression: Any) -> SQLType:
+        return self._value_of(operand_of(expression)).type
 
     def _number_of(self, expression: Any) -> int | None:
         return self._place(self._operand(expression))
@@ -130,7 +141,7 @@ class ComputedTypes:
         if not self._computation.reads_dates or not isinstance(kind, _MOMENTS):
             return None
         has_fraction = bool(getattr(kind, "fsp", None))
-        is_known = isinstance(kind, types.Date) or has_fraction or not self._forecast.of(side).is_computed
+        is_known = isinstance(kind, types.Date) or has_fraction or not self._value_of(side).is_computed
         return (DECIMAL if has_fraction else LARGE) if is_known else None
 
     def _of_operator(self, expression: Any) -> SQLType:

@@ -35,12 +35,12 @@ def database_type(expression: ColumnElement[Any]) -> SQLType | None:
     """
     while isinstance(expression, TypeCoerce):  # which says what Python makes of the values
         expression = expression.clause
-    seen: set[Any] = set()
+    visited: set[Any] = set()
     left: list[Any] = [expression]
     while left:
         part = left.pop()
-        if part not in seen:
-            seen.add(part)
+        if part not in visited:
+            visited.add(part)
             if _is_guessed(part):
                 return None
             left += _operands(part)

@@ -7,8 +7,7 @@ subquery, CASE, coalesce(), max(), lag(). A CAST has the type that it names. All
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import BindParameter, Cast, ColumnElement, Label, TypeCoerce, types
@@ -16,33 +15,11 @@ from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 
+from dualsql.columns import kinds
+from dualsql.columns.kinds import Value, function_name
 from dualsql.columns.meanings import Meanings
-from dualsql.columns.own_types import SQLType, is_decorator, plain_type
+from dualsql.columns.own_types import SQLType, is_decorator
 
-if TYPE_CHECKING:
-    from dualsql.columns.computed import ComputedTypes
-
-
-class Value(NamedTuple):
-    """What is known of the values of an expression.
-
-    Attributes:
-        is_computed: they are not values of a column of a table.
-    """
-
-    type: SQLType
-    is_computed: bool
-
-
-# From the narrowest to the widest. What is wider holds the values of what is narrower.
-TRUTH, WHOLE, LARGE, DECIMAL, DOUBLE = range(5)
-NUMBERS: Sequence[SQLType] = [
-    kind() for kind in (types.Boolean, types.Integer, types.BigInteger, types.Numeric, types.Double)
-]
-
-AVERAGING = frozenset(
-    {"avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "median"}
-)
 _SHIFTING = frozenset({"lag", "lead"})
 _CHOOSING: Mapping[str, slice] = {
     **dict.fromkeys("coalesce greatest ifnull least max min nvl".split(), slice(None)),
@@ -57,25 +34,6 @@ _CHOOSING: Mapping[str, slice] = {
 """Functions that return one of their arguments unchanged, and which ones."""
 
 
-def function_name(expression: Any) -> str:
-    """The name of a function in lower case; empty for what has none."""
-    return str(getattr(expression, "name", "")).lower()
-
-
-def number_of(type_: SQLType) -> int | None:
-    """The place of a type of numbers among all; None for another type."""
-    plain = plain_type(type_)
-    if isinstance(plain, types.Boolean):
-        return TRUTH
-    if isinstance(plain, types.Integer):
-        return LARGE if isinstance(plain, types.BigInteger) else WHOLE
-    if isinstance(plain, types.Float):
-        return DOUBLE  # also where SQLAlchemy makes decimals of them
-    if isinstance(plain, types.Numeric):
-        return DECIMAL if plain.asdecimal else DOUBLE
-    return None
-
-
 class Forecast:
     """The types of expressions of one statement.
 
@@ -83,9 +41,9 @@ class Forecast:
     """
 
     def __init__(self, meanings: Meanings) -> None:
-        self.computation = meanings.computation
+        self._computation = meanings.computation
         self._meanings = meanings
-        self.stored = meanings.stored_type
+        self._stored = meanings.stored_type
         self._values: dict[Any, Value] = {}
 
     def of(self, expression: Any) -> Value:
@@ -104,19 +62,19 @@ class Forecast:
         if not type(type_).__module__.startswith("sqlalchemy."):
             return type_
         if isinstance(type_, types.Float):
-            return NUMBERS[DOUBLE] if type_.asdecimal else type_
-        if isinstance(type_, types.Numeric) and not type_.asdecimal and not self.computation.in_doubles:
+            return kinds.NUMBERS[kinds.DOUBLE] if type_.asdecimal else type_
+        if isinstance(type_, types.Numeric) and not type_.asdecimal and not self._computation.in_doubles:
             return types.Numeric(type_.precision, type_.scale)
         return type_
 
     def united(self, parts: Sequence[Any], declared: SQLType) -> Value:
         """What is known of a value that is one of several; SQLAlchemy takes it for one of the type `declared`."""
-        values = [self.of(part) for part in parts if not is_nothing(part)]
+        values = [self.of(part) for part in parts if not kinds.is_nothing(part)]
         # By their text: types have no equality.
         by_text = {repr(type_): type_ for type_ in (self._without_code(value.type) for value in values)}
         different = list(by_text.values())
         # A database without types may return a value of each part as it is.
-        is_mixed = self.computation.is_loose and len(different) > 1
+        is_mixed = self._computation.is_loose and len(different) > 1
         is_computed = is_mixed or any(value.is_computed for value in values)
         return Value(self._holding(different, declared), is_computed)
 
@@ -127,40 +85,31 @@ class Forecast:
             return declared if is_known else different[0]
         typed = [type_ for type_ in different if not isinstance(type_, types.NullType)]
         if len(typed) < len(different):
-            return declared if len(typed) <= 1 and not self.computation.is_loose else types.NULLTYPE
+            return declared if len(typed) <= 1 and not self._computation.is_loose else types.NULLTYPE
         if len(different) == 1:
             return different[0]
-        numbers = [self.place(type_) for type_ in different]
+        numbers = [self._place(type_) for type_ in different]
         if None not in numbers:
-            return NUMBERS[max(one for one in numbers if one is not None)]
-        stored = list(map(self.stored, different))
+            return kinds.NUMBERS[max(one for one in numbers if one is not None)]
+        stored = list(map(self._stored, different))
         if all(isinstance(type_, types.String) for type_ in stored):
             return types.String()
-        families = {family(type_) for type_ in stored}
+        families = {kinds.family(type_) for type_ in stored}
         return declared if len(families) == 1 or families == {types.Date, types.DateTime} else types.NULLTYPE
 
     def _without_code(self, type_: SQLType) -> SQLType:
         """The stored type of a decorator that shows what is stored; another type itself."""
         is_shown = is_decorator(type_) and not self._meanings.of(type_).is_made
-        return self.stored(type_) if is_shown else type_
+        return self._stored(type_) if is_shown else type_
 
-    @cached_property
-    def _computed(self) -> ComputedTypes:
-        from dualsql.columns.computed import ComputedTypes
-
-        return ComputedTypes(self)
-
-    def place(self, type_: SQLType) -> int | None:
-        """The place of its stored type among numbers; None for another type."""
-        return number_of(self.stored(type_))
+    def _place(self, type_: SQLType) -> int | None:
+        return kinds.number_of(self._stored(type_))
 
     def _of(self, expression: Any) -> Value:
         if isinstance(expression, Label | elements.Grouping | elements.Over):
             return self.of(expression.element)
         if isinstance(expression, elements.FunctionFilter):
             return self.of(expression.func)
-        if isinstance(expression, elements.WithinGroup):
-            return self._computed.of_ordered_set(expression)
         if isinstance(expression, Cast | TypeCoerce | BindParameter):
             return Value(expression.type, is_computed=True)
         if isinstance(expression, ColumnClause | selectable.ScalarSelect):
@@ -171,47 +120,23 @@ class Forecast:
         parts = self._choices(expression)
         if parts is not None and not _is_stated(expression, parts):
             return self.united(parts, expression.type)
-        return Value(self._computed.of(expression), is_computed=True)
+        from dualsql.columns.computed import ComputedTypes
+
+        return ComputedTypes(self._meanings, self.of).of(expression)
 
     def _choices(self, expression: Any) -> list[Any] | None:
         parts = choices(expression)
-        if parts and self.computation.has_truths and function_name(expression) in _SHIFTING:
+        if parts and self._computation.has_truths and function_name(expression) in _SHIFTING:
             # DuckDB makes a truth value of lead()'s third argument, too.
-            return parts[:1] if self.place(self.operand(parts[0])) == TRUTH else parts
+            first = self.of(kinds.operand_of(parts[0])).type
+            return parts[:1] if self._place(first) == kinds.TRUTH else parts
         return parts
-
-    def operand(self, expression: Any) -> SQLType:
-        """The type of an operand. To say nothing of it is how SQL texts use operators that SQLAlchemy's types lack."""
-        while isinstance(expression, TypeCoerce) and isinstance(expression.type, types.NullType):
-            expression = expression.clause
-        return self.of(expression).type
-
-
-def is_nothing(part: Any) -> bool:
-    """Whether it is NULL, which is a value of every type."""
-    bare = part.element if isinstance(part, Label) else part
-    return isinstance(bare, elements.Null) or (
-        isinstance(bare, BindParameter) and bare.value is None and not bare.required
-    )
-
-
-def is_of_argument(declared: SQLType, argument: Any) -> bool:
-    """Whether SQLAlchemy took the type of a function from its argument."""
-    return declared is argument.type or repr(declared) == repr(argument.type)
 
 
 def _is_stated(expression: Any, parts: Sequence[Any]) -> bool:
     """Whether the author gave a function another type than that of any of its arguments."""
     is_call = isinstance(expression, FunctionElement) and not isinstance(expression.type, types.NullType)
-    return is_call and not any(is_of_argument(expression.type, part) for part in parts)
-
-
-def family(type_: SQLType) -> type[Any]:
-    """The class of SQLAlchemy's that the type is a kind of; Numeric for all numbers and truth values."""
-    if number_of(type_) is not None:
-        return types.Numeric
-    kinds = (types.String, types.DateTime, types.Date, types.Time, types.LargeBinary, types.Uuid, types.JSON)
-    return next((kind for kind in kinds if isinstance(type_, kind)), type(type_))
+    return is_call and not any(kinds.is_of_argument(expression.type, part) for part in parts)
 
 
 def choices(expression: Any) -> list[Any] | None:

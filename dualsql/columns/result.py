@@ -12,7 +12,8 @@ from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.forecast import AVERAGING, Forecast
+from dualsql.columns.forecast import Forecast
+from dualsql.columns.kinds import AVERAGING
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.columns.own_types import Meaning, SQLType, is_decorator, plain_type
 from dualsql.errors import UnknownColumnError

@@ -161,13 +161,13 @@ class _Trial:
         if stored is None:
             return None
         close = [_zoned(value, stored) for value in _CLOSE.get(stored.cls, ())]
-        given = sorted([*stored.values, *close]) if stored.has_order else stored.values
-        shown = [_tried(self.reads, value) for value in given]
+        values = sorted([*stored.values, *close]) if stored.has_order else stored.values
+        shown = [_tried(self.reads, value) for value in values]
         kind = _kind_of_values([value for value in shown if value is not None])
         is_number = stored.cls in _NUMBERS
         if kind is None or not (kind.cls is stored.cls or (is_number and kind.cls in _NUMBERS)):
             return None
-        is_equal = all(map(_is_as_stored, shown, given))
+        is_equal = all(map(_is_as_stored, shown, values))
         if kind.cls is not stored.cls and not is_equal:
             return None
         is_same = is_equal and (kind.cls is not str or self._leaves_texts())
@@ -193,9 +193,9 @@ class _Trial:
 
     def by_binding(self) -> Meaning:
         """The meaning, found by binding and reading values of each kind. Without exactly one kind, it is `any`."""
-        taken = [kind for kind in _KINDS if self._takes(kind)]
-        classes = {kind.cls for kind in taken}
-        kind = taken[0] if len(taken) == 1 else None
+        kinds = [kind for kind in _KINDS if self._takes(kind)]
+        classes = {kind.cls for kind in kinds}
+        kind = kinds[0] if len(kinds) == 1 else None
         is_document = bool(classes) and (kind is None or kind.cls in (dict, list)) and classes & {dict, list}
         shown = kind.type if kind else types.JSON() if is_document else types.NullType()
         return Meaning(
@@ -206,18 +206,18 @@ class _Trial:
             reads=self.reads,
             is_same=False,
             keeps_order=False,
-            keeps_equality=bool(taken)
+            keeps_equality=bool(kinds)
             and not is_document
-            and all(self._is_steady(kind.values) for kind in taken),
+            and all(self._is_steady(kind.values) for kind in kinds),
             is_zoned=kind.is_zoned if kind else None,
             name=self.name,
         )
 
     def _takes(self, kind: _Kind) -> bool:
         """Whether accepted values of the kind come back with this kind, and at least some of them unchanged."""
-        pairs = [(value, _or_nothing(self._stored_and_read, value)) for value in kind.values]
-        taken = [(value, read) for value, read in pairs if read is not None]
-        return all(_is_of(read, kind) for _, read in taken) and any(read == value for value, read in taken)
+        trials = [(value, _or_nothing(self._stored_and_read, value)) for value in kind.values]
+        pairs = [(value, read) for value, read in trials if read is not None]
+        return all(_is_of(read, kind) for _, read in pairs) and any(read == value for value, read in pairs)
 
     def _stored_and_read(self, value: Any) -> Any:
         return self.reads(value if self.binds is None else self.binds(value))
@@ -296,7 +296,7 @@ def _kind_of(plain: SQLType, *, keeps_zones: bool) -> _Kind | None:
     elif isinstance(plain, types.Uuid):
         cls = UUID if plain.as_uuid else str
     else:
-        cls = next((found for kind, found in _PYTHON if isinstance(plain, kind)), type(None))
+        cls = next((python_class for kind, python_class in _PYTHON if isinstance(plain, kind)), type(None))
     same = (kind for kind in _KINDS if kind.cls is cls and kind.is_zoned in (None, wants_zone))
     return next(same, None)
 

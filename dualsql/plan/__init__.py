@@ -6,15 +6,13 @@
     entities          the columns that the rows of mapped classes have, written out
     other_statements  set operations and text() as a Select
     shape             any statement as a plain Select, and its author's limit
-    stated_types      the types that a database describes
     keys              sort keys and their order
     order             a total order: the requested keys, the author's, and those that break ties
     page              rows from an offset on, the count
-    projection        some of the columns
+    projection        some of the columns, or the types that a database describes
     keyset            rows before or after a keyset position, and the seek predicate that finds them
-    subqueries        a result as a subquery in its own order, and what queries may add to it
+    subqueries        a result as a subquery in its own order, what queries may add to it, and free names
     sampling          rows that are not the first ones
-    free_names        names for relations that features add
 
 Read in this order.
 """

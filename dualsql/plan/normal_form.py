@@ -13,14 +13,12 @@ from typing import Any, TypeVar
 from sqlalchemy import FromClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import PropComparator
-from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import ColumnClause, UnaryExpression
-from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.forecast import function_name
 from dualsql.freeze.document import AnySelect
+from dualsql.plan.keys import is_distinct_call
 
 
 def normal_form(select: AnySelect) -> AnySelect:
@@ -88,13 +86,6 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
                 positions.append(next(matches, -1))
         waiting.extend(element.get_children())
     return positions if has_unnamed else []
-
-
-def is_distinct_call(element: Any) -> bool:
-    """Whether it is `distinct(x)`, `x.distinct()` or `func.distinct(x)`."""
-    if isinstance(element, UnaryExpression):
-        return element.operator is operators.distinct_op
-    return isinstance(element, FunctionElement) and function_name(element) == "distinct"
 
 
 def _with_left_side(select: AnySelect) -> AnySelect:

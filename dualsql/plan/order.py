@@ -16,7 +16,7 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
-from dualsql.columns.forecast import function_name
+from dualsql.columns.kinds import function_name
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.freeze.document import AnySelect
@@ -48,12 +48,9 @@ def distinct_on(select: AnySelect) -> Expressions:
     return [key for clause in (select, *clauses) for key in internals.distinct_on(clause)]
 
 
-RowNumberOf = Callable[[Any], str | None]
-
-
 def row_identity(
     select: AnySelect,
-    row_number_of: RowNumberOf | None = None,
+    row_number_of: Callable[[Any], str | None] = lambda _: None,
     identities: dict[int, Expressions] | None = None,
 ) -> Expressions:
     """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
@@ -71,7 +68,7 @@ def row_identity(
 
 
 def _identity_in(
-    leaf: FromClause, row_number_of: RowNumberOf | None, identities: dict[int, Expressions]
+    leaf: FromClause, row_number_of: Callable[[Any], str | None], identities: dict[int, Expressions]
 ) -> Expressions:
     """What identifies the rows of a source: the primary key of a table, or the number of its row.
 
@@ -79,7 +76,7 @@ def _identity_in(
     """
     if is_table(leaf):
         keys: Expressions = [*leaf.primary_key]
-        name = None if keys or row_number_of is None else row_number_of(internals.table_under(leaf))
+        name = None if keys else row_number_of(internals.table_under(leaf))
         return keys if name is None else [row_number(leaf, name)]
     inner = getattr(leaf, "element", None)
     is_recursive = bool(getattr(leaf, "recursive", False))
@@ -229,13 +226,7 @@ _MOST_KEYS = 100
 """A seek predicate compares each key and those before it: 5,050 comparisons."""
 
 
-def order_of(
-    shape: Shape,
-    capabilities: Capabilities,
-    *,
-    sort: Sequence[SortKey] = (),
-    is_masked: IsMasked = lambda _: False,
-) -> Order:
+def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], is_masked: IsMasked) -> Order:
     """The requested keys, then the author's ORDER BY, then the keys that make the order total.
 
     Raises:
@@ -336,8 +327,8 @@ class _KeyReader:
         self,
         expression: ColumnElement[Any],
         *,
-        is_descending: bool = False,
-        is_nulls_last: bool | None = None,
+        is_descending: bool,
+        is_nulls_last: bool | None,
         author_clause: Any = None,
     ) -> Key:
         """The key of an expression. NULLs come in the database's own position unless the clause states another.

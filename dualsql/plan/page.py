@@ -181,7 +181,7 @@ def ordered(
     """The statement in the order of `sort`, or else in its author's order; raises what `order_of` raises."""
     if sort and (shape.is_cut or distinct_on(shape.select)):
         shape = _nested(shape, capabilities)
-    return Ordered(shape, order_of(shape, capabilities, sort=sort, is_masked=is_masked), capabilities)
+    return Ordered(shape, order_of(shape, capabilities, sort, is_masked), capabilities)
 
 
 def page(rows: Ordered, *, offset: int, limit: int | None) -> AnySelect:

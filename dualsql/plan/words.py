@@ -15,7 +15,7 @@ from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.normal_form import is_distinct_call
+from dualsql.plan.keys import is_distinct_call
 from dualsql.sqlalchemy_dialects import DistinctOnClause
 
 _DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})

@@ -372,7 +372,7 @@ class Creator:
         if not any(column.is_untyped for column in columns):
             return None
         from dualsql.databases.explain import described_types
-        from dualsql.plan.stated_types import with_types
+        from dualsql.plan.projection import with_types
 
         timeout = self._settings.query_timeout
         kinds = await described_types(source, view.shape.select.limit(0), view.rules, timeout=timeout)

@@ -24,7 +24,7 @@ from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError
 from dualsql.freeze.registry import check_column
-from dualsql.plan.free_names import FreeNames
+from dualsql.plan.subqueries import FreeNames
 from dualsql.resource import with_notes
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_known

@@ -144,8 +144,6 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     _rule_of: Any = None  # the table whose rule is being written. Inside a rule, tables are not replaced.
     _sampling = ""
 
-    # Tables ---------------------------------------------------------------------------------------------
-
     def visit_table(self, table: Any, asfrom: Any = False, **kw: Any) -> Any:
         if self._rule_of is not None:
             sql = super().visit_table(table, asfrom=asfrom, **kw)
@@ -225,8 +223,6 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             return str(self._truncated_identifier("alias", ambiguous[table.name]))
         return str(table.name)
 
-    # GROUP BY -------------------------------------------------------------------------------------------
-
     def group_by_clause(self, select: Any, **kw: Any) -> Any:
         """Add the columns that a primary key in GROUP BY determines: databases infer them only for tables."""
         sql = super().group_by_clause(select, **kw)
@@ -237,8 +233,6 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
         dependent = determined_columns(groups, select, lambda source: self.form.has_rules(_table_of(source)))
         return ", ".join([sql, *(self.process(column, **kw) for column in dependent)])
-
-    # Functions of dualsql's own ----------------------------------------------------------------------------
 
     def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
         write = self.capabilities.own_functions.get(func.name.lower())
@@ -254,8 +248,6 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             return self._match(*func.clauses, **kw)
         return f"({write(self.process(func.clause_expr.element, **kw))})"
 
-    # Regular expressions that run in our process ------------------------------------------------------------
-
     def _generate_generic_binary(self, binary: Any, opstring: str, **kw: Any) -> Any:
         words = opstring.upper().split() if self.capabilities.match_function else []
         if words not in (["REGEXP"], ["NOT", "REGEXP"]):
@@ -267,8 +259,6 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         self.capabilities.require_pattern(None)
         arguments = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
         return f"{self.capabilities.match_function}({', '.join(arguments)})"
-
-    # What is refused ------------------------------------------------------------------------------------
 
     def visit_bindparam(self, bindparam: Any, *args: Any, **kw: Any) -> Any:
         name = self._truncate_bindparam(bindparam)
