@@ -123,7 +123,7 @@ ended: less than a second, unless a flush takes longer than half of one."""
 _BATCH = 500
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Housekeeper:
     """Two periodic tasks: writing access counts, and deleting resources that expired `retention` ago.
 
