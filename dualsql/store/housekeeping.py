@@ -123,6 +123,21 @@ ended: less than a second, unless a flush takes longer than half of one."""
 _BATCH = 500
 
 
+async def sweep(store: ResourceStore, *, before: datetime) -> int:
+    """Delete what expired at or before `before`, in batches. Returns how many resources were deleted.
+
+    The DELETE tests the expiry again, so a resource that was pinned in between is not deleted.
+    """
+    deleted = 0
+    while ids := await store.find_expired(before=before, limit=_BATCH):
+        batch = await store.delete(*ids, expired_before=before)
+        deleted += batch
+        if not batch or len(ids) < _BATCH:
+            break
+    await store.delete_links(expired_before=before)
+    return deleted
+
+
 @dataclass(eq=False, repr=False)
 class Housekeeper:
     """Two periodic tasks: writing access counts, and deleting resources that expired `retention` ago.
@@ -165,14 +180,7 @@ class Housekeeper:
         """Delete the resources that are due, and fail pending ones whose lease has expired."""
         await self.clock.synchronize()
         await self.store.fail_overdue(INTERRUPTED, now=self.clock.now())
-        before, deleted = self.clock.now() - self.retention, 0
-        while ids := await self.store.find_expired(before=before, limit=_BATCH):
-            # It tests the expiry again: a resource that was pinned in between is not deleted.
-            batch = await self.store.delete(*ids, expired_before=before)
-            deleted += batch
-            if not batch or len(ids) < _BATCH:
-                break
-        await self.store.delete_links(expired_before=before)
+        deleted = await sweep(self.store, before=self.clock.now() - self.retention)
         EVENTS.report(ResultsDeleted(deleted))
         await self.sweep_further()
         return deleted

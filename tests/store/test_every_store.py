@@ -10,6 +10,7 @@ import pytest
 
 from dualsql.errors import LimitExceededError
 from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
+from dualsql.store.housekeeping import sweep
 from dualsql.store.protocol import Usage
 from dualsql.store.rows import MAXIMUM_ROW_BYTES, size_of
 from dualsql.testing import ResourceStoreTests
@@ -122,11 +123,11 @@ class TestOurs:
         await save_all(store, light, heavy)
         assert await store.usage(ANA, now=NOW) == Usage(2, size_of(light) + size_of(heavy), 1, size_of(heavy))
 
-    async def test_links_that_are_over_are_deleted_by_their_expiry(self, store: ResourceStore) -> None:
+    async def test_the_sweeper_takes_links_that_are_over(self, store: ResourceStore) -> None:
         over, alive = link(lifetime=timedelta(0)), link(lifetime=MOMENT)
         await store.save_link(over)
         await store.save_link(alive)
-        assert await store.delete_links(expired_before=NOW) == 1
+        await sweep(store, before=NOW)
         assert (await store.has_link(over), await store.has_link(alive)) == (False, True)
 
     async def test_more_ids_than_a_statement_can_bind(self, store: ResourceStore) -> None:
