@@ -435,9 +435,7 @@ class ResultServer:
             logger.warning(
                 "Stopping: %d streams and pending queries have %g seconds to end.", running, seconds
             )
-        remaining = await asyncio.gather(
-            self.parts.streams.drain(timeout), self.features.drain(timeout)
-        )
+        remaining = await asyncio.gather(self.parts.streams.drain(timeout), self.features.drain(timeout))
         if any(remaining):
             logger.warning("Stopping: %d streams and %d other tasks did not end in time.", *remaining)
 

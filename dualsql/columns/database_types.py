@@ -22,7 +22,8 @@ from sqlalchemy.sql.elements import ClauseList, ColumnClause, FunctionFilter, Gr
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.forecast import beneath, choices, states_no_type
+from dualsql.columns.computed import states_no_type
+from dualsql.columns.forecast import beneath, choices
 from dualsql.columns.own_types import SQLType, plain_type
 from dualsql.sqlalchemy_dialects import BIT, INTERVAL
 

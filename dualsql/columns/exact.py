@@ -29,9 +29,9 @@ class Digits(float):
 
     def __new__(cls, text: str) -> Digits:
         """Make it from the text of a number."""
-        found = super().__new__(cls, text)
-        found.text = text
-        return found
+        digits = super().__new__(cls, text)
+        digits.text = text
+        return digits
 
 
 PIECE = 256 * 1024
@@ -64,8 +64,8 @@ def read_document(text: str | bytes) -> Any:
 
 
 def _fraction(text: str) -> float:
-    found = float(text)
-    return found if repr(found) == text else Digits(text)
+    number = float(text)
+    return number if repr(number) == text else Digits(text)
 
 
 def _whole(text: str) -> float:

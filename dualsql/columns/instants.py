@@ -23,6 +23,7 @@ from sqlalchemy.sql.functions import Function
 from sqlalchemy.sql.selectable import ScalarSelect
 
 from dualsql.columns.own_types import stored_type
+from dualsql.columns.result import ResultColumn
 
 Element = ColumnElement[Any]
 Compare = Callable[[Any, Any], Any]
@@ -137,3 +138,9 @@ def _bounds(column: Any, other: Element, *, above: bool, below: bool) -> list[El
     if below:
         bounds.append(text < getattr(func, AFTER)(operand, type_=types.String()))
     return bounds
+
+
+def has_zone(column: ResultColumn, *, keeps_zones: bool) -> bool:
+    """Whether the instants of a column are shown with a zone, on a database that `keeps_zones`."""
+    is_zoned = column.meaning.is_zoned
+    return keeps_zones and bool(getattr(column.shown, "timezone", False)) if is_zoned is None else is_zoned

@@ -54,9 +54,9 @@ def _below(type_: Any, dialect: Dialect) -> SQLType:
 
 def without_driver(dialect: Dialect) -> Dialect:
     """A copy under which a type stays as it is declared: a driver has types of its own, which no document can name."""
-    found: Any = copy(dialect)
-    found.colspecs = {}
-    return cast(Dialect, found)
+    plain: Any = copy(dialect)
+    plain.colspecs = {}
+    return cast(Dialect, plain)
 
 
 def stored_type(type_: SQLType, dialect: Dialect) -> SQLType:

@@ -12,7 +12,8 @@ from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.forecast import AVERAGING, Forecast
+from dualsql.columns.forecast import Forecast
+from dualsql.columns.kinds import AVERAGING
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.columns.own_types import Meaning, SQLType, is_decorator, plain_type
 from dualsql.errors import UnknownColumnError
@@ -174,17 +175,11 @@ def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None)
     """
     if names is None:
         return columns
-    named = {column.name: column for column in columns}
-    unknown = next((name for name in names if name not in named), None)
+    by_name = {column.name: column for column in columns}
+    unknown = next((name for name in names if name not in by_name), None)
     if unknown is not None:
-        raise UnknownColumnError(unknown, list(named))
-    return [named[name] for name in names]
-
-
-def has_zone(column: ResultColumn, *, keeps_zones: bool) -> bool:
-    """Whether the instants of a column are shown with a zone, on a database that `keeps_zones`."""
-    is_zoned = column.meaning.is_zoned
-    return keeps_zones and bool(getattr(column.shown, "timezone", False)) if is_zoned is None else is_zoned
+        raise UnknownColumnError(unknown, list(by_name))
+    return [by_name[name] for name in names]
 
 
 def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
@@ -223,14 +218,14 @@ def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
 
 def unique_names(outputs: Sequence[tuple[str | None, ColumnElement[Any]]]) -> list[str]:
     """The names of outputs, given as `selected_columns.items()`; see `result_columns`."""
-    wanted = [
+    own_names = [
         "" if _is_our_own(expression) else own_name(expression) or _plain_key(key)
         for key, expression in outputs
     ]
-    reserved = {name for name in wanted if name}
+    reserved = {name for name in own_names if name}
     used: set[str] = set()
     names = []
-    for position, (name, (_, expression)) in enumerate(zip(wanted, outputs, strict=True), start=1):
+    for position, (name, (_, expression)) in enumerate(zip(own_names, outputs, strict=True), start=1):
         if not name or name in used:
             name = _free_name(name, expression, position, reserved | used)
         used.add(name)
@@ -255,9 +250,9 @@ def own_name(element: object) -> str:
     return "" if "%(" in name else str(name)
 
 
-def _free_name(name: str, expression: ColumnElement[Any], position: int, taken: set[str]) -> str:
+def _free_name(name: str, expression: ColumnElement[Any], position: int, reserved: set[str]) -> str:
     table = own_name(getattr(expression, "table", None))
     stem = name or f"column_{position}"
     first = f"{table}_{name}" if name and table else stem
-    candidates = [first, *(f"{stem}_{number}" for number in range(2, len(taken) + 3))]
-    return next(candidate for candidate in candidates if candidate not in taken)
+    candidates = [first, *(f"{stem}_{number}" for number in range(2, len(reserved) + 3))]
+    return next(candidate for candidate in candidates if candidate not in reserved)

@@ -14,7 +14,8 @@ from sqlalchemy import Column as TableColumn, Label, types
 from sqlalchemy.engine import Dialect
 
 from dualsql.capabilities import capabilities_of
-from dualsql.columns.result import ResultColumn, has_zone
+from dualsql.columns.instants import has_zone
+from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
 from dualsql.formats.cells import JSON_NULL, KINDS, ColumnFit, Unfit, fit_of

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 from sqlalchemy.sql.elements import conv, quoted_name
-from sqlalchemy.sql.selectable import NamedFromClause
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import expect, malformed, refuse
@@ -182,61 +180,3 @@ def is_collation(name: str) -> bool:
 def is_identifier(name: str) -> bool:
     """Whether `name` is a plain ASCII identifier."""
     return _IDENTIFIER.fullmatch(name) is not None
-
-
-_NUMBER = re.compile(r"(?:_+[0-9]+)+$")
-LONGEST_ROOT = 50
-"""Databases truncate generated names. The shortest limit is PostgreSQL's 63 characters, less a number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spelling:
-    """A name as a database may read it.
-
-    Attributes:
-        root: in lower case, truncated, without the number that SQLAlchemy adds to make names unique.
-        text: the whole name in lower case.
-        is_open: whether SQLAlchemy completes it with a number.
-    """
-
-    root: str
-    text: str
-    is_open: bool
-
-    @classmethod
-    def of(cls, name: Any) -> Spelling:
-        text = str(name).lower()
-        plain = bodies(text)
-        is_cut = isinstance(name, internals.TruncatedLabel) and len(plain) > LONGEST_ROOT
-        return cls(_NUMBER.sub("", plain)[:LONGEST_ROOT], text, plain != text or is_cut)
-
-
-class FreeNames:
-    """Chooses names that no source in these statements has, so that `check_names` accepts the new statement.
-
-    Without it, a query over the result of a query would have two relations of one name.
-    """
-
-    def __init__(self, *statements: Any) -> None:
-        self._texts: set[str] = set()
-        self._open_roots: set[str] = set()
-        for part in (part for statement in statements for part in internals.elements_of(statement)):
-            if isinstance(part, NamedFromClause):
-                self._add(Spelling.of(part.name))
-
-    def _add(self, spelling: Spelling) -> None:
-        self._texts.add(spelling.text)
-        if spelling.is_open:
-            self._open_roots.add(spelling.root)
-
-    def take(self, name: str) -> str:
-        """The name, or one like it that no source has. It is not free afterwards."""
-        stem = f"{name}_r" if Spelling.of(name).root in self._open_roots else f"{name}_"
-        candidate = name
-        for number in itertools.count(1):
-            spelling = Spelling.of(candidate)
-            if spelling.text not in self._texts and spelling.root not in self._open_roots:
-                break
-            candidate = f"{stem}{number}"
-        self._add(spelling)
-        return candidate

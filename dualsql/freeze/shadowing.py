@@ -7,8 +7,10 @@ type are checked for it, because there the type's code would receive that conten
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Table
@@ -18,8 +20,34 @@ from sqlalchemy.sql.selectable import CompoundSelect, NamedFromClause, Select
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import malformed
-from dualsql.freeze.names import LONGEST_ROOT, Spelling
+from dualsql.freeze.names import bodies
 from dualsql.freeze.registry import Registry, listed
+
+_NUMBER = re.compile(r"(?:_+[0-9]+)+$")
+LONGEST_ROOT = 50
+"""Databases truncate generated names. The shortest limit is PostgreSQL's 63 characters, less a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A name as a database may read it.
+
+    Attributes:
+        root: in lower case, truncated, without the number that SQLAlchemy adds to make names unique.
+        text: the whole name in lower case.
+        is_open: whether SQLAlchemy completes it with a number.
+    """
+
+    root: str
+    text: str
+    is_open: bool
+
+    @classmethod
+    def of(cls, name: Any) -> Spelling:
+        text = str(name).lower()
+        plain = bodies(text)
+        is_cut = isinstance(name, internals.TruncatedLabel) and len(plain) > LONGEST_ROOT
+        return cls(_NUMBER.sub("", plain)[:LONGEST_ROOT], text, plain != text or is_cut)
 
 
 def check_names(parts: list[Any], registry: Registry) -> None:

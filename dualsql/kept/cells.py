@@ -21,9 +21,10 @@ from sqlalchemy.engine import Dialect
 from dualsql.capabilities import capabilities_of
 from dualsql.columns.database_types import is_single
 from dualsql.columns.exact import read_document
+from dualsql.columns.instants import has_zone
 from dualsql.columns.meanings import Meanings
 from dualsql.columns.own_types import Meaning, SQLType
-from dualsql.columns.result import ResultColumn, has_zone
+from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats import json
 from dualsql.formats.arrow import ArrowCast

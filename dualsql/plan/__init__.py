@@ -1,6 +1,7 @@
 """Derives counts, samples and pages from a Select. Each function takes a Select and returns one, without a connection.
 
-    normal_form       DISTINCT as a clause, joins with their left side, cache keys that differ
+    normal_form       joins with their left side, cache keys that differ
+    words             DISTINCT as a prefix or a function, text around the columns
     outputs           columns under unique names
     entities          the columns that the rows of mapped classes have, written out
     other_statements  set operations and text() as a Select
@@ -8,9 +9,9 @@
     keys              sort keys and their order
     order             a total order: the requested keys, the author's, and those that break ties
     page              rows from an offset on, the count
-    projection        some of the columns
+    projection        some of the columns, or the types that a database describes
     keyset            rows before or after a keyset position, and the seek predicate that finds them
-    subqueries        a result as a subquery in its own order, and what queries may add to it
+    subqueries        a result as a subquery in its own order, what queries may add to it, and free names
     sampling          rows that are not the first ones
 
 Read in this order.
@@ -36,10 +37,10 @@ from dualsql.plan.page import (
     page_parameters,
     uncounted,
 )
-from dualsql.plan.shape import Shape, shape, with_types, written_out
+from dualsql.plan.shape import Shape, shape, written_out
 
 __all__ = [
     "KeyedSelect", "KeysetPosition", "Ordered", "Shape", "all_rows", "count", "first_page", "keyed_page", "ordered",
     "page", "page_beside", "page_parameters", "position_ahead", "position_behind", "require_keyset", "rows_beside",
-    "shape", "uncounted", "with_types", "written_out",
+    "shape", "uncounted", "written_out",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ Such expressions are recognized by the names of their functions. An operator's o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -19,7 +19,7 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
-from dualsql.columns.forecast import function_name
+from dualsql.columns.kinds import function_name
 from dualsql.columns.result import own_name
 
 _ORDER_MODIFIERS = frozenset(
@@ -118,16 +118,16 @@ def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
     return clause, modifiers
 
 
-def with_modifiers(expression: Any, modifiers: Sequence[Any]) -> Any:
-    """The reverse of `split_modifiers`."""
-    for modifier in reversed(modifiers):
-        expression = UnaryExpression(expression, modifier=modifier)
-    return expression
-
-
 def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     """The element without its label."""
     return expression.element if isinstance(expression, Label) else expression
+
+
+def is_distinct_call(element: Any) -> bool:
+    """Whether it is `distinct(x)`, `x.distinct()` or `func.distinct(x)`."""
+    if isinstance(element, UnaryExpression):
+        return element.operator is operators.distinct_op
+    return isinstance(element, FunctionElement) and function_name(element) == "distinct"
 
 
 def column_identity(expression: Any) -> tuple[int, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, false, or_, select, true, tuple_, union_all
@@ -50,11 +51,8 @@ class KeyTerm:
 
 def _past(compared: Any, value: Any, key: Key, *, or_equal: bool) -> Condition:
     """`compared` comes after `value` in the direction of the key."""
-    condition: Condition
-    if key.is_descending:
-        condition = compared <= value if or_equal else compared < value
-    else:
-        condition = compared >= value if or_equal else compared > value
+    compare = (le if or_equal else lt) if key.is_descending else (ge if or_equal else gt)
+    condition: Condition = compare(compared, value)
     return condition
 
 
@@ -218,9 +216,6 @@ def page_beside(rows: Ordered, position: KeysetPosition, *, limit: int | None) -
 
     The condition is added to the author's WHERE if each row of the result is a row of its sources. If removing rows
     would change other rows (groups, windows, the author's LIMIT), it is added to an outer statement.
-
-    Raises:
-        NoTotalOrderError: the order cannot be continued from a row's keys.
     """
     return rows.with_keys(*rows_beside(rows, position, skip=0, limit=limit))
 
@@ -243,8 +238,8 @@ def rows_beside(
         pieces = [_carried(_cut(statement, part, rows, most), keys, rows).subquery("part") for part in parts]
         statement, keys = _around(union_all(*(select(*piece.c) for piece in pieces)), keys, rows)
         parts = [SeekRange(None, keys)]
-    cut = _cut(statement, parts[0], rows, limit)
-    return (cut.offset(skipped) if skipped else cut), keys
+    select_part = _cut(statement, parts[0], rows, limit)
+    return (select_part.offset(skipped) if skipped else select_part), keys
 
 
 def _parts(rows: Ordered, keys: Sequence[Key], position: KeysetPosition) -> list[SeekRange]:

@@ -1,39 +1,24 @@
 """Brings a Select into the form that plans expect. Rows, order and names stay the same.
 
-DISTINCT becomes a clause, also if its author wrote it as a function or a prefix. The first join gets the left side that
-SQLAlchemy would choose for it, so that further columns or conditions do not change it. Text around the columns that
-could change the rows is refused. Different statements get different cache keys.
+The first join gets the left side that SQLAlchemy would choose for it, so that further columns or conditions do not
+change it. Different statements get different cache keys. What is around the columns is for `words`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import FromClause, TextClause
+from sqlalchemy import FromClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import PropComparator
-from sqlalchemy.sql import operators, visitors
-from sqlalchemy.sql.elements import ClauseElement, ColumnClause, Label, UnaryExpression
-from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
+from sqlalchemy.sql.elements import ColumnClause
+from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.forecast import function_name
-from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
-from dualsql.sqlalchemy_dialects import DistinctOnClause
-
-_DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
-# Words between SELECT and its columns that do not change the rows; most are MariaDB's.
-_HARMLESS = frozenset(
-    """ALL STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE SQL_CACHE
-    SQL_CALC_FOUND_ROWS""".split()
-)
-# Plain comments, and hints to the planner in them. MariaDB runs what is in /*! */ and /*M! */; PostgreSQL nests.
-_COMMENTS = re.compile(r"(\s*/\*(?!M?!)((?!\*/|/\*).)*\*/\s*)+", re.DOTALL)
+from dualsql.plan.keys import is_distinct_call
 
 
 def normal_form(select: AnySelect) -> AnySelect:
@@ -42,7 +27,20 @@ def normal_form(select: AnySelect) -> AnySelect:
     Raises:
         NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
-    return with_distinct_key(_with_distinct(_with_left_side(select)))
+    select = _with_left_side(select)
+    parts = (*internals.raw_columns(select), *internals.order_by_clauses(select))
+    has_words = (
+        internals.prefixes(select)
+        or internals.suffixes(select)
+        or internals.statement_hints(select)
+        or any(extension is not None for extension in internals.syntax_extensions(select))
+        or any(is_distinct_call(element) for part in parts for element in internals.elements_of(part))
+    )
+    if has_words:
+        from dualsql.plan.words import without_words
+
+        select = without_words(select)
+    return with_distinct_key(select)
 
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
@@ -90,138 +88,6 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
     return positions if has_unnamed else []
 
 
-def _with_distinct(select: AnySelect) -> AnySelect:
-    _refuse_unknown_words(select)
-    others = tuple(part for part in internals.prefixes(select) if not _is_distinct_word(part))
-    is_distinct = len(others) < len(internals.prefixes(select))
-    columns = internals.raw_columns(select)
-    if columns and (merged := _without_word(columns[0])) is not None:
-        is_distinct = True
-        select = _with_first(select, merged)
-    if any(map(_has_distinct_call, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
-        _refuse_distinct_call()
-    if not is_distinct:
-        return select
-    return internals.copy_with(
-        select if internals.distinct_word(select) else select.distinct(), prefixes=others
-    )
-
-
-def _refuse_unknown_words(select: Any) -> None:
-    """Raise NotFreezableError for text around the columns that may change the rows."""
-    for part in internals.prefixes(select):
-        text, dialect = part
-        is_distinct = _is_distinct_word(part) and dialect == "*"
-        if not (is_distinct or _is_comment(text) or _word(text) in _HARMLESS):
-            _refuse(f"The prefix {str(text)[:60]!r}")
-    for text, _ in internals.suffixes(select):
-        if not _is_comment(text):
-            _refuse(f"The suffix {str(text)[:60]!r}")
-    for _, hint in internals.statement_hints(select):
-        if not _COMMENTS.fullmatch(hint):
-            _refuse(f"The hint {hint[:60]!r}")
-    # SQLAlchemy 2.1 writes DISTINCT ON as an extension, and applications add their own clauses as extensions.
-    for extension in internals.syntax_extensions(select):
-        clauses = () if extension is None else getattr(extension, "clauses", [extension])
-        if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
-            _refuse("A clause of a custom class")
-
-
-def _refuse(what: str) -> NoReturn:
-    raise NotFreezableError(
-        f"{what} is not supported: it may change which rows the statement returns.",
-        hint="Put it into a subquery: inner = statement.subquery(); select(inner).",
-    )
-
-
-def _word(text: Any) -> str:
-    return text.text.strip().upper() if isinstance(text, TextClause) else ""
-
-
-def _is_comment(text: Any) -> bool:
-    return isinstance(text, TextClause) and _COMMENTS.fullmatch(text.text) is not None
-
-
-def _is_distinct_word(prefix: tuple[Any, str]) -> bool:
-    return _word(prefix[0]) in _DISTINCT
-
-
-def _is_distinct_call(element: Any) -> bool:
-    """Whether it is `distinct(x)`, `x.distinct()` or `func.distinct(x)`."""
-    if isinstance(element, UnaryExpression):
-        return element.operator is operators.distinct_op
-    return isinstance(element, FunctionElement) and function_name(element) == "distinct"
-
-
-def _without_word(column: Any) -> Any:
-    """The column without the word DISTINCT before it; None if there is no such word."""
-    bare = column.element if isinstance(column, Label) else column
-    if not _is_distinct_call(bare):
-        return None
-    if isinstance(bare, UnaryExpression):
-        inner: Any = bare.element
-    else:
-        arguments = list(bare.clauses)
-        if len(arguments) != 1:
-            _refuse_distinct_call()
-        (inner,) = arguments
-    return inner.label(column.name) if isinstance(column, Label) else inner
-
-
-def _with_first(select: AnySelect, column: Any) -> AnySelect:
-    """The Select with another first column, and the same in its ORDER BY and GROUP BY."""
-    first, *others = internals.raw_columns(select)
-    selected: AnySelect = select.with_only_columns(column, *others)
-
-    def replace_column(element: Any, **_: Any) -> Any:
-        # By identity: an equal column elsewhere is not the one that the word DISTINCT stood before.
-        return column if element is first else None
-
-    def move(clauses: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(visitors.replacement_traverse(clause, {}, replace_column) for clause in clauses)
-
-    return internals.copy_with(
-        selected,
-        order_by_clauses=move(internals.order_by_clauses(select)),
-        group_by_clauses=move(internals.group_by_clauses(select)),
-    )
-
-
-def _refuse_distinct_call() -> NoReturn:
-    raise NotFreezableError(
-        "distinct() of one column applies to all columns: it becomes SELECT DISTINCT.",
-        hint="Use select(...).distinct() for distinct rows, or func.count(distinct(column)) to count distinct values.",
-    )
-
-
-def _has_distinct_call(root: Any) -> bool:
-    """Whether the word DISTINCT is in it outside of an aggregate function."""
-    stack: list[Any] = [root]
-    while stack:
-        element = stack.pop()
-        if isinstance(element, SelectBase | ScalarSelect | Exists):
-            continue
-        if _is_distinct_call(element):
-            return True
-        parts: Iterator[Any] = element.get_children()
-        if isinstance(element, FunctionElement):
-            # count(DISTINCT x): the word belongs to the aggregate.
-            parts = (inner for part in parts for inner in _arguments(part))
-        stack += parts
-    return False
-
-
-def _arguments(part: ClauseElement) -> Iterator[Any]:
-    """The arguments of a function, without the word DISTINCT before them."""
-    if _is_distinct_call(part):
-        yield from part.get_children()
-    elif part.__visit_name__ in {"clauselist", "grouping", "aggregate_order_by"}:
-        for inner in part.get_children():
-            yield from _arguments(inner)
-    else:
-        yield part
-
-
 def _with_left_side(select: AnySelect) -> AnySelect:
     """The Select with the left side of its first join in FROM, if SQLAlchemy would guess it.
 
@@ -230,16 +96,16 @@ def _with_left_side(select: AnySelect) -> AnySelect:
     joining = next(
         (part for part in (*internals.earlier_selects(select), select) if internals.setup_joins(part)), None
     )
-    if (
-        joining is None
-        or internals.explicit_froms(select)
-        or _names_its_left_side(internals.setup_joins(joining)[0])
-    ):
+    if joining is None or internals.explicit_froms(select):
+        return select
+    target, condition, left, _ = internals.setup_joins(joining)[0]
+    # A relationship has a left side, too.
+    if left is not None or any(isinstance(one, PropComparator) for one in (target, condition)):
         return select
     selecting = internals.copy_with(select, raw_columns=internals.raw_columns(joining))
     conditions = internals.where_criteria(select)
-    read = [source for condition in conditions for source in internals.from_objects(condition)]
-    sources = _sources([*selecting.columns_clause_froms, *read])
+    compared = [source for condition in conditions for source in internals.from_objects(condition)]
+    sources = _sources([*selecting.columns_clause_froms, *compared])
     targets = _sources(
         target for target, *_ in internals.setup_joins(joining) if isinstance(target, FromClause)
     )
@@ -250,12 +116,6 @@ def _with_left_side(select: AnySelect) -> AnySelect:
     sql = _sql_of(select)
     candidates = (select.select_from(source) for source in sources.values())
     return next((each for each in candidates if sql is not None and _sql_of(each) == sql), select)
-
-
-def _names_its_left_side(join: tuple[Any, ...]) -> bool:
-    """Whether it names its left side, or follows a relationship, which has one."""
-    target, condition, left, _ = join
-    return left is not None or any(isinstance(one, PropComparator) for one in (target, condition))
 
 
 def _sources(sources: Iterable[Any]) -> dict[Any, Any]:

@@ -16,7 +16,7 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
-from dualsql.columns.forecast import function_name
+from dualsql.columns.kinds import function_name
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.freeze.document import AnySelect
@@ -48,19 +48,14 @@ def distinct_on(select: AnySelect) -> Expressions:
     return [key for clause in (select, *clauses) for key in internals.distinct_on(clause)]
 
 
-RowNumberOf = Callable[[Any], str | None]
-
-
 def row_identity(
     select: AnySelect,
-    row_number_of: RowNumberOf | None = None,
+    row_number_of: Callable[[Any], str | None] = lambda _: None,
     identities: dict[int, Expressions] | None = None,
 ) -> Expressions:
     """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
 
-    Args:
-        row_number_of: see `Capabilities.row_number`.
-        identities: those of subqueries, by their id. CTEs that read each other twice have exponentially many paths.
+    `identities` are those of subqueries, by id: CTEs that read each other twice have exponentially many paths.
     """
     identities = {} if identities is None else identities
     if is_distinct(select) or merges_rows(select):
@@ -73,7 +68,7 @@ def row_identity(
 
 
 def _identity_in(
-    leaf: FromClause, row_number_of: RowNumberOf | None, identities: dict[int, Expressions]
+    leaf: FromClause, row_number_of: Callable[[Any], str | None], identities: dict[int, Expressions]
 ) -> Expressions:
     """What identifies the rows of a source: the primary key of a table, or the number of its row.
 
@@ -81,7 +76,7 @@ def _identity_in(
     """
     if is_table(leaf):
         keys: Expressions = [*leaf.primary_key]
-        name = None if keys or row_number_of is None else row_number_of(internals.table_under(leaf))
+        name = None if keys else row_number_of(internals.table_under(leaf))
         return keys if name is None else [row_number(leaf, name)]
     inner = getattr(leaf, "element", None)
     is_recursive = bool(getattr(leaf, "recursive", False))
@@ -225,24 +220,13 @@ IsMasked = Callable[[Any], bool]
 """Whether a mask may replace the values of a table's column, also by NULL."""
 
 
-def never(_column: Any) -> bool:
-    """No column is masked."""
-    return False
-
-
 CLOCK = "Its order depends on the time of day."
 INEXACT = "It is ordered by values that this database cannot compare exactly when they are sent back."
 _MOST_KEYS = 100
 """A seek predicate compares each key and those before it: 5,050 comparisons."""
 
 
-def order_of(
-    shape: Shape,
-    capabilities: Capabilities,
-    *,
-    sort: Sequence[SortKey] = (),
-    is_masked: IsMasked = never,
-) -> Order:
+def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], is_masked: IsMasked) -> Order:
     """The requested keys, then the author's ORDER BY, then the keys that make the order total.
 
     Raises:
@@ -263,7 +247,9 @@ def order_of(
     for key in (*sorting, *breaking):
         by_column.setdefault(column_identity(key.expression) or id(key), key)
     keys = tuple(by_column.values())
-    if _is_sampled(shape.select) or any(is_random(key.expression) for key in keys):
+    # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
+    samples = [leaf for leaf in leaves_of(shape.select) if isinstance(leaf, selectable.TableSample)]
+    if any(sample.seed is None for sample in samples) or any(is_random(key.expression) for key in keys):
         return Order(keys, is_unique, is_total=False, obstacle="Its order changes with every read.")
     return Order(keys, is_unique, obstacle=_obstacle(shape.select, keys))
 
@@ -341,8 +327,8 @@ class _KeyReader:
         self,
         expression: ColumnElement[Any],
         *,
-        is_descending: bool = False,
-        is_nulls_last: bool | None = None,
+        is_descending: bool,
+        is_nulls_last: bool | None,
         author_clause: Any = None,
     ) -> Key:
         """The key of an expression. NULLs come in the database's own position unless the clause states another.
@@ -391,12 +377,8 @@ class _KeyReader:
         if position is not None or not internals.distinct_word(self._shape.select):
             return position
         value = unlabelled(expression)
-        same = (
-            position
-            for position, column in enumerate(self._shape.columns)
-            if unlabelled(column.expression).compare(value)
-        )
-        return next(same, None)
+        outputs = enumerate(unlabelled(column.expression) for column in self._shape.columns)
+        return next((position for position, output in outputs if output.compare(value)), None)
 
 
 def _bare_text(clause: Any) -> Key:
@@ -424,11 +406,6 @@ def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
         if depends_on_time(key.expression):
             return CLOCK
     return ""
-
-
-def _is_sampled(select: AnySelect) -> bool:
-    # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
-    return any(isinstance(leaf, selectable.TableSample) and leaf.seed is None for leaf in leaves_of(select))
 
 
 def _sides(source: FromClause, *, has_null_rows: bool = False) -> Iterator[tuple[int, bool]]:

@@ -6,7 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Join, Select, TextClause, TextualSelect, select, type_coerce, types
+from sqlalchemy import (
+    ColumnElement,
+    Join,
+    Select,
+    TextClause,
+    TextualSelect,
+    UnaryExpression,
+    select,
+    type_coerce,
+    types,
+)  # fmt: skip
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.forecast import Forecast, parts_of
@@ -14,7 +24,7 @@ from dualsql.columns.meanings import Meanings
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import classify, own_name
 from dualsql.freeze.document import AnyCompound, AnySelect
-from dualsql.plan.keys import split_modifiers, with_modifiers
+from dualsql.plan.keys import split_modifiers
 from dualsql.plan.outputs import unpageable, with_criteria_of
 
 _TOKEN = re.compile(
@@ -118,3 +128,10 @@ def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
     if positions:
         return positions[0]
     raise unpageable("A set operation can only be ordered by its own columns.")
+
+
+def with_modifiers(expression: Any, modifiers: Sequence[Any]) -> Any:
+    """The reverse of `dualsql.plan.keys.split_modifiers`."""
+    for modifier in reversed(modifiers):
+        expression = UnaryExpression(expression, modifier=modifier)
+    return expression

@@ -1,18 +1,22 @@
-"""A Select with some of its columns."""
+"""A Select with some of its columns, or with the types that a database describes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, type_coerce, types
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import ColumnClause, Label
 from sqlalchemy.sql.util import extract_first_column_annotation
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.freeze.document import AnySelect
+from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import SQLType
+from dualsql.freeze.document import AnySelect, Statement
+from dualsql.plan.keys import unlabelled
 from dualsql.plan.order import is_distinct
+from dualsql.plan.shape import shape
 
 
 def projected(statement: AnySelect, positions: Sequence[int]) -> AnySelect | None:
@@ -85,3 +89,20 @@ def _orders_by_name(statement: Any) -> bool:
 def _guesses_a_join(statement: Any) -> bool:
     """Whether SQLAlchemy finds the left side of a join from the selected columns."""
     return any(left is None for _, _, left, _ in internals.setup_joins(statement))
+
+
+def with_types(statement: Statement, kinds: Sequence[SQLType], meanings: Meanings) -> AnySelect:
+    """The statement whose columns state these types, where they had none; NullType for a column that stays as it is.
+
+    Raises:
+        NoTotalOrderError, NotFreezableError: see `shape`.
+    """
+    shaped = shape(statement, meanings)
+    outputs = [
+        column.expression
+        if isinstance(kind, types.NullType)
+        else type_coerce(unlabelled(column.expression), kind).label(column.name)
+        for column, kind in zip(shaped.columns, kinds, strict=True)
+    ]
+    typed = internals.copy_with(shaped.select, raw_columns=outputs)
+    return typed.limit(shaped.limit).offset(shaped.offset or None)

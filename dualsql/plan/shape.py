@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, type_coerce, types
+from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect
 from sqlalchemy.sql.elements import BindParameter, ColumnClause
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.meanings import STANDARD, Meanings
-from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, result_columns
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
-from dualsql.plan.keys import unlabelled
 from dualsql.plan.normal_form import normal_form, with_distinct_key
 from dualsql.plan.outputs import distinctly_named, is_open, unpageable
 
@@ -60,7 +57,7 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     if isinstance(statement, TextualSelect):
         from dualsql.plan.other_statements import select_from_text
 
-        return Shape(*_with_unique_names(select_from_text(statement), meanings))
+        return _shape_of(select_from_text(statement), meanings)
     statement = written_out(
         normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
     )
@@ -71,11 +68,11 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     unlimited = internals.copy_with(
         statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None
     )
-    if isinstance(unlimited, Select):
-        return Shape(*_with_unique_names(unlimited, meanings), limit, offset)
-    from dualsql.plan.other_statements import select_from_compound
+    if not isinstance(unlimited, Select):
+        from dualsql.plan.other_statements import select_from_compound
 
-    return Shape(*_with_unique_names(select_from_compound(unlimited, meanings), meanings), limit, offset)
+        unlimited = select_from_compound(unlimited, meanings)
+    return _shape_of(unlimited, meanings, limit, offset)
 
 
 def written_out(statement: Statement) -> Statement:
@@ -89,23 +86,6 @@ def written_out(statement: Statement) -> Statement:
 
         statement = entities.written_out(statement)
     return distinctly_named(statement) if isinstance(statement, Select) else statement
-
-
-def with_types(statement: Statement, kinds: Sequence[SQLType], meanings: Meanings) -> AnySelect:
-    """The statement whose columns state these types, where they had none; NullType for a column that stays as it is.
-
-    Raises:
-        NoTotalOrderError, NotFreezableError: see `shape`.
-    """
-    shaped = shape(statement, meanings)
-    outputs = [
-        column.expression
-        if isinstance(kind, types.NullType)
-        else type_coerce(unlabelled(column.expression), kind).label(column.name)
-        for column, kind in zip(shaped.columns, kinds, strict=True)
-    ]
-    typed = internals.copy_with(shaped.select, raw_columns=outputs)
-    return typed.limit(shaped.limit).offset(shaped.offset or None)
 
 
 def own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
@@ -127,10 +107,8 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
     return value
 
 
-def _with_unique_names(
-    statement: AnySelect, meanings: Meanings
-) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
-    """The statement with a unique name for each output, and the outputs."""
+def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None, offset: int = 0) -> Shape:
+    """The shape of a Select without a limit, with a unique name for each output."""
     for column in internals.raw_columns(statement):
         if isinstance(column, TextClause):
             raise NotFreezableError(
@@ -147,10 +125,9 @@ def _with_unique_names(
     columns = result_columns(plain.selected_columns.items(), meanings)
     outputs = [column.read for column in columns]
     if all(read is column.expression for read, column in zip(outputs, columns, strict=True)):
-        return plain, columns
+        return Shape(plain, columns, limit, offset)
     # Without this, SQLAlchemy would read each value as one of the type of an operand.
     plain = internals.copy_with(plain, raw_columns=outputs)
-    return plain, tuple(
-        replace(column, expression=output)
-        for column, output in zip(columns, plain.selected_columns, strict=True)
-    )
+    selected = zip(columns, plain.selected_columns, strict=True)
+    columns = tuple(replace(column, expression=output) for column, output in selected)
+    return Shape(plain, columns, limit, offset)

@@ -1,7 +1,8 @@
-"""A result as a subquery in its own order, for queries over it, and which conditions they may add to it."""
+"""A result as a subquery in its own order, for queries over it, which conditions they may add to it, and free names."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,13 +10,14 @@ from sqlalchemy import Cast, Subquery, TextualSelect, select, types
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BinaryExpression, ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import NamedFromClause
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
-from dualsql.columns.forecast import function_name
+from dualsql.columns.kinds import function_name
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
-from dualsql.freeze.names import FreeNames
+from dualsql.freeze.shadowing import Spelling
 from dualsql.plan.keys import clauses_of, column_identity, unlabelled
 from dualsql.plan.keyset import carried_around
 from dualsql.plan.order import is_distinct, is_table, leaves_of, reads_row_by_row, row_identity
@@ -106,3 +108,34 @@ def with_label(column: ResultColumn) -> Any:
 def _is_stored(expression: Any) -> bool:
     bare = unlabelled(expression)
     return isinstance(bare, ColumnClause) and not bare.is_literal and bare.table is not None
+
+
+class FreeNames:
+    """Chooses names that no source in these statements has, so that `check_names` accepts the new statement.
+
+    Without it, a query over the result of a query would have two relations of one name.
+    """
+
+    def __init__(self, *statements: Any) -> None:
+        self._texts: set[str] = set()
+        self._open_roots: set[str] = set()
+        for part in (part for statement in statements for part in internals.elements_of(statement)):
+            if isinstance(part, NamedFromClause):
+                self._add(Spelling.of(part.name))
+
+    def _add(self, spelling: Spelling) -> None:
+        self._texts.add(spelling.text)
+        if spelling.is_open:
+            self._open_roots.add(spelling.root)
+
+    def take(self, name: str) -> str:
+        """The name, or one like it that no source has. It is not free afterwards."""
+        stem = f"{name}_r" if Spelling.of(name).root in self._open_roots else f"{name}_"
+        candidate = name
+        for number in itertools.count(1):
+            spelling = Spelling.of(candidate)
+            if spelling.text not in self._texts and spelling.root not in self._open_roots:
+                break
+            candidate = f"{stem}{number}"
+        self._add(spelling)
+        return candidate

@@ -103,7 +103,11 @@ class ProfileService:
         by_name = findings.sample_notes(profile, view.shape.columns, sample)
         notes = ProfileNotes(covers=profile.covers, complete=profile.is_complete, notes=by_name)
         wire_profile = profile.to_wire(view.source.engine.dialect)
-        return {"profile": wire_profile, "profile_notes": notes, "profile_text": findings.text_of_notes(notes)}
+        return {
+            "profile": wire_profile,
+            "profile_notes": notes,
+            "profile_text": findings.text_of_notes(notes),
+        }
 
     async def check(
         self,

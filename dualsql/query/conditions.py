@@ -18,8 +18,9 @@ from sqlalchemy.sql import operators
 from dualsql.capabilities import Capabilities
 from dualsql.columns import instants
 from dualsql.columns.database_types import is_single
+from dualsql.columns.instants import has_zone
 from dualsql.columns.own_types import SQLType
-from dualsql.columns.result import ResultColumn, has_zone
+from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.bind_values import bind_value
 from dualsql.formats.text import INT64_BOUND

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy.types import NULLTYPE, NullType
 
-from dualsql import plan
 from dualsql.databases.explain import described_types
 from dualsql.freeze.document import Statement
+from dualsql.plan.projection import with_types
 from dualsql.results.view import View
 
 
@@ -27,4 +27,4 @@ async def with_described_types(view: View, statement: Statement) -> Statement | 
     unknown = [kind if column.is_untyped else NULLTYPE for kind, column in zip(types, columns, strict=False)]
     if all(isinstance(kind, NullType) for kind in unknown):
         return None
-    return plan.with_types(statement, unknown, source.meanings)
+    return with_types(statement, unknown, source.meanings)

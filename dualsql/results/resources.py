@@ -162,7 +162,8 @@ async def describe(
 
 def metadata_of(resource: Resource, access: AccessControl, addresses: Addresses) -> ResourceDescription:
     """The metadata of a resource without those of its kept rows; not recorded in the audit."""
-    accessed = access.log.last(resource.id) or resource.last_accessed_at
+    accesses, last = access.log.unwritten(resource.id)
+    accessed = last or resource.last_accessed_at
     metadata = ResourceDescription(
         status="pinned" if resource.status == "ready" and resource.is_pinned else resource.status,
         name=resource.name,
@@ -172,7 +173,7 @@ def metadata_of(resource: Resource, access: AccessControl, addresses: Addresses)
         columns=list(resource.columns),
         created_at=instant(resource.created_at),
         expires_at=None if resource.expires_at is None else instant(resource.expires_at),
-        access_count=resource.access_count + access.log.pending(resource.id),
+        access_count=resource.access_count + accesses,
         last_accessed_at=None if accessed is None else instant(accessed),
         metadata={name: value for name, value in resource.metadata.items() if name != CALLS},
     )

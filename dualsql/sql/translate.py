@@ -23,8 +23,8 @@ from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError
-from dualsql.freeze.names import FreeNames
 from dualsql.freeze.registry import check_column
+from dualsql.plan.subqueries import FreeNames
 from dualsql.resource import NOTES_OPTION
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_constructs

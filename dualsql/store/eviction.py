@@ -14,18 +14,16 @@ from dualsql.errors import LimitExceededError
 from dualsql.store.rows import Row
 
 
-def ids_to_evict(
-    rows: Mapping[str, Row], groups: Mapping[str, Sequence[Any]], group: Sequence[Any], maximum: int
-) -> Sequence[str]:
+def ids_to_evict(rows: Mapping[str, Row], group: Sequence[Any], maximum: int) -> Sequence[str]:
     """The ids to delete before the group saves one more resource: none, or that of its oldest unpinned one.
 
     Args:
-        rows, groups: by id, in the order of their creation.
+        rows: by id, in the order of their creation.
 
     Raises:
         LimitExceededError: the group may use no free capacity, and has no unpinned resource.
     """
-    sizes = Counter(groups.values())
+    sizes = Counter(row["group"] for row in rows.values())
     is_named = group[0] == "principal"
     alike = {each: size for each, size in sizes.items() if (each[0] == "principal") == is_named}
     used = sum(alike.values())
@@ -34,7 +32,7 @@ def ids_to_evict(
     is_modest = sizes[group] < capacity // (len(alike.keys() | {group}) + 1)
     if capacity - used > (0 if is_modest else maximum // 10):
         return ()
-    theirs = (key for key in rows if groups[key] == group)
+    theirs = (key for key, row in rows.items() if row["group"] == group)
     oldest = next((key for key in theirs if rows[key]["expires_at"] is not None), None)
     if oldest is None:
         raise LimitExceededError(

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 
 from dualsql.errors import StorageError
@@ -40,20 +41,14 @@ class AccessLog:
         self._add(resource_id, Access(1, now))
         self._keep_within_bounds()
 
-    def pending(self, resource_id: str) -> int:
-        """How many accesses of this resource are not yet written to the store."""
-        return sum(access.number for access in self._unwritten(resource_id))
-
-    def last(self, resource_id: str) -> datetime | None:
-        """The last access of this resource that is not yet written to the store."""
-        return max((access.last for access in self._unwritten(resource_id)), default=None)
+    def unwritten(self, resource_id: str) -> tuple[int, datetime | None]:
+        """The accesses of this resource that are not yet written to the store: their number, and the last one."""
+        parts = [part[resource_id] for part in (*self._writing, self._pending) if resource_id in part]
+        return sum(part.number for part in parts), max((part.last for part in parts), default=None)
 
     def total(self) -> int:
         """How many accesses of all resources are not yet written to the store."""
         return sum(access.number for part in (*self._writing, self._pending) for access in part.values())
-
-    def _unwritten(self, resource_id: str) -> list[Access]:
-        return [part[resource_id] for part in (*self._writing, self._pending) if resource_id in part]
 
     async def flush(self) -> None:
         """Write the pending accesses. A resource that the store refuses does not delay the others.
@@ -143,6 +138,7 @@ async def sweep(store: ResourceStore, *, before: datetime) -> int:
     return deleted
 
 
+@dataclass(eq=False, repr=False)
 class Housekeeper:
     """Two periodic tasks: writing access counts, and deleting resources that expired `retention` ago.
 
@@ -150,29 +146,20 @@ class Housekeeper:
         sweep_further: deletes what else no resource needs any more, such as files.
     """
 
-    def __init__(
-        self,
-        store: ResourceStore,
-        accesses: AccessLog,
-        clock: Clock,
-        *,
-        interval: timedelta,
-        retention: timedelta,
-        sweep_further: Callable[[], Awaitable[object]],
-    ) -> None:
-        self._sweep_further = sweep_further
-        self._store = store
-        self._clock = clock
-        self._accesses = accesses
-        self._interval = interval
-        self._retention = retention
-        self._tasks: list[asyncio.Task[None]] = []
+    store: ResourceStore
+    accesses: AccessLog
+    clock: Clock
+    _: KW_ONLY
+    interval: timedelta
+    retention: timedelta
+    sweep_further: Callable[[], Awaitable[object]]
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list, init=False)
 
     def start(self) -> None:
         """Start the tasks in the running event loop."""
         if all(task.done() for task in self._tasks):
-            flushing = every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))
-            sweeping = every(self._interval, self.sweep, Outage("Sweeping"))
+            flushing = every(FLUSH_INTERVAL, self.accesses.flush, Outage("Counting accesses"))
+            sweeping = every(self.interval, self.sweep, Outage("Sweeping"))
             # A new context: not that of the request that started the server.
             self._tasks = [asyncio.create_task(work, context=Context()) for work in (flushing, sweeping)]
 
@@ -183,19 +170,19 @@ class Housekeeper:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
-            await self._accesses.flush()
+            await self.accesses.flush()
         except StorageError as error:
             logger.warning(
-                "%d accesses were not counted: %s", self._accesses.total(), cause_of(error) or error
+                "%d accesses were not counted: %s", self.accesses.total(), cause_of(error) or error
             )
 
     async def sweep(self) -> int:
         """Delete the resources that are due, and fail pending ones whose lease has expired."""
-        await self._clock.synchronize()
-        await self._store.fail_overdue(INTERRUPTED, now=self._clock.now())
-        deleted = await sweep(self._store, before=self._clock.now() - self._retention)
+        await self.clock.synchronize()
+        await self.store.fail_overdue(INTERRUPTED, now=self.clock.now())
+        deleted = await sweep(self.store, before=self.clock.now() - self.retention)
         EVENTS.report(ResultsDeleted(deleted))
-        await self._sweep_further()
+        await self.sweep_further()
         return deleted
 
 

@@ -42,22 +42,20 @@ class MemoryStore:
         # In order of creation. Rows as in the SQL store and not Resource objects, so that no caller can change stored
         # metadata. No method awaits, so each is atomic.
         self._rows: dict[str, rows.Row] = {}
-        self._groups: dict[str, Group] = {}
         self._links: dict[str, LinkRecord] = {}
 
     async def save(self, resource: Resource) -> str:
         row = rows.to_row(resource)
+        row["group"] = group = self._group_of(resource)
         if resource.id in self._rows:
             raise rows.already_stored()
-        group = self._group_of(resource)
         if len(self._rows) >= self._crowded:
             from dualsql.store.eviction import ids_to_evict
 
             now = row["created_at"]
             self._forget([key for key, other in self._rows.items() if rows.has_expired(other, now)])
-            self._forget(ids_to_evict(self._rows, self._groups, group, self._maximum))
+            self._forget(ids_to_evict(self._rows, group, self._maximum))
         self._rows[resource.id] = row
-        self._groups[resource.id] = group
         return resource.id
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
@@ -161,7 +159,6 @@ class MemoryStore:
 
     async def close(self) -> None:
         self._rows.clear()
-        self._groups.clear()
         self._links.clear()
 
     def _replace(self, row: rows.Row | None) -> bool:
@@ -179,7 +176,7 @@ class MemoryStore:
 
     def _forget(self, resource_ids: Iterable[str]) -> None:
         for resource_id in resource_ids:
-            del self._rows[resource_id], self._groups[resource_id]
+            del self._rows[resource_id]
 
     def _group_of(self, resource: Resource) -> Group:
         if resource.owner is not None:
@@ -187,6 +184,7 @@ class MemoryStore:
         parent_id = parent_of(resource)
         if parent_id is None:
             return ("tools", None, None)
-        above = self._groups.get(parent_id)
+        parent = self._rows.get(parent_id)
+        above = None if parent is None else parent["group"]
         # A caller with the link of a result can refine it, and refine the refinement, any number of times.
         return above if above is not None and above[0] == "link" else ("link", parent_id, None)

@@ -125,10 +125,7 @@ def from_row(row: Mapping[str, Any]) -> Resource:
 
 
 def settled_values(resource: Resource) -> dict[str, Any]:
-    """The columns that are written when a pending resource has ended.
-
-    Raises what `to_row` raises.
-    """
+    """The columns that are written when a pending resource has ended; raises what `to_row` raises."""
     row = to_row(resource)
     return {name: row[name] for name in (*_END_COLUMNS, "size")} | {"pending_until": None}
 

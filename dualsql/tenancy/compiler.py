@@ -144,8 +144,6 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     _rule_of: Any = None  # the table whose rule is being written. Inside a rule, tables are not replaced.
     _sampling = ""
 
-    # Tables ---------------------------------------------------------------------------------------------
-
     def visit_table(self, table: Any, asfrom: Any = False, **kw: Any) -> Any:
         if self._rule_of is not None:
             sql = super().visit_table(table, asfrom=asfrom, **kw)
@@ -225,8 +223,6 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             return str(self._truncated_identifier("alias", ambiguous[table.name]))
         return str(table.name)
 
-    # GROUP BY -------------------------------------------------------------------------------------------
-
     def group_by_clause(self, select: Any, **kw: Any) -> Any:
         """Add the columns that a primary key in GROUP BY determines: databases infer them only for tables."""
         sql = super().group_by_clause(select, **kw)
@@ -235,14 +231,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             return sql
         from dualsql.tenancy.grouping import determined_columns
 
-        dependent = determined_columns(groups, select, self._is_under_rule)
+        dependent = determined_columns(groups, select, lambda source: self.form.has_rules(_table_of(source)))
         return ", ".join([sql, *(self.process(column, **kw) for column in dependent)])
-
-    def _is_under_rule(self, source: Any) -> bool:
-        table = _table_of(source)
-        return isinstance(table, TableClause) and self.form.serves(table) and self.form.has_rules(table)
-
-    # Functions of dualsql's own ----------------------------------------------------------------------------
 
     def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
         write = self.capabilities.own_functions.get(func.name.lower())
@@ -258,31 +248,17 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             return self._match(*func.clauses, **kw)
         return f"({write(self.process(func.clause_expr.element, **kw))})"
 
-    # Regular expressions that run in our process ------------------------------------------------------------
-
-    def visit_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
-        if not self.capabilities.match_function:
-            return super().visit_regexp_match_op_binary(binary, operator, **kw)
-        return self._match(binary.right, binary.left, **kw)
-
-    def visit_not_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
-        if not self.capabilities.match_function:
-            return super().visit_not_regexp_match_op_binary(binary, operator, **kw)
-        return f"(NOT {self._match(binary.right, binary.left, **kw)})"
-
-    def visit_custom_op_binary(self, element: Any, operator: Any, **kw: Any) -> Any:
-        words = operator.opstring.upper().split()
-        if not self.capabilities.match_function or words not in (["REGEXP"], ["NOT", "REGEXP"]):
-            return super().visit_custom_op_binary(element, operator, **kw)
-        match = self._match(element.right, element.left, **kw)
+    def _generate_generic_binary(self, binary: Any, opstring: str, **kw: Any) -> Any:
+        words = opstring.upper().split() if self.capabilities.match_function else []
+        if words not in (["REGEXP"], ["NOT", "REGEXP"]):
+            return super()._generate_generic_binary(binary, opstring, **kw)
+        match = self._match(binary.right, binary.left, **kw)
         return match if len(words) == 1 else f"(NOT {match})"
 
     def _match(self, pattern: Any, text: Any, **kw: Any) -> str:
         self.capabilities.require_pattern(None)
         arguments = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
         return f"{self.capabilities.match_function}({', '.join(arguments)})"
-
-    # What is refused ------------------------------------------------------------------------------------
 
     def visit_bindparam(self, bindparam: Any, *args: Any, **kw: Any) -> Any:
         name = self._truncate_bindparam(bindparam)

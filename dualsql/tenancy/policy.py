@@ -79,8 +79,8 @@ class Policy:
     """
 
     def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
-        given: object = hooks
-        if not isinstance(given, Collection) or isinstance(given, str):
+        argument: object = hooks
+        if not isinstance(argument, Collection) or isinstance(argument, str):
             raise ConfigurationError(
                 f"hooks must be a list, and is {hooks!r}."[:200],
                 hint="Write hooks=[...], also for a single hook.",
@@ -152,8 +152,8 @@ class Policy:
         if self._rows:
             from dualsql.tenancy.row_filters import row_conditions
 
-            known = _require_principal(principal)
-            filters = row_conditions([predicate(known) for _, predicate in self._rows])
+            caller = _require_principal(principal)
+            filters = row_conditions([predicate(caller) for _, predicate in self._rows])
         for each in filters:
             values.update(each.values)
         # Principals whose predicates differ only in values share one form, and the SQL that was compiled under it.
@@ -179,8 +179,6 @@ class Policy:
         Raises:
             ConfigurationError: a function did not return a statement of the same columns.
         """
-        if not self._functions:
-            return statement
         from dualsql.tenancy.functions import apply_functions
 
         return apply_functions(self._functions, statement, context)

@@ -480,7 +480,7 @@ OPTIONAL = {
     "re2", "rich", "sqlglot", "typer", "uvicorn", "vl_convert",
 }  # fmt: skip
 LOADED_LATER = {
-    "arguments", "columns.database_types", "columns.instants", "columns.pieces", "columns.trials",
+    "arguments", "columns.computed", "columns.database_types", "columns.instants", "columns.pieces", "columns.trials",
     "databases.comparison", "databases.explain", "databases.failures", "databases.functions", "databases.health",
     "databases.measurements", "databases.other", "databases.plugins", "databases.reach", "databases.rights",
     "databases.sqlite.file_processes", "databases.sqlite.page_process", "databases.sqlite.patterns",
@@ -490,7 +490,7 @@ LOADED_LATER = {
     "formats.csv", "formats.json_array", "formats.json_fallback", "formats.ranges", "formats.unfit_cells",
     "formats.xlsx", "http.cors",
     "freeze.kinds_options", "freeze.kinds_own", "freeze.paths", "freeze.shadowing", "hints", "plan.entities",
-    "plan.other_statements", "plan.projection", "plan.sampling", "plan.subqueries", "query_dialects",
+    "plan.other_statements", "plan.projection", "plan.sampling", "plan.subqueries", "plan.words", "query_dialects",
     "results.audit", "results.described", "results.kept_rows", "results.quotas", "results.resources",
     "results.resuming", "results.row_cache", "results.snapshots",
     "sqlalchemy_orm_internals", "store.eviction", "store.guard", "store.health", "tenancy.functions",

@@ -11,8 +11,9 @@ from pymysql.constants import FIELD_TYPE  # type: ignore[import-untyped]
 from sqlalchemy import Engine, create_engine, insert, select, text
 
 from dualsql.capabilities import capabilities_named
+from dualsql.columns.instants import has_zone
 from dualsql.columns.meanings import Meanings
-from dualsql.columns.result import has_zone, result_columns
+from dualsql.columns.result import result_columns
 from dualsql.databases.functions import typed
 from dualsql.freeze import Registry
 from dualsql.sql import read_select

@@ -1,0 +1,158 @@
+"""DISTINCT as a prefix or a function becomes a clause, and text that could change the rows is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+from sqlalchemy import TextClause
+from sqlalchemy.sql import visitors
+from sqlalchemy.sql.elements import ClauseElement, Label, UnaryExpression
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
+
+from dualsql import sqlalchemy_internals as internals
+from dualsql.errors import NotFreezableError
+from dualsql.freeze.document import AnySelect
+from dualsql.plan.keys import is_distinct_call
+from dualsql.sqlalchemy_dialects import DistinctOnClause
+
+_DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
+# Words between SELECT and its columns that do not change the rows; most are MariaDB's.
+_HARMLESS = frozenset(
+    """ALL STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE SQL_CACHE
+    SQL_CALC_FOUND_ROWS""".split()
+)
+# Plain comments, and hints to the planner in them. MariaDB runs what is in /*! */ and /*M! */; PostgreSQL nests.
+_COMMENTS = re.compile(r"(\s*/\*(?!M?!)((?!\*/|/\*).)*\*/\s*)+", re.DOTALL)
+
+
+def without_words(select: AnySelect) -> AnySelect:
+    """The Select with DISTINCT as its clause.
+
+    Raises:
+        NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
+    """
+    _refuse_unknown_words(select)
+    others = tuple(part for part in internals.prefixes(select) if not _is_distinct_word(part))
+    is_distinct = len(others) < len(internals.prefixes(select))
+    columns = internals.raw_columns(select)
+    if columns and (merged := _without_word(columns[0])) is not None:
+        is_distinct = True
+        select = _with_first(select, merged)
+    if any(map(_has_distinct_call, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
+        _refuse_distinct_call()
+    if not is_distinct:
+        return select
+    return internals.copy_with(
+        select if internals.distinct_word(select) else select.distinct(), prefixes=others
+    )
+
+
+def _refuse_unknown_words(select: Any) -> None:
+    """Raise NotFreezableError for text around the columns that may change the rows."""
+    for part in internals.prefixes(select):
+        text, dialect = part
+        is_distinct = _is_distinct_word(part) and dialect == "*"
+        if not (is_distinct or _is_comment(text) or _word(text) in _HARMLESS):
+            _refuse(f"The prefix {str(text)[:60]!r}")
+    for text, _ in internals.suffixes(select):
+        if not _is_comment(text):
+            _refuse(f"The suffix {str(text)[:60]!r}")
+    for _, hint in internals.statement_hints(select):
+        if not _COMMENTS.fullmatch(hint):
+            _refuse(f"The hint {hint[:60]!r}")
+    # SQLAlchemy 2.1 writes DISTINCT ON as an extension, and applications add their own clauses as extensions.
+    for extension in internals.syntax_extensions(select):
+        clauses = () if extension is None else getattr(extension, "clauses", [extension])
+        if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
+            _refuse("A clause of a custom class")
+
+
+def _refuse(what: str) -> NoReturn:
+    raise NotFreezableError(
+        f"{what} is not supported: it may change which rows the statement returns.",
+        hint="Put it into a subquery: inner = statement.subquery(); select(inner).",
+    )
+
+
+def _word(text: Any) -> str:
+    return text.text.strip().upper() if isinstance(text, TextClause) else ""
+
+
+def _is_comment(text: Any) -> bool:
+    return isinstance(text, TextClause) and _COMMENTS.fullmatch(text.text) is not None
+
+
+def _is_distinct_word(prefix: tuple[Any, str]) -> bool:
+    return _word(prefix[0]) in _DISTINCT
+
+
+def _without_word(column: Any) -> Any:
+    """The column without the word DISTINCT before it; None if there is no such word."""
+    bare = column.element if isinstance(column, Label) else column
+    if not is_distinct_call(bare):
+        return None
+    if isinstance(bare, UnaryExpression):
+        inner: Any = bare.element
+    else:
+        arguments = list(bare.clauses)
+        if len(arguments) != 1:
+            _refuse_distinct_call()
+        (inner,) = arguments
+    return inner.label(column.name) if isinstance(column, Label) else inner
+
+
+def _with_first(select: AnySelect, column: Any) -> AnySelect:
+    """The Select with another first column, and the same in its ORDER BY and GROUP BY."""
+    first, *others = internals.raw_columns(select)
+    selected: AnySelect = select.with_only_columns(column, *others)
+
+    def replace_column(element: Any, **_: Any) -> Any:
+        # By identity: an equal column elsewhere is not the one that the word DISTINCT stood before.
+        return column if element is first else None
+
+    def move(clauses: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(visitors.replacement_traverse(clause, {}, replace_column) for clause in clauses)
+
+    return internals.copy_with(
+        selected,
+        order_by_clauses=move(internals.order_by_clauses(select)),
+        group_by_clauses=move(internals.group_by_clauses(select)),
+    )
+
+
+def _refuse_distinct_call() -> NoReturn:
+    raise NotFreezableError(
+        "distinct() of one column applies to all columns: it becomes SELECT DISTINCT.",
+        hint="Use select(...).distinct() for distinct rows, or func.count(distinct(column)) to count distinct values.",
+    )
+
+
+def _has_distinct_call(root: Any) -> bool:
+    """Whether the word DISTINCT is in it outside of an aggregate function."""
+    stack: list[Any] = [root]
+    while stack:
+        element = stack.pop()
+        if isinstance(element, SelectBase | ScalarSelect | Exists):
+            continue
+        if is_distinct_call(element):
+            return True
+        parts: Iterator[Any] = element.get_children()
+        if isinstance(element, FunctionElement):
+            # count(DISTINCT x): the word belongs to the aggregate.
+            parts = (inner for part in parts for inner in _arguments(part))
+        stack += parts
+    return False
+
+
+def _arguments(part: ClauseElement) -> Iterator[Any]:
+    """The arguments of a function, without the word DISTINCT before them."""
+    if is_distinct_call(part):
+        yield from part.get_children()
+    elif part.__visit_name__ in {"clauselist", "grouping", "aggregate_order_by"}:
+        for inner in part.get_children():
+            yield from _arguments(inner)
+    else:
+        yield part
