@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, methodcaller
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import BindParameter, ColumnElement, FromClause
-from sqlalchemy.orm import attributes, context, mapperlib, path_registry, strategy_options, util
+from sqlalchemy.orm import attributes, context, mapperlib, util
 from sqlalchemy.sql import elements, functions, selectable
 from sqlalchemy.sql.cache_key import CacheKey
-from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.types import TypeEngine
 from sqlalchemy.util import EMPTY_DICT
 
@@ -50,16 +49,6 @@ MemoizedSelectEntities = selectable._MemoizedSelectEntities
 CTEOptions = selectable._CTEOpts
 """(nesting,) of a CTE that add_cte() put on a statement."""
 
-AttributeLoad = strategy_options._AttributeStrategyLoad
-"""The part of a loader option that is for an attribute."""
-ClassLoad = strategy_options._ClassStrategyLoad
-"""The part of a loader option that is for a class: selectin_polymorphic()."""
-TokenLoad = strategy_options._TokenStrategyLoad
-"""The part of a loader option that is for a wildcard: defaultload("*")."""
-LoadElement = strategy_options._LoadElement
-"""Any part of a loader option."""
-WildcardLoad = strategy_options._WildcardLoad
-"""A loader option that is for a wildcard as a whole."""
 ORMJoin = util._ORMJoin
 """A join that follows a relationship."""
 HybridNamespace = attributes._AdHocHasEntityNamespace
@@ -182,22 +171,12 @@ non_default_options: Reader[Mapping[str, Any]] = attrgetter("_non_defaults")
 """Of `dialect_options`: the arguments for a dialect that were given. In `sql/base.py`: _DialectArgDict."""
 
 
-class PrivateState(TypedDict, total=False):
-    """Attributes of a statement that `copy_with` may set, without the underscore that their names begin with."""
+def copy_with(statement: T, **state: Any) -> T:
+    """A copy of the statement, as its own methods such as where() make one (`_generate`), with this state.
 
-    raw_columns: list[Any]
-    with_options: tuple[Any, ...]
-    memoized_select_entities: tuple[Any, ...]
-    order_by_clauses: tuple[Any, ...]
-    group_by_clauses: tuple[Any, ...]
-    fetch_clause: None
-    for_update_arg: None
-    prefixes: tuple[Any, ...]
-    compile_options: Any
-
-
-def copy_with(statement: T, **state: Unpack[PrivateState]) -> T:
-    """A copy of the statement, as its own methods such as where() make one (`_generate`), with this state."""
+    Args:
+        state: values of its attributes, by name without the underscore.
+    """
     found: Any = statement
     copied = found._generate()
     for name, value in state.items():
@@ -379,38 +358,6 @@ of_type: Reader[Any] = attrgetter("_of_type")
 """The entity that of_type() was given: of an attribute, or of a part of a loader option."""
 extra_criteria: Reader[tuple[ColumnElement[bool], ...]] = attrgetter("_extra_criteria")
 """What and_() was given: of an attribute, or of a part of a loader option."""
-is_merged_option: Reader[bool | None] = attrgetter("_reconcile_to_other")
-"""How a part of a loader option meets a statement of other entities (`orm/strategy_options.py`)."""
-polymorphic_path: Reader[Any] = attrgetter("_path_with_polymorphic_path")
-"""The path of a part of a loader option that was given of_type()."""
-
-
-def fill_option(part: Any, criteria: tuple[Any, ...], *, is_merged: bool | None) -> None:
-    """Set what `extra_criteria` and `is_merged_option` read."""
-    part._extra_criteria = criteria
-    part._reconcile_to_other = is_merged
-
-
-def fill_typed_option(part: Any, of_type: Any, path: Any) -> None:
-    """Set what `of_type` and `polymorphic_path` read."""
-    part._of_type = of_type
-    part._path_with_polymorphic_path = path
-
-
-def path_token(text: str) -> path_registry.PathToken:
-    """The token of a wildcard; KeyError for any text that is none (`orm/path_registry.py`)."""
-    return path_registry.PathToken._intern[text]
-
-
-mappers_of_criteria: Reader[Iterable[Any]] = methodcaller("_all_mappers")
-"""The mappers that a with_loader_criteria() is for."""
-
-
-def criteria_for(lambda_: Any, cls: Any) -> ClauseElement:
-    """What the function of a with_loader_criteria() returns for a class."""
-    return lambda_._resolve_with_args(cls)
-
-
 hybrid_entity: Reader[Any] = attrgetter("_entity_namespace")
 """The entity that a HybridNamespace stands for."""
 

@@ -56,6 +56,8 @@ BACKEND = Backend(
     driver="aiosqlite",
     package="aiosqlite",
     file_suffixes=(".db", ".sqlite", ".sqlite3"),
+    # A statement alone is a transaction: ROLLBACK would only be another switch of threads.
+    reading_options={"pool_reset_on_return": None},
     require_url=_require_file,
     arguments_beyond=_arguments_beyond,
     has_pool=lambda url: not _is_in_memory(url),
