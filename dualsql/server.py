@@ -19,8 +19,8 @@ from datetime import datetime, timedelta
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from dualsql.databases.opening import Database, open_sources
 from dualsql.databases.proof import prove
+from dualsql.databases.source import Database, open_sources
 from dualsql.errors import (
     ConfigurationError,
     ResourceExpiredError,

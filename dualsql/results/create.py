@@ -16,7 +16,7 @@ from sqlalchemy import util
 from sqlalchemy.types import NULLTYPE, NullType
 
 from dualsql import plan, sqlalchemy_internals as internals
-from dualsql.databases.fetch import Sample
+from dualsql.databases.session import Sample
 from dualsql.databases.source import Source, chosen_source
 from dualsql.errors import (
     BadParameterError,

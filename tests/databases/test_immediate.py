@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from dualsql import DualResponseServer, PageRequest
 from dualsql.databases.driver import DriverStatement
 from dualsql.databases.sqlite.callbacks import MATCH
-from dualsql.databases.sqlite.page_reader import FileReader
+from dualsql.databases.sqlite.connection import FileReader
 from dualsql.log import REQUEST, RequestRecord
 from dualsql_client.wire import SortKey
 from tests.servers import fill_tables

@@ -12,8 +12,7 @@ from sqlalchemy import URL
 
 from dualsql.databases.backends import Backend
 from dualsql.databases.sqlite.capabilities import CAPABILITIES
-from dualsql.databases.sqlite.connection import SQLiteGuard, choose_stream
-from dualsql.databases.sqlite.page_reader import fetch_in_thread, file_reader
+from dualsql.databases.sqlite.connection import SQLiteGuard, choose_stream, fetch_in_thread, file_reader
 from dualsql.errors import ConfigurationError
 
 
