@@ -7,8 +7,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -45,6 +46,7 @@ from dualsql.tenancy import ActiveRules
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+RowsOrNone = TypeVar("RowsOrNone", Rows, Rows | None)
 Work = Callable[[AsyncConnection], Awaitable[T]]
 
 # The database's own limit comes first: it says what it did, and its connection stays good.
@@ -335,12 +337,15 @@ class Fetch:
     timeout: timedelta
     failure: type[QueryExecutionError] = QueryExecutionError
     may_be_fast: bool = True
+    _sent: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
 
     def sent(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
-        return driver_statement(
-            dialect, self.statement, self.rules.values, self.source.compiled, self.described
-        )
+        if dialect not in self._sent:
+            self._sent[dialect] = driver_statement(
+                dialect, self.statement, self.rules.values, self.source.compiled, self.described
+            )
+        return self._sent[dialect]
 
     async def execute(self, connection: AsyncConnection) -> Any:
         """SQLAlchemy's result.
@@ -370,46 +375,41 @@ class Fetch:
                 if sent is not None and source.fast.reads(sent):
                     # A slot, although no connection of the pool is taken: the limit is on statements that run.
                     async with source.limits.slot():
-                        with self._noted("page_reader") as measurement:
-                            rows = await source.fast.fetch(sent, self.timeout)
-                            _note_rows(measurement, rows)
+                        rows = await self._noted("page_reader", source.fast.fetch(sent, self.timeout))
                     if rows is not None:
                         return rows
         return await in_session(
-            source, self.rules, self._in_session, timeout=self.timeout, failure=self.failure
+            source,
+            self.rules,
+            lambda connection: self._noted("session", self._in_session(connection)),
+            timeout=self.timeout,
+            failure=self.failure,
         )
 
     async def _in_session(self, connection: AsyncConnection) -> Rows:
         source, opened = self.source, connection.sync_connection
         assert opened is not None
+        own = source.backend.row_fetches.get(connection.dialect.driver)
         with (
-            self._noted("session") as measurement,
             source.guard.limited_bytes(connection, source.limits.page_bytes),
             source.guard.tolerant_reading(connection),
         ):
-            own = source.backend.row_fetches.get(connection.dialect.driver)
             if own is None or is_listened_to(opened.engine, opened):
-                rows = cast("Rows", (await self.execute(connection)).all())
-            else:
-                rows = await own(self, connection)
-            _note_rows(measurement, rows)
-            return rows
+                return cast("Rows", (await self.execute(connection)).all())
+            return await own(self, connection)
 
-    @contextmanager
-    def _noted(self, lane: str) -> Iterator[Measurement | None]:
-        """Measure the statement that the block runs, and log it by its reader and if it is slow."""
+    async def _noted(self, lane: str, reading: Awaitable[RowsOrNone]) -> RowsOrNone:
+        """The rows of a reader. The statement is measured, and logged by the reader and if it is slow."""
         started = perf_counter()
         note_lane(lane)
         try:
             with measured(self.source, self.statement, self.rules) as measurement:
-                yield measurement
+                rows = await reading
+                if measurement is not None and rows is not None:
+                    measurement.note({"db.response.returned_rows": len(rows)})
+                return rows
         finally:
             note_slow(self.source, self.statement, self.rules, perf_counter() - started)
-
-
-def _note_rows(measurement: Measurement | None, rows: Rows | None) -> None:
-    if measurement is not None and rows is not None:
-        measurement.note({"db.response.returned_rows": len(rows)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -453,13 +453,13 @@ class RowCounter:
     async def _estimate(self) -> int | None:
         if not self.may_estimate or self.source.capabilities.row_estimate is None:
             return None
-        from dualsql.databases.explain import fetch_estimate
+        from dualsql.databases.explain import estimated_rows
 
         rows, limit = None, self.shape.limit
+        work = partial(estimated_rows, self.source, plan.uncounted(self.shape), self.rules)
         # Only the plan was requested: an error here says nothing about the rows.
         with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
-            explained, timeout = plan.uncounted(self.shape), self.settings.count_budget
-            rows = await fetch_estimate(self.source, explained, self.rules, timeout=timeout)
+            rows = await in_session(self.source, self.rules, work, timeout=self.settings.count_budget)
         # Not every planner looks at LIMIT.
         return rows if rows is None or limit is None else min(rows, limit)
 

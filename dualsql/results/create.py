@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -16,7 +17,7 @@ from sqlalchemy import util
 from sqlalchemy.types import NULLTYPE, NullType
 
 from dualsql import plan, sqlalchemy_internals as internals
-from dualsql.databases.session import Sample
+from dualsql.databases.session import Sample, in_session
 from dualsql.databases.source import Source, chosen_source
 from dualsql.errors import (
     BadParameterError,
@@ -369,12 +370,12 @@ class Creator:
         types of a result.
         """
         source, columns = view.source, view.shape.columns
-        if not any(column.is_untyped for column in columns):
+        if source.backend.described_type is None or not any(column.is_untyped for column in columns):
             return None
         from dualsql.databases.explain import described_types
 
-        timeout = self._settings.query_timeout
-        kinds = await described_types(source, view.shape.select.limit(0), view.rules, timeout=timeout)
+        work = partial(described_types, source, view.shape.select.limit(0), view.rules)
+        kinds = await in_session(source, view.rules, work, timeout=self._settings.query_timeout)
         unknown = [
             kind if column.is_untyped else NULLTYPE for kind, column in zip(kinds, columns, strict=False)
         ]
