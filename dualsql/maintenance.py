@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from dualsql.databases.proof import connection_limit, missing_tables
+from dualsql.databases.proof import missing_tables
 from dualsql.extension import Parts
 from dualsql.store.protocol import ResourceStore
 
@@ -79,6 +79,10 @@ class Maintenance:
             yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
         timeout = self._parts.settings.query_timeout
         for name, source in self._parts.sources.items():
+            if source.backend.rights is None:
+                continue
+            from dualsql.databases.rights import connection_limit
+
             wanted = source.maximum_connections
             # The limit is the server's: the store's connections count, too, if it is in a database there.
             if (server := getattr(self._store, "server", None)) is not None:

@@ -33,10 +33,10 @@ from dualsql.cli.serve import (
     settings_of,
     without_log,
 )
-from dualsql.databases.proof import connection_limit, prove_read_only
+from dualsql.databases.proof import prove_read_only
 from dualsql.databases.reach import reach, server_at
 from dualsql.databases.reflection import ReflectedTables, reflect
-from dualsql.databases.rights import prove_role
+from dualsql.databases.rights import connection_limit, prove_role
 from dualsql.databases.session import in_session
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.unproved import unproved_notice

@@ -50,30 +50,30 @@ class DriverStatement:
         return [(position, processor) for position, processor in enumerate(read) if processor is not None]
 
 
-def require_described(found: Sequence[str], described: Sequence[str]) -> None:
+def require_described(names: Sequence[str], described: Sequence[str]) -> None:
     """Before a row is read, raise QueryExecutionError if the database returns other columns than described.
 
     Args:
-        found: the names that the driver reports.
+        names: the names that the driver reports.
         described: the names from `dualsql.columns.result.driver_names`.
     """
-    if len(found) == len(described) and all(map(_is_described, found, described)):
+    if len(names) == len(described) and all(map(_is_described, names, described)):
         return
-    _log.error("The database returned the columns %r where %r are described.", list(found), list(described))
+    _log.error("The database returned the columns %r where %r are described.", list(names), list(described))
     raise QueryExecutionError(
-        f"The database returned {len(found)} columns that differ from the {len(described)} columns of the result.",
+        f"The database returned {len(names)} columns that differ from the {len(described)} columns of the result.",
         hint="No row was sent. Tell the operator: the server's log names the columns.",
         developer_hint="No row was sent. Each literal_column() has to stand for one column. If the statement has none, "
         "this is a bug in dualsql: report the columns that the log names.",
     )
 
 
-def _is_described(found: str, described: str) -> bool:
-    if found == described or not described:
+def _is_described(name: str, described: str) -> bool:
+    if name == described or not described:
         return True
     # SQLAlchemy may prefix the table's name and append a number, and PostgreSQL cuts long names.
-    one, other = (_NUMBER.sub("", name.casefold()) for name in (found, described))
-    is_cut = len(found.encode()) >= _SHORTEST_CUT and described.startswith(found)
+    one, other = (_NUMBER.sub("", each.casefold()) for each in (name, described))
+    is_cut = len(name.encode()) >= _SHORTEST_CUT and described.startswith(name)
     return one == other or one.endswith("_" + other) or is_cut
 
 

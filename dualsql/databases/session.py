@@ -144,7 +144,7 @@ async def read_only(
     async with AsyncExitStack() as stack:
         # The slot first: who waits for one must not hold a connection meanwhile.
         await stack.enter_async_context(source.limits.slot(for_stream=limit is None))
-        connection = await _begun(source, terms, stack, on_connect)
+        connection = await _begin(source, terms, stack, on_connect)
         opened = connection.sync_connection
         # After the guard, whose own statements name no table.
         if rules is not None and opened is not None:
@@ -152,7 +152,7 @@ async def read_only(
         yield connection
 
 
-async def _begun(
+async def _begin(
     source: Source,
     terms: SessionTerms,
     stack: AsyncExitStack,
@@ -164,28 +164,28 @@ async def _begun(
     taken. A ping at each checkout (`pool_pre_ping`) would cost three round trips more with asyncpg.
     """
     while True:
-        async with AsyncExitStack() as begun:
-            connection = await _connected(source, begun)
+        async with AsyncExitStack() as attempt:
+            connection = await _connect(source, attempt)
             # Before the first statement, so that whatever is sent can be stopped.
             on_connect(connection)
-            known = memory_of(connection)
+            memory = memory_of(connection)
             try:
                 async with asyncio.timeout(source.limits.connection_timeout.total_seconds()):
-                    await begun.enter_async_context(source.guard.read_only(connection, terms))
+                    await attempt.enter_async_context(source.guard.read_only(connection, terms))
             except TimeoutError as error:
                 raise DatabaseBusyError("The database did not answer in time.") from error
             except (DBAPIError, ConnectionError) as error:
                 is_lost = isinstance(error, ConnectionError) or error.connection_invalidated
-                if USED not in known or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
+                if USED not in memory or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
                     raise
                 await connection.invalidate()
             else:
-                known[USED] = True
-                stack.push_async_exit(begun.pop_all())
+                memory[USED] = True
+                stack.push_async_exit(attempt.pop_all())
                 return connection
 
 
-async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
+async def _connect(source: Source, stack: AsyncExitStack) -> AsyncConnection:
     """A connection of the source's pool, returned when `stack` ends."""
     try:
         async with asyncio.timeout(source.limits.connection_timeout.total_seconds()):
@@ -274,7 +274,7 @@ class Session(Generic[T]):
 
     async def _run(self) -> T:
         async with read_only(
-            self._source, self._rules, limit=self._limit, on_connect=self._connected
+            self._source, self._rules, limit=self._limit, on_connect=self._note_connection
         ) as connection:
             if self._is_stopped:
                 raise asyncio.CancelledError
@@ -289,7 +289,7 @@ class Session(Generic[T]):
                 async with self._stopping:
                     pass
 
-    def _connected(self, connection: AsyncConnection) -> None:
+    def _note_connection(self, connection: AsyncConnection) -> None:
         self.connection = connection
 
     async def stop(self) -> None:
@@ -375,13 +375,13 @@ class Fetch:
                 if sent is not None and source.fast.reads(sent):
                     # A slot, although no connection of the pool is taken: the limit is on statements that run.
                     async with source.limits.slot():
-                        rows = await self._noted("page_reader", source.fast.fetch(sent, self.timeout))
+                        rows = await self._measure("page_reader", source.fast.fetch(sent, self.timeout))
                     if rows is not None:
                         return rows
         return await in_session(
             source,
             self.rules,
-            lambda connection: self._noted("session", self._in_session(connection)),
+            lambda connection: self._measure("session", self._in_session(connection)),
             timeout=self.timeout,
             failure=self.failure,
         )
@@ -398,7 +398,7 @@ class Fetch:
                 return cast("Rows", (await self.execute(connection)).all())
             return await own(self, connection)
 
-    async def _noted(self, lane: str, reading: Awaitable[RowsOrNone]) -> RowsOrNone:
+    async def _measure(self, lane: str, reading: Awaitable[RowsOrNone]) -> RowsOrNone:
         """The rows of a reader. The statement is measured, and logged by the reader and if it is slow."""
         started = perf_counter()
         note_lane(lane)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from copy import copy
+from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
@@ -104,8 +105,8 @@ class Shares:
         return self._held[caller.key] < (self._third if self._are_others(caller) else self._most)
 
     def _are_others(self, caller: Caller) -> bool:
-        seen = self._latest_at if self._latest not in (None, caller.key) else self._latest_other
-        return time.monotonic() - seen < _PRESENT
+        latest = self._latest_at if self._latest not in (None, caller.key) else self._latest_other
+        return time.monotonic() - latest < _PRESENT
 
     def take(self, caller: Caller) -> None:
         """Note a slot as taken."""
@@ -141,18 +142,13 @@ class Shares:
         return caller
 
 
+@dataclass
 class Queue:
-    """The bounds of those that wait for any slot.
+    """How many may wait for any slot, how long each, and how many do."""
 
-    Args:
-        most: how many may wait.
-        timeout: how long one waits.
-    """
-
-    def __init__(self, most: int, timeout: timedelta) -> None:
-        self.most = most
-        self.seconds = timeout.total_seconds()
-        self.waiting = 0
+    most: int
+    timeout: timedelta
+    waiting: int = 0
 
 
 class Slots:
@@ -219,7 +215,7 @@ class Slots:
         self.queue.waiting += 1
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self.queue.seconds):
+            async with asyncio.timeout(self.queue.timeout.total_seconds()):
                 await slot
         except TimeoutError:
             raise self._refused("Too many queries are running, and none ended in time.") from None
@@ -269,7 +265,7 @@ _MOST_WAITING_TEXTS = 64
 
 
 class QueryLimits:
-    """The slots for queries on one source, which callers share; see `dualsql.databases.slots`.
+    """The slots for queries on one source.
 
     Streams have slots of their own, so that slow readers do not delay pages. Background queries have their own too.
 
@@ -301,11 +297,7 @@ class QueryLimits:
         self.background.background = self.background
 
     def slot(self, *, for_stream: bool = False) -> AbstractAsyncContextManager[None]:
-        """A slot for one session during the block.
-
-        Raises:
-            TooManyQueriesError: too many wait already, or none became free in `Settings.queue_timeout`.
-        """
+        """A slot for one session during the block; raises what `Slots.take` raises."""
         return (self.streams if for_stream else self.queries).taken()
 
     def has_room(self) -> bool:

@@ -187,16 +187,16 @@ def open_source(
         ConfigurationError: dualsql cannot keep this database read-only, or it does not exist.
     """
     settings = settings or Settings()
-    owned = False
+    owns_engine = False
     if isinstance(database, AsyncEngine):
         engine = database
     elif isinstance(database, Engine):
         engine = threaded(database)
     else:
-        given: object = database
-        if not isinstance(given, str | URL):
-            refuse_mistaken("databases", given)
-        engine, owned = reading_engine(database, pool_options(settings)), True
+        argument: object = database
+        if not isinstance(argument, str | URL):
+            refuse_mistaken("databases", argument)
+        engine, owns_engine = reading_engine(database, pool_options(settings)), True
     backend = backend_of(engine.dialect)
     if backend is None:
         from dualsql.databases.url_errors import unknown_database
@@ -214,7 +214,7 @@ def open_source(
             hint="Use a database user that may only read.",
         )
     # An application's engine also writes elsewhere: only its sessions here are made read-only.
-    if owned:
+    if owns_engine:
         backend.guard.prepare(engine.sync_engine)
 
     return Source(
@@ -223,9 +223,9 @@ def open_source(
         registry=registry,
         backend=backend,
         limits=QueryLimits(settings),
-        owns_engine=owned,
+        owns_engine=owns_engine,
         # Reading beside an application's engine would bypass its events and its pool.
-        fast=backend.page_reader(engine.sync_engine) if owned else None,
+        fast=backend.page_reader(engine.sync_engine) if owns_engine else None,
         role=role,
         # A StaticPool has one connection for all: two sessions would share a transaction.
         lock=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
@@ -250,12 +250,12 @@ def open_sources(
     databases: Database | Mapping[str, Database], registry: Registry, settings: Settings | None = None
 ) -> dict[str, Source]:
     """A source named "default", or one for each name in a mapping."""
-    named = databases if isinstance(databases, Mapping) else {"default": databases}
-    if not named:
+    by_name = databases if isinstance(databases, Mapping) else {"default": databases}
+    if not by_name:
         raise ConfigurationError("A database is required.", hint="Pass the URL of a database, or an engine.")
     settings = settings or Settings()
     if settings.unproved_read_only:
         from dualsql.databases.unproved import require_known
 
-        require_known(settings, named)
-    return {name: open_source(name, database, registry, settings) for name, database in named.items()}
+        require_known(settings, by_name)
+    return {name: open_source(name, database, registry, settings) for name, database in by_name.items()}

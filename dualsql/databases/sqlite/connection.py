@@ -25,7 +25,6 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sqlalchemy import Engine, event
@@ -374,15 +373,13 @@ def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Con
 
 async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
     """The stream backend for a statement on aiosqlite: a reader process of the file for batches of Arrow."""
-    # By name: `page_reader`, which has the processes, imports this module.
-    thread, processes = by_sqlite_thread(sent), None
-    if isinstance(job.writer, BatchWriter):
-        processes = getattr(job.source.fast, "processes", None)
+    thread, reader, processes = by_sqlite_thread(sent), job.source.fast, None
+    if isinstance(job.writer, BatchWriter) and isinstance(reader, FileReader):
+        processes = reader.processes
     if processes is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()
-    backend: StreamBackend = processes.stream(job, sent, seconds, thread)
-    return backend
+    return processes.stream(job, sent, seconds, thread)
 
 
 def by_sqlite_thread(sent: DriverStatement) -> StreamBackend:
@@ -465,18 +462,18 @@ class FileReader:
     def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
         """All rows of a statement, read by the event loop; None if it failed, or the event loop is another one."""
         if self._opened is None:
-            self._opened, self._thread = connect(self._engine, on_event_loop=True), get_ident()
+            self._opened, self._thread = connect(self._engine, on_event_loop=True), threading.get_ident()
             with suppress(sqlite3.Error):  # reads the schema, which the first statement has not to answer for
                 self._opened[0].execute("SELECT 1 FROM sqlite_master LIMIT 1").close()
-        if self._thread != get_ident():
+        if self._thread != threading.get_ident():
             return None
         (connection, clock), rows = self._opened, None
-        begun, worked = time.monotonic(), time.thread_time()
-        clock.ends_at = begun + min(LOOP_LIMIT, limit.total_seconds())
+        start, start_of_work = time.monotonic(), time.thread_time()
+        clock.ends_at = start + min(LOOP_LIMIT, limit.total_seconds())
         with suppress(sqlite3.Error):
             rows = _read(connection, sent)
-        now, work = time.monotonic(), time.thread_time() - worked
-        self.learn(sent.sql, work, math.inf if rows is None else now - begun)
+        now, work = time.monotonic(), time.thread_time() - start_of_work
+        self.learn(sent.sql, work, math.inf if rows is None else now - start)
         self._recent.append(now)
         if len(self._recent) == _BUSY_PAGES and now - self._recent[0] < _BUSY_SECONDS:
             self._recent.clear()
@@ -500,7 +497,7 @@ class FileReader:
         self._may_have_processes = False
         if self._processes is not None:
             self._processes.close()
-        if self._opened is not None and self._thread == get_ident():
+        if self._opened is not None and self._thread == threading.get_ident():
             self._opened[0].close()
         self._opened = None
 
@@ -520,9 +517,9 @@ async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
     driver = driver_of(connection)
 
     def read() -> Rows:
-        begun, worked = time.monotonic(), time.thread_time()
+        start, start_of_work = time.monotonic(), time.thread_time()
         rows = _read(driver._conn, sent)
-        reader.learn(sent.sql, time.thread_time() - worked, time.monotonic() - begun)
+        reader.learn(sent.sql, time.thread_time() - start_of_work, time.monotonic() - start)
         return rows
 
     rows: Rows = await driver._execute(read)
