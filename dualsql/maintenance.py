@@ -74,7 +74,7 @@ class Maintenance:
             if not source.backend.has_read_only_sessions:
                 from dualsql.databases.unproved import unproved_notice
 
-                yield unproved_notice(source)
+                yield unproved_notice(source.name, source.capabilities.name)
         if missing := await self._missing_tables():
             yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
         timeout = self._parts.settings.query_timeout

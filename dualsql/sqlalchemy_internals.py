@@ -86,20 +86,14 @@ raw_columns: Reader[list[Any]] = attrgetter("_raw_columns")
 """What select() was given, coerced. Set in `sql/selectable.py`: Select.__init__()."""
 all_selected_columns: Reader[Iterable[Any]] = attrgetter("_all_selected_columns")
 """All output columns, entities taken apart, repeats kept. In `sql/selectable.py`, for each SelectBase."""
+# What the method of that name was given, or has collected: conditions are joined by AND.
 where_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_where_criteria")
-"""The conditions that where() has collected, to be joined by AND."""
 having_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_having_criteria")
-"""The conditions that having() has collected, to be joined by AND."""
 group_by_clauses: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_group_by_clauses")
-"""What group_by() has collected."""
 order_by_clauses: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_order_by_clauses")
-"""What order_by() has collected."""
 limit_clause: Reader[ColumnElement[Any] | None] = attrgetter("_limit_clause")
-"""What limit() was given."""
 offset_clause: Reader[ColumnElement[Any] | None] = attrgetter("_offset_clause")
-"""What offset() was given."""
 fetch_clause: Reader[ColumnElement[Any] | None] = attrgetter("_fetch_clause")
-"""What fetch() was given."""
 
 
 def fetch_options(statement: Any) -> Mapping[str, bool]:

@@ -169,7 +169,9 @@ async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
                 findings.append(
                     Finding("read-only", "ok", "A session refuses to write.")
                     if source.backend.has_read_only_sessions
-                    else Finding("read-only", "warning", unproved_notice(source))
+                    else Finding(
+                        "read-only", "warning", unproved_notice(source.name, source.capabilities.name)
+                    )
                 )
             with _noting("tables", findings):
                 tables = await reflect(source, selection_of(options))

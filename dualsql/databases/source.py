@@ -43,6 +43,7 @@ class Source:
         meanings: how the application's own types convert values.
         finishing: sessions whose caller was cancelled, until their connection is returned.
         row_numbers: the names of the columns that number the rows of tables; see `Guard.row_numbers`.
+        guard: makes its sessions read-only and limits their time.
         capabilities: what its SQL can do, with the row numbers of its tables.
     """
 
@@ -60,19 +61,16 @@ class Source:
     meanings: Meanings = STANDARD
     proofs: Proofs = field(default_factory=Proofs)
     row_numbers: dict[TableName, str] = field(default_factory=dict)
+    guard: Guard = field(init=False)
     capabilities: Capabilities = field(init=False)
 
     def __post_init__(self) -> None:
+        self.guard = self.backend.guard
         self.capabilities = replace(self.backend.capabilities, row_number=self._row_number)
 
     def _row_number(self, table: Any) -> str | None:
         name = self.row_numbers.get((table.schema, table.name))
         return None if name is None or name in table.c else name
-
-    @property
-    def guard(self) -> Guard:
-        """Makes its sessions read-only and limits their time."""
-        return self.backend.guard
 
     def failure_kind(self, error: BaseException) -> FailureKind | None:
         """What an error means; stream backends get the driver's errors, and SQLAlchemy wraps them."""

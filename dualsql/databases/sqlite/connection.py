@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
-from dualsql.databases.sqlite.callbacks import FUNCTIONS, MATCH
+from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.writer import BatchWriter, Rows
@@ -80,9 +80,6 @@ class TimeLimit:
 
 REFUSED = 23
 """SQLITE_AUTH, the code of what is refused here."""
-
-LARGEST_VALUE = 64 * 1024 * 1024
-"""Bytes of one value that SQLite makes or reads."""
 
 _READS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}
