@@ -241,47 +241,41 @@ async def in_session(
             raise
 
 
+@dataclass(eq=False, repr=False)
 class Session(Generic[T]):
     """A connection, the work on it, and how to stop it.
 
     It runs in its own task. A caller may be cancelled several times while it unwinds (by anyio's cancel scopes). In the
     caller's task, clean-up would be interrupted, and a busy connection would return to its pool.
 
-    Args:
+    Attributes:
         limit: the time limit of one statement; None for a stream.
         deadline: of the caller, set to `limit` once the transaction has begun: what comes before has limits of its own.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        rules: ActiveRules | None,
-        work: Work[T],
-        *,
-        limit: timedelta | None = None,
-        deadline: asyncio.Timeout | None = None,
-    ) -> None:
-        self._source = source
-        self._rules = rules
-        self._work = work
-        self._limit = limit
-        self._working: asyncio.Future[T] | None = None
-        self._is_stopped = False
-        self._stopping = asyncio.Lock()
-        self._deadline = deadline
-        self.connection: AsyncConnection | None = None
+    source: Source
+    rules: ActiveRules | None
+    work: Work[T]
+    limit: timedelta | None = None
+    deadline: asyncio.Timeout | None = None
+    connection: AsyncConnection | None = field(default=None, init=False)
+    _working: asyncio.Future[T] | None = field(default=None, init=False)
+    _is_stopped: bool = field(default=False, init=False)
+    _stopping: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    def __post_init__(self) -> None:
         self.task = asyncio.ensure_future(self._run())
 
     async def _run(self) -> T:
         async with read_only(
-            self._source, self._rules, limit=self._limit, on_connect=self._note_connection
+            self.source, self.rules, limit=self.limit, on_connect=self._note_connection
         ) as connection:
             if self._is_stopped:
                 raise asyncio.CancelledError
-            if self._deadline is not None and self._limit is not None:
-                seconds = self._limit.total_seconds() + _GRACE
-                self._deadline.reschedule(asyncio.get_running_loop().time() + seconds)
-            self._working = asyncio.ensure_future(self._work(connection))
+            if self.deadline is not None and self.limit is not None:
+                seconds = self.limit.total_seconds() + _GRACE
+                self.deadline.reschedule(asyncio.get_running_loop().time() + seconds)
+            self._working = asyncio.ensure_future(self.work(connection))
             try:
                 return await self._working
             finally:
@@ -304,15 +298,15 @@ class Session(Generic[T]):
             async with self._stopping:
                 try:
                     async with asyncio.timeout(_UNWINDING):
-                        await self._source.guard.stop(self.connection, self._working)
+                        await self.source.guard.stop(self.connection, self._working)
                 except Exception as error:
                     logger.warning(
-                        "A statement of %r could not be stopped.", self._source.name, exc_info=error
+                        "A statement of %r could not be stopped.", self.source.name, exc_info=error
                     )
                     self._working.cancel()
         await asyncio.wait({self.task}, timeout=_UNWINDING)
         if not self.task.done():
-            logger.error("A session of %r did not end: its connection is given up.", self._source.name)
+            logger.error("A session of %r did not end: its connection is given up.", self.source.name)
             self.task.cancel()
             await asyncio.wait({self.task}, timeout=_GRACE)
         if self.task.done() and not self.task.cancelled():
