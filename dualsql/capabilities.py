@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Dialect
 
@@ -187,7 +188,12 @@ class Capabilities:
 
 def capabilities_of(dialect: Dialect) -> Capabilities | None:
     """The capabilities of the dialect's database; None if dualsql does not support it."""
-    return capabilities_named(dialect.name)
+    if dialect not in _KNOWN:
+        _KNOWN[dialect] = capabilities_named(dialect.name)
+    return _KNOWN[dialect]
+
+
+_KNOWN: WeakKeyDictionary[Dialect, Capabilities | None] = WeakKeyDictionary()
 
 
 def capabilities_named(name: str) -> Capabilities | None:

@@ -331,15 +331,15 @@ class Fetch:
     timeout: timedelta
     failure: type[QueryExecutionError] = QueryExecutionError
     may_be_fast: bool = True
-    _sent: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
+    _by_dialect: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
 
     def sent(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
-        if dialect not in self._sent:
-            self._sent[dialect] = driver_statement(
+        if dialect not in self._by_dialect:
+            self._by_dialect[dialect] = driver_statement(
                 dialect, self.statement, self.rules.values, self.source.compiled, self.described
             )
-        return self._sent[dialect]
+        return self._by_dialect[dialect]
 
     async def execute(self, connection: AsyncConnection) -> Any:
         """SQLAlchemy's result.

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from datetime import timedelta
 from functools import cache, partial
 from importlib.util import find_spec
@@ -524,6 +524,7 @@ async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
 
 
 def _read(connection: sqlite3.Connection, sent: DriverStatement) -> Rows:
-    cursor = connection.execute(sent.sql, sent.parameters)
-    require_described([column[0] for column in cursor.description], sent.described)
-    return processed(next_rows(cursor), sent.processors())
+    # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
+    with closing(connection.execute(sent.sql, sent.parameters)) as cursor:
+        require_described([column[0] for column in cursor.description], sent.described)
+        return processed(next_rows(cursor), sent.processors())
