@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sqlalchemy import URL, Dialect, Engine
+from sqlalchemy import URL, Engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities
@@ -140,8 +140,3 @@ def backend_named(name: str) -> Backend | None:
             module, _, member = place.partition(":")
             _loaded[name] = getattr(import_module(module), member)
     return _loaded[name]
-
-
-def backend_of(dialect: Dialect) -> Backend | None:
-    """The dialect's database; None if SQLAlchemy finds no dialect by its name."""
-    return backend_named(dialect.name)

@@ -17,7 +17,7 @@ from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.columns.own_types import SQLType
-from dualsql.databases.backends import Backend, PageReader, backend_of
+from dualsql.databases.backends import Backend, PageReader, backend_named
 from dualsql.databases.driver import CompiledStatements
 from dualsql.databases.engines import most_connections, reading_engine, threaded
 from dualsql.databases.guard import FailureKind, Guard, TableName
@@ -195,7 +195,7 @@ def open_source(
         if not isinstance(argument, str | URL):
             refuse_mistaken("databases", argument)
         engine, owns_engine = reading_engine(database, pool_options(settings)), True
-    backend = backend_of(engine.dialect)
+    backend = backend_named(engine.dialect.name)
     if backend is None:
         from dualsql.databases.url_errors import unknown_database
 
