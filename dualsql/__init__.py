@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dualsql.catalogue.feature import Tables as Tables
     from dualsql.changes import Changes as Changes, ChangeSettings as ChangeSettings
     from dualsql.charts.feature import Charts as Charts
-    from dualsql.databases.opening import Database as Database
+    from dualsql.databases.source import Database as Database
     from dualsql.dual_mode import DualMode as DualMode
     from dualsql.errors import (
         Asked as Asked,
@@ -253,7 +253,7 @@ _MODULES = dict(
             "dualsql.catalogue.feature": "Tables",
             "dualsql.changes": "ChangeSettings Changes",
             "dualsql.charts.feature": "Charts",
-            "dualsql.databases.opening": "Database",
+            "dualsql.databases.source": "Database",
             "dualsql.dual_mode": "DualMode",
             "dualsql.errors": """
             Asked BadCursorError BadParameterError CallerMessage Cause ConfigurationError CountExecutionError

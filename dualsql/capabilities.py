@@ -186,21 +186,11 @@ class Capabilities:
         return self.query_dialect()
 
 
-_REGISTRY = "dualsql.databases.backends"
-"""The module that registers the databases.
-
-It is imported by name at first use: plan, tenancy and formats are below the databases and only read their capabilities.
-An import here would be a loop.
-"""
-
-
 def capabilities_of(dialect: Dialect) -> Capabilities | None:
     """The capabilities of the dialect's database; None if dualsql does not support it."""
-    try:
-        return _KNOWN[dialect]
-    except KeyError:
-        capabilities = _KNOWN[dialect] = capabilities_named(dialect.name)
-        return capabilities
+    if dialect not in _KNOWN:
+        _KNOWN[dialect] = capabilities_named(dialect.name)
+    return _KNOWN[dialect]
 
 
 _KNOWN: WeakKeyDictionary[Dialect, Capabilities | None] = WeakKeyDictionary()
@@ -208,5 +198,6 @@ _KNOWN: WeakKeyDictionary[Dialect, Capabilities | None] = WeakKeyDictionary()
 
 def capabilities_named(name: str) -> Capabilities | None:
     """The same by SQLAlchemy's name of the dialect, such as `connection.dialect.name`."""
-    backend = import_module(_REGISTRY).backend_named(name)
+    # By name: plan, tenancy and formats are below the databases, and only read their capabilities.
+    backend = import_module("dualsql.databases.backends").backend_named(name)
     return None if backend is None else backend.capabilities

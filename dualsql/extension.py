@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from dualsql.databases.opening import Database, open_sources
-from dualsql.databases.source import Source
+from dualsql.databases.source import Database, Source, open_sources
 from dualsql.errors import ConfigurationError
 from dualsql.events import EVENTS, BackgroundFailed, GaugeReading
 from dualsql.freeze import Registry

@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from dualsql.databases.proof import connection_limit, missing_tables
+from dualsql.databases.proof import missing_tables
 from dualsql.extension import Parts
 from dualsql.store.protocol import ResourceStore
 
@@ -67,13 +67,17 @@ class Maintenance:
             if not source.backend.has_read_only_sessions:
                 from dualsql.databases.unproved import unproved_notice
 
-                yield unproved_notice(source)
+                yield unproved_notice(source.name, source.capabilities.name)
         timeout, sources = self.parts.settings.query_timeout, self.parts.sources
         missing_in = [await missing_tables(source, timeout=timeout) for source in sources.values()]
         # One registry serves all databases, so a table that one of them lacks may be in another.
         if missing := sorted(set(missing_in[0]).intersection(*missing_in)):
             yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
         for name, source in sources.items():
+            if source.backend.rights is None:
+                continue
+            from dualsql.databases.rights import connection_limit
+
             number = source.maximum_connections
             # The limit is the server's: the store's connections count, too, if it is in a database there.
             if (server := getattr(self.store, "server", None)) is not None:

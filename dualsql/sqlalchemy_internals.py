@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, methodcaller
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, FromClause
@@ -65,20 +65,14 @@ raw_columns: Reader[list[Any]] = attrgetter("_raw_columns")
 """What select() was given, coerced. Set in `sql/selectable.py`: Select.__init__()."""
 all_selected_columns: Reader[Iterable[Any]] = attrgetter("_all_selected_columns")
 """All output columns, entities taken apart, repeats kept. In `sql/selectable.py`, for each SelectBase."""
+# What the method of that name was given, or has collected: conditions are joined by AND.
 where_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_where_criteria")
-"""The conditions that where() has collected, to be joined by AND."""
 having_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_having_criteria")
-"""The conditions that having() has collected, to be joined by AND."""
 group_by_clauses: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_group_by_clauses")
-"""What group_by() has collected."""
 order_by_clauses: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_order_by_clauses")
-"""What order_by() has collected."""
 limit_clause: Reader[ColumnElement[Any] | None] = attrgetter("_limit_clause")
-"""What limit() was given."""
 offset_clause: Reader[ColumnElement[Any] | None] = attrgetter("_offset_clause")
-"""What offset() was given."""
 fetch_clause: Reader[ColumnElement[Any] | None] = attrgetter("_fetch_clause")
-"""What fetch() was given."""
 
 
 def fetch_options(statement: Any) -> Mapping[str, bool]:
@@ -146,22 +140,12 @@ is_criteria_option: Reader[bool] = attrgetter("_is_criteria_option")
 """Whether the option is a with_loader_criteria(). On `sql/base.py`: ExecutableOption."""
 
 
-class PrivateState(TypedDict, total=False):
-    """Attributes of a statement that `copy_with` may set, without the underscore that their names begin with."""
+def copy_with(statement: T, **state: Any) -> T:
+    """A copy of the statement, as its own methods such as where() make one (`_generate`), with this state.
 
-    raw_columns: list[Any]
-    with_options: tuple[Any, ...]
-    memoized_select_entities: tuple[Any, ...]
-    order_by_clauses: tuple[Any, ...]
-    group_by_clauses: tuple[Any, ...]
-    fetch_clause: None
-    for_update_arg: None
-    prefixes: tuple[Any, ...]
-    compile_options: Any
-
-
-def copy_with(statement: T, **state: Unpack[PrivateState]) -> T:
-    """A copy of the statement, as its own methods such as where() make one (`_generate`), with this state."""
+    Args:
+        state: values of its attributes, by name without the underscore.
+    """
     found: Any = statement
     copied = found._generate()
     for name, value in state.items():

@@ -61,7 +61,6 @@ SMALL_MODULES = {
     "dualsql/arguments.py": "loaded with the mistake that it names",
     "dualsql/packages.py": "read by all features that need an optional package",
     "dualsql/http/conditional.py": "read by the routes of results and by streams",
-    "dualsql/databases/table.py": "the rows of pyproject.toml's entry points, read without a database",
 }
 """Modules with less code, apart from `__init__`, and the reason for each."""
 LONGEST_FUNCTION = 60

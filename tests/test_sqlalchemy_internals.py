@@ -412,37 +412,37 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [len(internals.extra_criteria(one)) for one in (Person.team.and_(Team.id > 0), JOINED)],
         equal([1, 1]),
     ),
-    "is_merged_option": (lambda: private.is_merged_option(JOINED), lambda it: it in (True, False, None)),
+    "is_merged_option": (lambda: orm.is_merged_option(JOINED), lambda it: it in (True, False, None)),
     "polymorphic_path": (
-        lambda: private.polymorphic_path(TYPED),
+        lambda: orm.polymorphic_path(TYPED),
         shape(sqlalchemy.orm.path_registry.PathRegistry),
     ),
     "fill_option": (
         lambda: _after(
-            lambda it: private.fill_option(it, (_CONDITION,), is_merged=True),
+            lambda it: orm.fill_option(it, (_CONDITION,), is_merged=True),
             option_parts(joinedload(Person.team))[0],
-            lambda it: (*internals.extra_criteria(it), private.is_merged_option(it)),
+            lambda it: (*internals.extra_criteria(it), orm.is_merged_option(it)),
         ),
         ordered_like(_CONDITION, True),
     ),
     "fill_typed_option": (
         lambda: _after(
-            lambda it: private.fill_typed_option(it, TABLE, _KEY),
+            lambda it: orm.fill_typed_option(it, TABLE, _KEY),
             option_parts(joinedload(Person.team))[0],
-            lambda it: (private.of_type(it), private.polymorphic_path(it)),
+            lambda it: (private.of_type(it), orm.polymorphic_path(it)),
         ),
         ordered_like(TABLE, _KEY),
     ),
     "path_token": (
-        lambda: private.path_token("relationship:*"),
+        lambda: orm.path_token("relationship:*"),
         shape(sqlalchemy.orm.path_registry.PathToken),
     ),
     "mappers_of_criteria": (
-        lambda: private.mappers_of_criteria(CRITERIA),
+        lambda: orm.mappers_of_criteria(CRITERIA),
         ordered_like(sqlalchemy.inspect(Person), sqlalchemy.inspect(Manager)),
     ),
     "criteria_for": (
-        lambda: str(private.criteria_for(CRITERIA.where_criteria, Person)),
+        lambda: str(orm.criteria_for(CRITERIA.where_criteria, Person)),
         lambda it: "person.id >" in it,
     ),
     "hybrid_entity": (
@@ -482,7 +482,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     ),
     "loader_option": (
         lambda: orm.loader_option(Person.team.property, STATE, ENTITY.path),
-        shape(private.AttributeLoad),
+        shape(orm.AttributeLoad),
     ),
     "loader_strategy": (
         lambda: orm.loader_strategy(Person.team.property, (("lazy", "joined"),)),

@@ -33,13 +33,12 @@ from dualsql.cli.serve import (
     settings_of,
     without_log,
 )
-from dualsql.databases.opening import open_source
-from dualsql.databases.proof import connection_limit, prove_read_only
+from dualsql.databases.proof import prove_read_only
 from dualsql.databases.reach import reach, server_at
 from dualsql.databases.reflection import ReflectedTables, reflect
-from dualsql.databases.rights import prove_role
+from dualsql.databases.rights import connection_limit, prove_role
 from dualsql.databases.session import in_session
-from dualsql.databases.source import Source
+from dualsql.databases.source import Source, open_source
 from dualsql.databases.unproved import unproved_notice
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.features import DualResponseServer, default_features
@@ -170,7 +169,9 @@ async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
                 findings.append(
                     Finding("read-only", "ok", "A session refuses to write.")
                     if source.backend.has_read_only_sessions
-                    else Finding("read-only", "warning", unproved_notice(source))
+                    else Finding(
+                        "read-only", "warning", unproved_notice(source.name, source.capabilities.name)
+                    )
                 )
             with _noting("tables", findings):
                 tables = await reflect(source, selection_of(options))

@@ -12,20 +12,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sqlalchemy import URL, Dialect, Engine
+from sqlalchemy import URL, Engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.driver import DriverStatement
 from dualsql.databases.guard import Guard
-from dualsql.databases.table import OWN
 from dualsql.formats.writer import Rows, Writer
 
 if TYPE_CHECKING:
-    from dualsql.databases.fetch import Fetch
     from dualsql.databases.files import FileImport
     from dualsql.databases.rights import UserRights
+    from dualsql.databases.session import Fetch
     from dualsql.databases.streams import StreamBackend, StreamJob
 
 
@@ -106,8 +105,20 @@ class Backend:
     described_type: Callable[[Any], SQLType] | None = None
 
 
-_PLUGINS = "dualsql.databases.plugins"
-"""The module of the databases that are not dualsql's own."""
+OWN: Mapping[str, str] = {
+    "sqlite": "dualsql.databases.sqlite:BACKEND",
+    "postgresql": "dualsql.databases.postgresql:BACKEND",
+    "postgres": "dualsql.databases.postgresql:BACKEND",
+    "mysql": "dualsql.databases.mariadb:BACKEND",
+    "mariadb": "dualsql.databases.mariadb:BACKEND",
+    "duckdb": "dualsql.databases.duckdb:BACKEND",
+    "hive": "dualsql.databases.spark:BACKEND",
+}
+"""dualsql's own databases: where the Backend is, by SQLAlchemy's name of the dialect or a name that URLs have for it.
+
+pyproject.toml declares the same rows as entry points. They are read from here: the metadata of an installation can be
+older than its code, or left out of a program.
+"""
 
 _loaded: dict[str, Backend | None] = {}
 
@@ -124,13 +135,8 @@ def backend_named(name: str) -> Backend | None:
         bare = name.partition(".")[0]
         place = OWN.get(name) or OWN.get(bare)
         if place is None:
-            _loaded[name] = import_module(_PLUGINS).load_backend(name, bare)
+            _loaded[name] = import_module("dualsql.databases.plugins").load_backend(name, bare)
         else:
             module, _, member = place.partition(":")
             _loaded[name] = getattr(import_module(module), member)
     return _loaded[name]
-
-
-def backend_of(dialect: Dialect) -> Backend | None:
-    """The dialect's database; None if SQLAlchemy finds no dialect by its name."""
-    return backend_named(dialect.name)

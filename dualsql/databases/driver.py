@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
+from threading import Lock
 from typing import Any, NamedTuple
 
-from sqlalchemy import Dialect
+from sqlalchemy import Dialect, util
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
@@ -48,30 +50,30 @@ class DriverStatement:
         return [(position, processor) for position, processor in enumerate(read) if processor is not None]
 
 
-def require_described(found: Sequence[str], described: Sequence[str]) -> None:
+def require_described(names: Sequence[str], described: Sequence[str]) -> None:
     """Before a row is read, raise QueryExecutionError if the database returns other columns than described.
 
     Args:
-        found: the names that the driver reports.
+        names: the names that the driver reports.
         described: the names from `dualsql.columns.result.driver_names`.
     """
-    if len(found) == len(described) and all(map(_is_described, found, described)):
+    if len(names) == len(described) and all(map(_is_described, names, described)):
         return
-    _log.error("The database returned the columns %r where %r are described.", list(found), list(described))
+    _log.error("The database returned the columns %r where %r are described.", list(names), list(described))
     raise QueryExecutionError(
-        f"The database returned {len(found)} columns that differ from the {len(described)} columns of the result.",
+        f"The database returned {len(names)} columns that differ from the {len(described)} columns of the result.",
         hint="No row was sent. Tell the operator: the server's log names the columns.",
         developer_hint="No row was sent. Each literal_column() has to stand for one column. If the statement has none, "
         "this is a bug in dualsql: report the columns that the log names.",
     )
 
 
-def _is_described(found: str, described: str) -> bool:
-    if found == described or not described:
+def _is_described(name: str, described: str) -> bool:
+    if name == described or not described:
         return True
     # SQLAlchemy may prefix the table's name and append a number, and PostgreSQL cuts long names.
-    one, other = (_NUMBER.sub("", name.casefold()) for name in (found, described))
-    is_cut = len(found.encode()) >= _SHORTEST_CUT and described.startswith(found)
+    one, other = (_NUMBER.sub("", each.casefold()) for each in (name, described))
+    is_cut = len(name.encode()) >= _SHORTEST_CUT and described.startswith(name)
     return one == other or one.endswith("_" + other) or is_cut
 
 
@@ -121,6 +123,52 @@ def _context(dialect: Any) -> Any:
     """An execution context of the dialect that is not used to execute."""
     plain = dialect.execution_ctx_cls
     return type(f"Unsent{plain.__name__}", (plain,), {"create_cursor": _no_cursor})
+
+
+_COMPILED_STATEMENTS = 500
+_LARGE = 2_000
+"""Characters of SQL."""
+_MOST_LARGE = 250_000
+"""Characters, in all. A full garbage collection visits all objects of the statements."""
+
+
+class CompiledStatements:
+    """SQLAlchemy's cache of compiled statements for one source, which keeps few large ones.
+
+    It is not the application's own, so that a forged statement cannot affect that one. Large statements are bounded by
+    their characters, and beside the others: they drop one another only.
+    """
+
+    def __init__(self) -> None:
+        self._small: Any = util.LRUCache(_COMPILED_STATEMENTS)
+        self._large: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = Lock()  # of the large ones: a worker thread compiles them
+
+    @property
+    def large_characters(self) -> int:
+        """The characters of all large statements."""
+        return sum(len(compiled.string) for compiled in self._large.values())
+
+    def get(self, key: Any) -> Any:
+        """The compiled statement of that key; None if it is not kept."""
+        compiled = self._small.get(key)
+        if compiled is None and self._large:
+            with self._lock:
+                compiled = self._large.get(key)
+                if compiled is not None:
+                    self._large.move_to_end(key)
+        return compiled
+
+    def __setitem__(self, key: Any, compiled: Any) -> None:
+        if len(compiled.string) <= _LARGE:
+            self._small[key] = compiled
+            return
+        with self._lock:
+            self._large[key] = compiled
+            self._large.move_to_end(key)
+            # The last one stays whatever its size: who compiled it is about to use it.
+            while self.large_characters > _MOST_LARGE and len(self._large) > 1:
+                self._large.popitem(last=False)
 
 
 def driver_of(connection: AsyncConnection) -> Any:

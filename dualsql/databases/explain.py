@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Executable
@@ -12,37 +11,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.driver import driver_statement
-from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.freeze.document import AnySelect
 from dualsql.tenancy import ActiveRules
 
 
-async def fetch_estimate(
-    source: Source, statement: AnySelect, rules: ActiveRules, *, timeout: timedelta
+async def estimated_rows(
+    source: Source, statement: AnySelect, rules: ActiveRules, connection: AsyncConnection
 ) -> int | None:
-    """The planner's row estimate for `statement` under `rules`; None if the database has none.
-
-    Raises:
-        QueryTimeoutError, DatabaseBusyError: planning took longer than `timeout`, or no connection was free.
-        QueryExecutionError: the database refused.
-    """
+    """The planner's row estimate for `statement`, in a session under `rules`; None if the database has none."""
     estimate = source.capabilities.row_estimate
-    if estimate is None:
-        return None
     # EXPLAIN is put before the compiled text, which has the rules of the tables in it.
-    with database_errors(source, limit=timeout):
-        dialect = rules.dialect(source.engine.dialect)
-        explained = driver_statement(dialect, statement, rules.values, source.compiled, ())
-        if explained is None:
-            return None
-
-        async def fetch(connection: AsyncConnection) -> Any:
-            result = await connection.exec_driver_sql(estimate.explain + explained.sql, explained.parameters)
-            return result.scalar_one()
-
-        plan = await in_session(source, rules, fetch, timeout=timeout)
-    return estimate.rows(_parse(plan))
+    explained = driver_statement(connection.dialect, statement, rules.values, source.compiled, ())
+    if estimate is None or explained is None:
+        return None
+    result = await connection.exec_driver_sql(estimate.explain + explained.sql, explained.parameters)
+    return estimate.rows(_parse(result.scalar_one()))
 
 
 def _parse(plan: Any) -> Any:
@@ -56,14 +40,11 @@ def _parse(plan: Any) -> Any:
 
 
 async def described_types(
-    source: Source, statement: Executable, rules: ActiveRules, *, timeout: timedelta
+    source: Source, statement: Executable, rules: ActiveRules, connection: AsyncConnection
 ) -> Sequence[SQLType]:
     """The types of the columns of `statement` as its database describes them; empty where it describes none.
 
     NullType stands for a type that has no form in answers.
-
-    Raises:
-        QueryTimeoutError, DatabaseBusyError, QueryExecutionError: see `Fetch.rows`.
     """
     type_of = source.backend.described_type
     if type_of is None:
@@ -75,4 +56,4 @@ async def described_types(
         assert result.cursor is not None
         return [type_of(column[1]) for column in result.cursor.description]
 
-    return await in_session(source, rules, lambda connection: connection.run_sync(describe), timeout=timeout)
+    return await connection.run_sync(describe)

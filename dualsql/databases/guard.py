@@ -163,9 +163,9 @@ async def repeat_until_done(working: asyncio.Future[Any], attempt: Callable[[], 
     for _ in range(_STOP_ATTEMPTS):
         if working.done():
             return
-        attempted = attempt()
-        if isawaitable(attempted):
-            await attempted
+        result = attempt()
+        if isawaitable(result):
+            await result
         await asyncio.wait({working}, timeout=_STOP_PAUSE)
     working.cancel()
     await asyncio.wait({working})

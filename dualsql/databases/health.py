@@ -15,7 +15,8 @@ from sqlalchemy.pool import QueuePool
 from dualsql.databases.engines import most_connections
 from dualsql.databases.proof import prove
 from dualsql.databases.session import in_session
-from dualsql.databases.source import QueryLimits, Source
+from dualsql.databases.slots import QueryLimits
+from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError, DatabaseBusyError, DualResponseError, QueryTimeoutError
 from dualsql.log import Outage, log_failure
 from dualsql.settings import Settings

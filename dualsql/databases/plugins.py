@@ -21,9 +21,8 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import isawaitable
 from typing import Any
 
-from dualsql.databases.backends import Backend, backend_named
+from dualsql.databases.backends import OWN, Backend, backend_named
 from dualsql.databases.other import backend_for
-from dualsql.databases.table import OWN
 from dualsql.errors import ConfigurationError
 
 ENTRY_POINTS = "dualsql.databases"

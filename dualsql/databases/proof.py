@@ -92,23 +92,11 @@ async def missing_tables(source: Source, *, timeout: timedelta) -> list[str]:
 
 def _missing(source: Source, connection: Connection) -> list[str]:
     inspector = inspect(connection)
-    wanted = [table for table in source.registry.tables.values() if isinstance(table, Table)]
-    listed = {schema: set(inspector.get_table_names(schema)) for schema in {table.schema for table in wanted}}
+    tables = [table for table in source.registry.tables.values() if isinstance(table, Table)]
+    names = {schema: set(inspector.get_table_names(schema)) for schema in {table.schema for table in tables}}
     return [
         table.fullname
-        for table in wanted
+        for table in tables
         # A view, or another spelling, which lists of tables do not have.
-        if table.name not in listed[table.schema] and not inspector.has_table(table.name, table.schema)
+        if table.name not in names[table.schema] and not inspector.has_table(table.name, table.schema)
     ]
-
-
-async def connection_limit(source: Source, *, timeout: timedelta) -> int | None:
-    """How many connections the database allows this user; None where it has no limit or does not tell."""
-    rights = source.backend.rights
-    if rights is None:
-        return None
-    try:
-        return await in_session(source, None, rights.connection_limit, timeout=timeout)
-    except DualResponseError as error:
-        logger.debug("the limit of connections of %r could not be read", source.name, exc_info=error)
-        return None

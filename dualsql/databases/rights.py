@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -11,7 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.session import in_session
 from dualsql.databases.source import Source
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, DualResponseError
+
+logger = logging.getLogger(__name__)
 
 
 class UserRights:
@@ -91,3 +94,15 @@ async def prove_role(source: Source, *, timeout: timedelta) -> None:
             f"The role {source.role!r} can change: {', '.join(names)}."[:1000],
             hint="Use a role that has only SELECT and is not a superuser.",
         )
+
+
+async def connection_limit(source: Source, *, timeout: timedelta) -> int | None:
+    """How many connections the database allows this user; None where it has no limit or does not tell."""
+    rights = source.backend.rights
+    if rights is None:
+        return None
+    try:
+        return await in_session(source, None, rights.connection_limit, timeout=timeout)
+    except DualResponseError as error:
+        logger.debug("the limit of connections of %r could not be read", source.name, exc_info=error)
+        return None

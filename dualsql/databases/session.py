@@ -1,35 +1,52 @@
-"""Read-only sessions: running work in one, stopping it, and mapping errors of the database."""
+"""Read-only sessions, the statements that run in them, how these are stopped, and what their errors mean."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Generic, TypeVar
+from functools import partial
+from time import perf_counter
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from sqlalchemy import Executable
+from sqlalchemy import Dialect, Executable
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.driver import memory_of
+from dualsql import plan
+from dualsql.databases.driver import (
+    DriverStatement,
+    driver_statement,
+    is_listened_to,
+    memory_of,
+    require_described,
+)
 from dualsql.databases.guard import FailureKind, SessionTerms
 from dualsql.databases.source import USED, Source
 from dualsql.errors import (
+    CountExecutionError,
     DatabaseBusyError,
     DatabaseUnreachableError,
     DualResponseError,
     QueryExecutionError,
+    QueryTimeoutError,
 )
 from dualsql.events import EVENTS, UNMEASURED, Measurement, StatementStopped
+from dualsql.formats.writer import Rows
 from dualsql.log import REQUEST
+from dualsql.plan import Shape
+from dualsql.resource import UNCOUNTED, CountMethod, Total
+from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+RowsOrNone = TypeVar("RowsOrNone", Rows, Rows | None)
 Work = Callable[[AsyncConnection], Awaitable[T]]
 
 # The database's own limit comes first: it says what it did, and its connection stays good.
@@ -127,7 +144,7 @@ async def read_only(
     async with AsyncExitStack() as stack:
         # The slot first: who waits for one must not hold a connection meanwhile.
         await stack.enter_async_context(source.limits.slot(for_stream=limit is None))
-        connection = await _begun(source, terms, stack, on_connect)
+        connection = await _begin(source, terms, stack, on_connect)
         opened = connection.sync_connection
         # After the guard, whose own statements name no table.
         if rules is not None and opened is not None:
@@ -135,7 +152,7 @@ async def read_only(
         yield connection
 
 
-async def _begun(
+async def _begin(
     source: Source,
     terms: SessionTerms,
     stack: AsyncExitStack,
@@ -147,28 +164,28 @@ async def _begun(
     taken. A ping at each checkout (`pool_pre_ping`) would cost three round trips more with asyncpg.
     """
     while True:
-        async with AsyncExitStack() as begun:
-            connection = await _connected(source, begun)
+        async with AsyncExitStack() as attempt:
+            connection = await _connect(source, attempt)
             # Before the first statement, so that whatever is sent can be stopped.
             on_connect(connection)
-            known = memory_of(connection)
+            memory = memory_of(connection)
             try:
                 async with asyncio.timeout(source.limits.connection_timeout.total_seconds()):
-                    await begun.enter_async_context(source.guard.read_only(connection, terms))
+                    await attempt.enter_async_context(source.guard.read_only(connection, terms))
             except TimeoutError as error:
                 raise DatabaseBusyError("The database did not answer in time.") from error
             except (DBAPIError, ConnectionError) as error:
                 is_lost = isinstance(error, ConnectionError) or error.connection_invalidated
-                if USED not in known or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
+                if USED not in memory or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
                     raise
                 await connection.invalidate()
             else:
-                known[USED] = True
-                stack.push_async_exit(begun.pop_all())
+                memory[USED] = True
+                stack.push_async_exit(attempt.pop_all())
                 return connection
 
 
-async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
+async def _connect(source: Source, stack: AsyncExitStack) -> AsyncConnection:
     """A connection of the source's pool, returned when `stack` ends."""
     try:
         async with asyncio.timeout(source.limits.connection_timeout.total_seconds()):
@@ -224,47 +241,41 @@ async def in_session(
             raise
 
 
+@dataclass(eq=False, repr=False)
 class Session(Generic[T]):
     """A connection, the work on it, and how to stop it.
 
     It runs in its own task. A caller may be cancelled several times while it unwinds (by anyio's cancel scopes). In the
     caller's task, clean-up would be interrupted, and a busy connection would return to its pool.
 
-    Args:
+    Attributes:
         limit: the time limit of one statement; None for a stream.
         deadline: of the caller, set to `limit` once the transaction has begun: what comes before has limits of its own.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        rules: ActiveRules | None,
-        work: Work[T],
-        *,
-        limit: timedelta | None = None,
-        deadline: asyncio.Timeout | None = None,
-    ) -> None:
-        self._source = source
-        self._rules = rules
-        self._work = work
-        self._limit = limit
-        self._working: asyncio.Future[T] | None = None
-        self._is_stopped = False
-        self._stopping = asyncio.Lock()
-        self._deadline = deadline
-        self.connection: AsyncConnection | None = None
+    source: Source
+    rules: ActiveRules | None
+    work: Work[T]
+    limit: timedelta | None = None
+    deadline: asyncio.Timeout | None = None
+    connection: AsyncConnection | None = field(default=None, init=False)
+    _working: asyncio.Future[T] | None = field(default=None, init=False)
+    _is_stopped: bool = field(default=False, init=False)
+    _stopping: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    def __post_init__(self) -> None:
         self.task = asyncio.ensure_future(self._run())
 
     async def _run(self) -> T:
         async with read_only(
-            self._source, self._rules, limit=self._limit, on_connect=self._connected
+            self.source, self.rules, limit=self.limit, on_connect=self._note_connection
         ) as connection:
             if self._is_stopped:
                 raise asyncio.CancelledError
-            if self._deadline is not None and self._limit is not None:
-                seconds = self._limit.total_seconds() + _GRACE
-                self._deadline.reschedule(asyncio.get_running_loop().time() + seconds)
-            self._working = asyncio.ensure_future(self._work(connection))
+            if self.deadline is not None and self.limit is not None:
+                seconds = self.limit.total_seconds() + _GRACE
+                self.deadline.reschedule(asyncio.get_running_loop().time() + seconds)
+            self._working = asyncio.ensure_future(self.work(connection))
             try:
                 return await self._working
             finally:
@@ -272,7 +283,7 @@ class Session(Generic[T]):
                 async with self._stopping:
                     pass
 
-    def _connected(self, connection: AsyncConnection) -> None:
+    def _note_connection(self, connection: AsyncConnection) -> None:
         self.connection = connection
 
     async def stop(self) -> None:
@@ -287,16 +298,206 @@ class Session(Generic[T]):
             async with self._stopping:
                 try:
                     async with asyncio.timeout(_UNWINDING):
-                        await self._source.guard.stop(self.connection, self._working)
+                        await self.source.guard.stop(self.connection, self._working)
                 except Exception as error:
                     logger.warning(
-                        "A statement of %r could not be stopped.", self._source.name, exc_info=error
+                        "A statement of %r could not be stopped.", self.source.name, exc_info=error
                     )
                     self._working.cancel()
         await asyncio.wait({self.task}, timeout=_UNWINDING)
         if not self.task.done():
-            logger.error("A session of %r did not end: its connection is given up.", self._source.name)
+            logger.error("A session of %r did not end: its connection is given up.", self.source.name)
             self.task.cancel()
             await asyncio.wait({self.task}, timeout=_GRACE)
         if self.task.done() and not self.task.cancelled():
             self.task.exception()  # which nobody else asks for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """A statement under `rules`, all rows of which are read at once.
+
+    Attributes:
+        described: the names of its columns, from `dualsql.columns.result.driver_names`.
+        timeout: how long it may run.
+        failure: the class of the error for what the database refuses.
+        may_be_fast: the fast reader of the database may read them.
+    """
+
+    source: Source
+    statement: Executable
+    rules: ActiveRules
+    described: Sequence[str]
+    timeout: timedelta
+    failure: type[QueryExecutionError] = QueryExecutionError
+    may_be_fast: bool = True
+    _by_dialect: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
+
+    def sent(self, dialect: Dialect) -> DriverStatement | None:
+        """The statement for the driver; None if its columns cannot be matched by position."""
+        if dialect not in self._by_dialect:
+            self._by_dialect[dialect] = driver_statement(
+                dialect, self.statement, self.rules.values, self.source.compiled, self.described
+            )
+        return self._by_dialect[dialect]
+
+    async def execute(self, connection: AsyncConnection) -> Any:
+        """SQLAlchemy's result.
+
+        Raises:
+            QueryExecutionError: it has other columns than described.
+        """
+        options = {"compiled_cache": self.source.compiled}
+        result: Any = await connection.execute(self.statement, self.rules.values, execution_options=options)
+        require_described(list(result.keys()), self.described)
+        return result
+
+    async def rows(self) -> Rows:
+        """Each row a sequence of values in column order: by the fast reader of the database, else in a session.
+
+        Raises:
+            QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
+            LimitExceededError: its rows are larger than `Settings.maximum_page_bytes`.
+            DatabaseBusyError: no connection was free, or a lock or conflict stopped the statement.
+            QueryExecutionError: it has other columns than described; any other failure, as the class `failure`.
+        """
+        source = self.source
+        with database_errors(source, self.failure, limit=self.timeout):
+            # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
+            if self.may_be_fast and source.fast is not None and not is_listened_to(source.engine.sync_engine):
+                sent = self.sent(self.rules.dialect(source.engine.dialect))
+                if sent is not None and source.fast.reads(sent):
+                    # A slot, although no connection of the pool is taken: the limit is on statements that run.
+                    async with source.limits.slot():
+                        rows = await self._measure("page_reader", source.fast.fetch(sent, self.timeout))
+                    if rows is not None:
+                        return rows
+        return await in_session(
+            source,
+            self.rules,
+            lambda connection: self._measure("session", self._in_session(connection)),
+            timeout=self.timeout,
+            failure=self.failure,
+        )
+
+    async def _in_session(self, connection: AsyncConnection) -> Rows:
+        source, opened = self.source, connection.sync_connection
+        assert opened is not None
+        own = source.backend.row_fetches.get(connection.dialect.driver)
+        with (
+            source.guard.limited_bytes(connection, source.limits.page_bytes),
+            source.guard.tolerant_reading(connection),
+        ):
+            if own is None or is_listened_to(opened.engine, opened):
+                return cast("Rows", (await self.execute(connection)).all())
+            return await own(self, connection)
+
+    async def _measure(self, lane: str, reading: Awaitable[RowsOrNone]) -> RowsOrNone:
+        """The rows of a reader. The statement is measured, and logged by the reader and if it is slow."""
+        started = perf_counter()
+        note_lane(lane)
+        try:
+            with measured(self.source, self.statement, self.rules) as measurement:
+                rows = await reading
+                if measurement is not None and rows is not None:
+                    measurement.note({"db.response.returned_rows": len(rows)})
+                return rows
+        finally:
+            note_slow(self.source, self.statement, self.rules, perf_counter() - started)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCounter:
+    """Counts the rows of one statement.
+
+    Attributes:
+        may_estimate: the caller may see what the planner's statistics reveal.
+    """
+
+    source: Source
+    shape: Shape
+    rules: ActiveRules
+    settings: Settings
+    may_estimate: bool
+
+    async def total(self, method: CountMethod) -> Total:
+        """The number of rows and its kind.
+
+        Raises:
+            CountExecutionError: the database refused the count.
+            QueryTimeoutError, DatabaseBusyError: an exact or capped count took too long, or no connection was free.
+        """
+        if method.way == "none":
+            return UNCOUNTED
+        if method.way in ("exact", "capped"):
+            cap = method.cap if method.way == "capped" else None
+            return await self._counted(cap, self.settings.query_timeout)
+        is_auto = method.way == "auto"
+        if is_auto:
+            with suppress(QueryTimeoutError, DatabaseBusyError):
+                return await self._counted(None, self.settings.count_budget)
+        estimate = await self._estimate()
+        # So few rows would have been counted in time: the planner is wrong, or the database was busy.
+        is_doubtful = estimate is None or (is_auto and estimate <= self.settings.count_cap)
+        if is_doubtful:
+            with suppress(QueryTimeoutError, DatabaseBusyError):
+                return await self._counted(self.settings.count_cap, self.settings.count_budget)
+        return UNCOUNTED if estimate is None else Total(estimate, "estimated")
+
+    async def _estimate(self) -> int | None:
+        if not self.may_estimate or self.source.capabilities.row_estimate is None:
+            return None
+        from dualsql.databases.explain import estimated_rows
+
+        rows, limit = None, self.shape.limit
+        work = partial(estimated_rows, self.source, plan.uncounted(self.shape), self.rules)
+        # Only the plan was requested: an error here says nothing about the rows.
+        with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
+            rows = await in_session(self.source, self.rules, work, timeout=self.settings.count_budget)
+        # Not every planner looks at LIMIT.
+        return rows if rows is None or limit is None else min(rows, limit)
+
+    async def _counted(self, cap: int | None, timeout: timedelta) -> Total:
+        fetch = Fetch(
+            source=self.source,
+            statement=plan.count(self.shape, cap=cap),
+            rules=self.rules,
+            described=("",),
+            timeout=timeout,
+            failure=CountExecutionError,
+        )
+        counted = int((await fetch.rows())[0][0])
+        return Total(cap, "capped") if cap is not None and counted > cap else Total(counted, "exact")
+
+
+class Sample(NamedTuple):
+    """The rows of a sample, the total, and the value of `sample` that chose them."""
+
+    rows: Rows
+    total: Total
+    taken: str = "head"
+
+
+async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, *, size: int) -> Sample:
+    """Run `sample`, which selects one row more than `size`, and count only if that row exists.
+
+    If the sample is not complete after `Settings.count_head_start`, the count starts too, on a second connection if one
+    is free: for a query that sorts or groups, both cost the same.
+    """
+    sampling = asyncio.ensure_future(sample.rows())
+    counting: asyncio.Future[Total] | None = None
+    try:
+        await asyncio.wait({sampling}, timeout=counter.settings.count_head_start.total_seconds())
+        if method.way != "none" and not sampling.done() and counter.source.has_room():
+            counting = asyncio.ensure_future(counter.total(method))
+        rows = await sampling
+        if len(rows) <= size:
+            return Sample(rows, Total(len(rows), "exact"))
+        total = await (counting or counter.total(method))
+        # One row more was seen, which "capped" means.
+        return Sample(rows[:size], total.at_least(size))
+    finally:
+        unfinished: list[asyncio.Future[Any]] = [sampling, *([] if counting is None else [counting])]
+        for future in unfinished:
+            future.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Slots that callers share: none of them keeps the others waiting for long, however much it asks for."""
+"""The limits of concurrent queries: slots that callers share, so that none keeps the others waiting for long."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import math
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
@@ -16,6 +18,7 @@ from typing import NamedTuple
 from dualsql.errors import TooManyQueriesError
 from dualsql.events import EVENTS, SlotAwaited
 from dualsql.resource import Principal
+from dualsql.settings import Settings
 
 
 class Caller(NamedTuple):
@@ -102,8 +105,8 @@ class Shares:
         return self._held[caller.key] < (self._third if self._are_others(caller) else self._most)
 
     def _are_others(self, caller: Caller) -> bool:
-        seen = self._latest_at if self._latest not in (None, caller.key) else self._latest_other
-        return time.monotonic() - seen < _PRESENT
+        latest = self._latest_at if self._latest not in (None, caller.key) else self._latest_other
+        return time.monotonic() - latest < _PRESENT
 
     def take(self, caller: Caller) -> None:
         """Note a slot as taken."""
@@ -139,18 +142,13 @@ class Shares:
         return caller
 
 
+@dataclass
 class Queue:
-    """The bounds of those that wait for any slot.
+    """How many may wait for any slot, how long each, and how many do."""
 
-    Args:
-        most: how many may wait.
-        timeout: how long one waits.
-    """
-
-    def __init__(self, most: int, timeout: timedelta) -> None:
-        self.most = most
-        self.seconds = timeout.total_seconds()
-        self.waiting = 0
+    most: int
+    timeout: timedelta
+    waiting: int = 0
 
 
 class Slots:
@@ -217,7 +215,7 @@ class Slots:
         self.queue.waiting += 1
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self.queue.seconds):
+            async with asyncio.timeout(self.queue.timeout.total_seconds()):
                 await slot
         except TimeoutError:
             raise self._refused("Too many queries are running, and none ended in time.") from None
@@ -258,3 +256,59 @@ class Slots:
     def _refused(self, message: str) -> TooManyQueriesError:
         rounds = 1 + self.queue.waiting / self.number
         return TooManyQueriesError(message, retry_after=math.ceil(self._seconds * rounds))
+
+
+TEXT_THREADS = 1
+"""Of a process. With two, which share the interpreter's lock, the event loop waited 57 ms and not 20 (99 % of 4 s)."""
+_MOST_WAITING_TEXTS = 64
+"""Steps of texts; the longest takes 75 ms."""
+
+
+class QueryLimits:
+    """The slots for queries on one source.
+
+    Streams have slots of their own, so that slow readers do not delay pages. Background queries have their own too.
+
+    Attributes:
+        connection_timeout: how long a session waits for a connection of the pool.
+        page_bytes: the maximum bytes of the rows of a page.
+        longest_stream: the time limit of a statement whose session has no limit of its own.
+        connections: how many connections all slots together use at most.
+        slow_seconds: a statement that runs longer is logged.
+        queries, streams: their slots.
+        texts: the slots for work on callers' SQL texts; see `dualsql.databases.text_threads`.
+        background: the limits of queries that may run in the background.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        queue = Queue(settings.maximum_queued_queries, settings.queue_timeout)
+        number = settings.maximum_concurrent_queries
+        self.queries = Slots("query", number, queue, for_reading=number // 5)
+        self.streams = Slots("stream", settings.maximum_streams, queue)
+        self.texts = Slots("text", TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
+        self.connection_timeout = settings.queue_timeout
+        self.page_bytes = settings.maximum_page_bytes
+        self.longest_stream = settings.maximum_stream_duration
+        self.slow_seconds = settings.slow_query.total_seconds()
+        self.connections = sum(pool_options(settings).values())
+        # All but the slots is that of the source, also the queue.
+        self.background: QueryLimits = copy(self)
+        self.background.queries = Slots("background", settings.maximum_pending, queue)
+        self.background.background = self.background
+
+    def slot(self, *, for_stream: bool = False) -> AbstractAsyncContextManager[None]:
+        """A slot for one session during the block; raises what `Slots.take` raises."""
+        return (self.streams if for_stream else self.queries).taken()
+
+    def has_room(self) -> bool:
+        """Whether a query would be served without waiting.
+
+        Always false for those in the background: a count beside the sample would take another query's slot.
+        """
+        return self is not self.background and self.queries.has_room()
+
+
+def pool_options(settings: Settings) -> dict[str, int]:
+    """Pool options: one connection for each slot."""
+    number = settings.maximum_concurrent_queries
+    return {"pool_size": number, "max_overflow": settings.maximum_streams + settings.maximum_pending}

@@ -1,17 +1,14 @@
-"""A named database that stored statements run on, and the limits of concurrent queries."""
+"""A named database that stored statements run on, and how it is opened."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from copy import copy
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from functools import partial
 from typing import Any
 
-from sqlalchemy import util
+from sqlalchemy import URL, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
@@ -19,119 +16,16 @@ from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
-from dualsql.databases.backends import Backend, PageReader
-from dualsql.databases.engines import most_connections
+from dualsql.columns.own_types import SQLType
+from dualsql.databases.backends import Backend, PageReader, backend_named
+from dualsql.databases.driver import CompiledStatements
+from dualsql.databases.engines import most_connections, reading_engine, threaded
 from dualsql.databases.guard import FailureKind, Guard, TableName
-from dualsql.databases.slots import Queue, Slots
-from dualsql.errors import ConfigurationError
+from dualsql.databases.slots import QueryLimits, pool_options
+from dualsql.errors import ConfigurationError, refuse_mistaken
 from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
-
-TEXT_THREADS = 1
-"""Of a process. With two, which share the interpreter's lock, the event loop waited 57 ms and not 20 (99 % of 4 s)."""
-_MOST_WAITING_TEXTS = 64
-"""Steps of texts; the longest takes 75 ms."""
-
-
-class QueryLimits:
-    """The slots for queries on one source, which callers share; see `dualsql.databases.slots`.
-
-    Streams have slots of their own, so that slow readers do not delay pages. Background queries have their own too.
-
-    Attributes:
-        connection_timeout: how long a session waits for a connection of the pool.
-        page_bytes: the maximum bytes of the rows of a page.
-        longest_stream: the time limit of a statement whose session has no limit of its own.
-        connections: how many connections all slots together use at most.
-        slow_seconds: a statement that runs longer is logged.
-        queries, streams: their slots.
-        texts: the slots for work on callers' SQL texts; see `dualsql.databases.text_threads`.
-        background: the limits of queries that may run in the background.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        queue = Queue(settings.maximum_queued_queries, settings.queue_timeout)
-        number = settings.maximum_concurrent_queries
-        self.queries = Slots("query", number, queue, for_reading=number // 5)
-        self.streams = Slots("stream", settings.maximum_streams, queue)
-        self.texts = Slots("text", TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
-        self.connection_timeout = settings.queue_timeout
-        self.page_bytes = settings.maximum_page_bytes
-        self.longest_stream = settings.maximum_stream_duration
-        self.slow_seconds = settings.slow_query.total_seconds()
-        self.connections = sum(pool_options(settings).values())
-        # All but the slots is that of the source, also the queue.
-        self.background: QueryLimits = copy(self)
-        self.background.queries = Slots("background", settings.maximum_pending, queue)
-        self.background.background = self.background
-
-    def slot(self, *, for_stream: bool = False) -> AbstractAsyncContextManager[None]:
-        """A slot for one session during the block.
-
-        Raises:
-            TooManyQueriesError: too many wait already, or none became free in `Settings.queue_timeout`.
-        """
-        return (self.streams if for_stream else self.queries).taken()
-
-    def has_room(self) -> bool:
-        """Whether a query would be served without waiting.
-
-        Always false for those in the background: a count beside the sample would take another query's slot.
-        """
-        return self is not self.background and self.queries.has_room()
-
-
-def pool_options(settings: Settings) -> dict[str, int]:
-    """Pool options: one connection for each slot."""
-    number = settings.maximum_concurrent_queries
-    return {"pool_size": number, "max_overflow": settings.maximum_streams + settings.maximum_pending}
-
-
-_COMPILED_STATEMENTS = 500
-_LARGE = 2_000
-"""Characters of SQL."""
-_MOST_LARGE = 250_000
-"""Characters, in all. A full garbage collection visits all objects of the statements."""
-
-
-class CompiledStatements:
-    """SQLAlchemy's cache of compiled statements for one source, which keeps few large ones.
-
-    It is not the application's own, so that a forged statement cannot affect that one. Large statements are bounded by
-    their characters, and beside the others: they drop one another only.
-    """
-
-    def __init__(self) -> None:
-        self._small: Any = util.LRUCache(_COMPILED_STATEMENTS)
-        self._large: OrderedDict[Any, Any] = OrderedDict()
-        self._lock = Lock()  # of the large ones: a worker thread compiles them
-
-    @property
-    def large_characters(self) -> int:
-        """The characters of all large statements."""
-        return sum(len(compiled.string) for compiled in self._large.values())
-
-    def get(self, key: Any) -> Any:
-        """The compiled statement of that key; None if it is not kept."""
-        compiled = self._small.get(key)
-        if compiled is None and self._large:
-            with self._lock:
-                compiled = self._large.get(key)
-                if compiled is not None:
-                    self._large.move_to_end(key)
-        return compiled
-
-    def __setitem__(self, key: Any, compiled: Any) -> None:
-        if len(compiled.string) <= _LARGE:
-            self._small[key] = compiled
-            return
-        with self._lock:
-            self._large[key] = compiled
-            self._large.move_to_end(key)
-            # The last one stays whatever its size: who compiled it is about to use it.
-            while self.large_characters > _MOST_LARGE and len(self._large) > 1:
-                self._large.popitem(last=False)
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -149,6 +43,7 @@ class Source:
         meanings: how the application's own types convert values.
         finishing: sessions whose caller was cancelled, until their connection is returned.
         row_numbers: the names of the columns that number the rows of tables; see `Guard.row_numbers`.
+        guard: makes its sessions read-only and limits their time.
         capabilities: what its SQL can do, with the row numbers of its tables.
     """
 
@@ -166,19 +61,16 @@ class Source:
     meanings: Meanings = STANDARD
     proofs: Proofs = field(default_factory=Proofs)
     row_numbers: dict[TableName, str] = field(default_factory=dict)
+    guard: Guard = field(init=False)
     capabilities: Capabilities = field(init=False)
 
     def __post_init__(self) -> None:
+        self.guard = self.backend.guard
         self.capabilities = replace(self.backend.capabilities, row_number=self._row_number)
 
     def _row_number(self, table: Any) -> str | None:
         name = self.row_numbers.get((table.schema, table.name))
         return None if name is None or name in table.c else name
-
-    @property
-    def guard(self) -> Guard:
-        """Makes its sessions read-only and limits their time."""
-        return self.backend.guard
 
     def failure_kind(self, error: BaseException) -> FailureKind | None:
         """What an error means; stream backends get the driver's errors, and SQLAlchemy wraps them."""
@@ -278,3 +170,90 @@ def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
 
 USED = "dualsql_used"
 """In `Connection.info` of a connection of the driver that has worked, and may be dead when it is used again."""
+
+
+Database = AsyncEngine | Engine | URL | str
+"""How an application names a database."""
+
+
+def open_source(
+    name: str, database: Database, registry: Registry, settings: Settings | None = None
+) -> Source:
+    """Make a source of an engine or a URL.
+
+    Raises:
+        ConfigurationError: dualsql cannot keep this database read-only, or it does not exist.
+    """
+    settings = settings or Settings()
+    owns_engine = False
+    if isinstance(database, AsyncEngine):
+        engine = database
+    elif isinstance(database, Engine):
+        engine = threaded(database)
+    else:
+        argument: object = database
+        if not isinstance(argument, str | URL):
+            refuse_mistaken("databases", argument)
+        engine, owns_engine = reading_engine(database, pool_options(settings)), True
+    backend = backend_named(engine.dialect.name)
+    if backend is None:
+        from dualsql.databases.url_errors import unknown_database
+
+        raise unknown_database(engine.dialect.name)
+    capabilities = backend.capabilities
+    if not backend.has_read_only_sessions:
+        from dualsql.databases.unproved import require_allowed
+
+        require_allowed(name, capabilities.name, registry, settings)
+    role = settings.read_only_roles.get(name)
+    if role is not None and (backend.rights is None or not backend.rights.has_roles):
+        raise ConfigurationError(
+            f"read_only_role is not supported: {capabilities.name} has no roles that a session can take.",
+            hint="Use a database user that may only read.",
+        )
+    # An application's engine also writes elsewhere: only its sessions here are made read-only.
+    if owns_engine:
+        backend.guard.prepare(engine.sync_engine)
+
+    return Source(
+        name=name,
+        engine=engine,
+        registry=registry,
+        backend=backend,
+        limits=QueryLimits(settings),
+        owns_engine=owns_engine,
+        # Reading beside an application's engine would bypass its events and its pool.
+        fast=backend.page_reader(engine.sync_engine) if owns_engine else None,
+        role=role,
+        # A StaticPool has one connection for all: two sessions would share a transaction.
+        lock=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
+        meanings=Meanings(
+            engine.dialect,
+            keeps_zones=capabilities.keeps_zones,
+            converters=registry.converters,
+            comparable=registry.comparable,
+            computation=replace(capabilities.computation, functions=partial(_type_of_function, capabilities)),
+        ),
+    )
+
+
+def _type_of_function(capabilities: Capabilities, name: str, arguments: Sequence[Any]) -> SQLType:
+    """See `Computation.functions`. Most statements have no function whose type SQLAlchemy does not know."""
+    from dualsql.databases.functions import typed
+
+    return typed(capabilities.text)(name, arguments)
+
+
+def open_sources(
+    databases: Database | Mapping[str, Database], registry: Registry, settings: Settings | None = None
+) -> dict[str, Source]:
+    """A source named "default", or one for each name in a mapping."""
+    by_name = databases if isinstance(databases, Mapping) else {"default": databases}
+    if not by_name:
+        raise ConfigurationError("A database is required.", hint="Pass the URL of a database, or an engine.")
+    settings = settings or Settings()
+    if settings.unproved_read_only:
+        from dualsql.databases.unproved import require_source_names
+
+        require_source_names(settings, by_name)
+    return {name: open_source(name, database, registry, settings) for name, database in by_name.items()}

@@ -149,8 +149,8 @@ async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> 
 
 def lane_of(backend: StreamBackend) -> str:
     """What the log calls a stream backend, such as `asyncpg_cursor`."""
-    named: str = getattr(backend, "__qualname__", type(backend).__qualname__)
-    return named.partition(".")[0].removeprefix("by_")
+    name: str = getattr(backend, "__qualname__", type(backend).__qualname__)
+    return name.partition(".")[0].removeprefix("by_")
 
 
 _CHUNKS_AHEAD = 2

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from functools import cache
 from typing import TypeVar
 
-from dualsql.databases.source import TEXT_THREADS, QueryLimits
+from dualsql.databases.slots import TEXT_THREADS, QueryLimits
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError
 from dualsql.freeze import Registry
 from dualsql.settings import Settings
@@ -39,9 +38,9 @@ def require_source_names(settings: Settings, names: Collection[str]) -> None:
         raise ConfigurationError(f"unproved_read_only: there is no source {unknown[0]!r}.", hint=hint)
 
 
-def unproved_notice(source: Source) -> str:
-    """The warning about a source whose sessions cannot be proved read-only."""
+def unproved_notice(name: str, kind: str) -> str:
+    """The warning about a database of this name and kind whose sessions cannot be proved read-only."""
     return (
-        f"No read-only sessions of {source.capabilities.name} are known: nothing proves that the database "
-        f"{source.name!r} is only read (unproved_read_only). Its user must have no right to write."
+        f"No read-only sessions of {kind} are known: nothing proves that the database "
+        f"{name!r} is only read (unproved_read_only). Its user must have no right to write."
     )

@@ -7,9 +7,8 @@ from operator import attrgetter, methodcaller
 from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement
-from sqlalchemy.orm import attributes, mapperlib, path_registry, strategy_options, util
+from sqlalchemy.orm import attributes, mapperlib, util
 from sqlalchemy.sql import functions, selectable
-from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.types import TypeEngine
 
 from dualsql.sqlalchemy_internals import Reader
@@ -22,16 +21,6 @@ MemoizedSelectEntities = selectable._MemoizedSelectEntities
 """Columns and joins of a Select from before its with_only_columns()."""
 CTEOptions = selectable._CTEOpts
 """(nesting,) of a CTE that add_cte() put on a statement."""
-AttributeLoad = strategy_options._AttributeStrategyLoad
-"""The part of a loader option that is for an attribute."""
-ClassLoad = strategy_options._ClassStrategyLoad
-"""The part of a loader option that is for a class: selectin_polymorphic()."""
-TokenLoad = strategy_options._TokenStrategyLoad
-"""The part of a loader option that is for a wildcard: defaultload("*")."""
-LoadElement = strategy_options._LoadElement
-"""Any part of a loader option."""
-WildcardLoad = strategy_options._WildcardLoad
-"""A loader option that is for a wildcard as a whole."""
 ORMJoin = util._ORMJoin
 """A join that follows a relationship."""
 HybridNamespace = attributes._AdHocHasEntityNamespace
@@ -156,37 +145,5 @@ parent_entity: Reader[Any] = attrgetter("_parententity")
 """The Mapper or AliasedInsp that a mapped attribute was read from (`orm/attributes.py`)."""
 of_type: Reader[Any] = attrgetter("_of_type")
 """The entity that of_type() was given: of an attribute, or of a part of a loader option."""
-is_merged_option: Reader[bool | None] = attrgetter("_reconcile_to_other")
-"""How a part of a loader option meets a statement of other entities (`orm/strategy_options.py`)."""
-polymorphic_path: Reader[Any] = attrgetter("_path_with_polymorphic_path")
-"""The path of a part of a loader option that was given of_type()."""
-
-
-def fill_option(part: Any, criteria: tuple[Any, ...], *, is_merged: bool | None) -> None:
-    """Set what `extra_criteria` and `is_merged_option` read."""
-    part._extra_criteria = criteria
-    part._reconcile_to_other = is_merged
-
-
-def fill_typed_option(part: Any, of_type: Any, path: Any) -> None:
-    """Set what `of_type` and `polymorphic_path` read."""
-    part._of_type = of_type
-    part._path_with_polymorphic_path = path
-
-
-def path_token(text: str) -> path_registry.PathToken:
-    """The token of a wildcard; KeyError for any text that is none (`orm/path_registry.py`)."""
-    return path_registry.PathToken._intern[text]
-
-
-mappers_of_criteria: Reader[Iterable[Any]] = methodcaller("_all_mappers")
-"""The mappers that a with_loader_criteria() is for."""
-
-
-def criteria_for(lambda_: Any, cls: Any) -> ClauseElement:
-    """What the function of a with_loader_criteria() returns for a class."""
-    return lambda_._resolve_with_args(cls)
-
-
 hybrid_entity: Reader[Any] = attrgetter("_entity_namespace")
 """The entity that a HybridNamespace stands for."""

@@ -18,7 +18,8 @@ from sqlalchemy import URL, BigInteger, Column, ColumnElement, Engine, MetaData,
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.backends import backend_named
-from dualsql.databases.source import QueryLimits, Source
+from dualsql.databases.slots import QueryLimits
+from dualsql.databases.source import Source
 from dualsql.databases.threads import ThreadedConnection, ThreadedEngine, new_synchronous_engine
 from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError
 from dualsql.freeze import Registry

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.databases.failures import ran_too_long, too_large
-from dualsql.databases.fetch import Sample
+from dualsql.databases.session import Sample
 from dualsql.databases.source import Source, chosen_source
 from dualsql.errors import DualResponseError, LimitExceededError, QueryTimeoutError
 from dualsql.formats.writer import Chunk, Rows

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import orjson
 
-from dualsql.databases.source import QueryLimits
+from dualsql.databases.slots import QueryLimits
 from dualsql.errors import DatabaseBusyError, StorageError, TamperedError
 from dualsql.events import EVENTS, BackgroundFailed
 from dualsql.freeze import Seal

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dualsql.databases.fetch import Sample
+from dualsql.databases.session import Sample
 from dualsql.errors import DatabaseBusyError, QueryTimeoutError, blaming
 from dualsql.events import GaugeReading
 from dualsql.extension import Parts

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from sqlalchemy import util
 
 from dualsql import plan, sqlalchemy_internals as internals
-from dualsql.databases.fetch import Sample
+from dualsql.databases.session import Sample
 from dualsql.databases.source import Source, chosen_source
 from dualsql.errors import (
     Asked,

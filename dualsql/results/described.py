@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sqlalchemy.types import NULLTYPE, NullType
 
 from dualsql.databases.explain import described_types
+from dualsql.databases.session import in_session
 from dualsql.freeze.document import Statement
 from dualsql.plan.projection import with_types
 from dualsql.results.view import View
@@ -20,10 +23,10 @@ async def with_described_types(view: View, statement: Statement) -> Statement | 
         view: of the statement.
     """
     source, columns = view.source, view.shape.columns
-    if not any(column.is_untyped for column in columns):
+    if source.backend.described_type is None or not any(column.is_untyped for column in columns):
         return None
-    timeout = view.settings.query_timeout
-    types = await described_types(source, view.shape.select.limit(0), view.rules, timeout=timeout)
+    describe = partial(described_types, source, view.shape.select.limit(0), view.rules)
+    types = await in_session(source, view.rules, describe, timeout=view.settings.query_timeout)
     unknown = [kind if column.is_untyped else NULLTYPE for kind, column in zip(types, columns, strict=False)]
     if all(isinstance(kind, NullType) for kind in unknown):
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from sqlalchemy import Dialect
 
 from dualsql.columns.result import ResultColumn
-from dualsql.databases.backends import backend_of
+from dualsql.databases.backends import backend_named
 from dualsql.databases.source import Source
 from dualsql.errors import (
     BadParameterError,
@@ -71,7 +71,7 @@ class Original(NamedTuple):
 
     def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of some of the columns, which writes what the database would have written."""
-        backend = backend_of(self.dialect)
+        backend = backend_named(self.dialect.name)
         copied = None if backend is None else backend.copied_writers.get(output.name)
         all_columns = self.derived.shape.columns
         kinds = [self.copied[all_columns.index(column)] for column in columns] if self.copied else [None]

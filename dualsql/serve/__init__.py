@@ -5,8 +5,8 @@ listening    sockets, and uvicorn on them
 hosts        configuration snippets for MCP hosts
 """
 
-from dualsql.databases.opening import Database
 from dualsql.databases.reflection import ReflectedTables, Selection
+from dualsql.databases.source import Database
 from dualsql.packages import extra
 
 with extra("serve"):

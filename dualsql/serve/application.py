@@ -35,9 +35,9 @@ from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.charts.mcp import add_chart_tool
-from dualsql.databases.opening import Database, open_source
 from dualsql.databases.reach import reach
 from dualsql.databases.reflection import ReflectedTables, Selection, reflect
+from dualsql.databases.source import Database, open_source
 from dualsql.errors import ConfigurationError, UnauthenticatedError
 from dualsql.features import DualResponseServer
 from dualsql.formats.samples import TextFormat

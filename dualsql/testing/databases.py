@@ -48,8 +48,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql.databases.engines import async_url, new_engine
-from dualsql.databases.opening import Database
 from dualsql.databases.session import read_only
+from dualsql.databases.source import Database
 from dualsql.errors import ConfigurationError, DualResponseError, QueryTimeoutError
 from dualsql.features import DualResponseServer
 from dualsql.resource import Principal

@@ -11,9 +11,8 @@ from sqlalchemy import URL, create_engine, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseServer
-from dualsql.databases.opening import Database
-from dualsql.databases.source import Source
-from dualsql.databases.sqlite.page_reader import FileReader
+from dualsql.databases.source import Database, Source
+from dualsql.databases.sqlite.connection import FileReader
 from tests.databases.kinds import ASYNCHRONOUS, DRIVERS, EACH, MakeServer
 from tests.quick import case_of
 from tests.schools import Base, create, fill

@@ -80,7 +80,7 @@ async def test_the_check_names_the_values_that_are_equal(
     engine = create_async_engine(request.getfixturevalue(f"{kind}_url"))
     if kind == "sqlite":
         add_collations(engine)
-    exact = backends.backend_of(engine.dialect)
+    exact = backends.backend_named(engine.dialect.name)
     assert exact is not None
     loose = replace(exact, capabilities=replace(exact.capabilities, text_equality=None))
     monkeypatch.setitem(backends._loaded, engine.dialect.name, loose)

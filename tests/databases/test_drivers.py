@@ -20,8 +20,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import DualResponseServer, QueryTimeoutError, plan
-from dualsql.databases.opening import Database
 from dualsql.databases.session import read_only
+from dualsql.databases.source import Database
 from dualsql.formats.table import FORMATS
 from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import DRIVERS, SLOW, MakeServer

@@ -28,8 +28,7 @@ from dualsql import (
     TooManyQueriesError,
 )
 from dualsql.databases.session import read_only
-from dualsql.databases.slots import CALLER, NOBODY, Caller, Queue, Shares, Slots
-from dualsql.databases.source import QueryLimits
+from dualsql.databases.slots import CALLER, NOBODY, Caller, QueryLimits, Queue, Shares, Slots
 from dualsql.http.problems import problem_response
 from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import SLOW, MakeServer

@@ -15,11 +15,14 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, func, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dualsql import DualResponseServer, PageRequest
+from dualsql import DualResponseServer, PageRequest, QueryExecutionError, Registry
 from dualsql.databases.driver import DriverStatement
+from dualsql.databases.session import Fetch
+from dualsql.databases.source import open_source
 from dualsql.databases.sqlite.callbacks import MATCH
-from dualsql.databases.sqlite.page_reader import FileReader
+from dualsql.databases.sqlite.connection import FileReader
 from dualsql.log import REQUEST, RequestRecord
+from dualsql.tenancy import Policy
 from dualsql_client.wire import SortKey
 from tests.servers import fill_tables
 from tests.waiting import longest_pause, until
@@ -60,6 +63,27 @@ async def test_what_is_slow_is_stopped_and_not_tried_again(reader: FileReader) -
     assert await reader.fetch(endless, LIMIT) is None
     assert time.monotonic() - begun < 1  # milliseconds, on a machine with nothing else to do
     assert [reader.reads(each) for each in (endless, some)] == [False, True]
+
+
+async def test_a_session_leaves_no_lock_on_the_file(path: Path) -> None:
+    """No ROLLBACK is sent after it: its statements are transactions of their own, which end with their rows."""
+    numbers = Table("numbers", MetaData(), Column("n", Integer, primary_key=True))
+    registry = Registry(numbers.metadata)
+    source, rules = open_source("x", f"sqlite:///{path}", registry), Policy(registry).rules_for(None)
+
+    async def rows(name: str) -> int:
+        statement, described = select(numbers), (name,)
+        fetch = Fetch(source=source, statement=statement, rules=rules, described=described, timeout=LIMIT)
+        return len(await fetch.rows())
+
+    with closing(sqlite3.connect(path, timeout=0)) as writer:
+        with pytest.raises(QueryExecutionError, match="No row was sent") as refusal:
+            await rows("m")
+        writer.execute("BEGIN EXCLUSIVE").connection.rollback()
+        assert refusal.tb is not None
+        assert [await rows("n"), await rows("n")] == [100, 100]
+        writer.execute("BEGIN EXCLUSIVE").connection.rollback()
+    await source.close()
 
 
 async def test_the_event_loop_runs_while_a_new_statement_works_on_long_texts(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Settings, TooManyQueriesError
-from dualsql.databases.driver import driver_of
+from dualsql.databases.driver import CompiledStatements, driver_of
 from dualsql.databases.engines import async_url
 from dualsql.databases.reach import reach
 from dualsql.databases.session import Session, read_only
-from dualsql.databases.source import CompiledStatements, QueryLimits
+from dualsql.databases.slots import QueryLimits
 from dualsql.databases.text_threads import compute_in_thread
 from dualsql.http.problems import problem_response
 from dualsql.results.streams import StreamRequest

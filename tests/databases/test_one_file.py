@@ -26,7 +26,7 @@ NAMES = re.compile(
 _FROZEN = "documents hold what SQLAlchemy has for one dialect, under SQLAlchemy's names, whichever database runs them"
 
 EXCEPTIONS: dict[str, tuple[str, str]] = {
-    "databases/table.py": (
+    "databases/backends.py": (
         "sqlite postgres mysql mariadb duckdb hive spark",
         "the table: the module of each database, by SQLAlchemy's names of the dialect",
     ),

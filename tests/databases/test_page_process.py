@@ -23,8 +23,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from dualsql import DualResponseServer, PageRequest
 from dualsql.databases.driver import DriverStatement
 from dualsql.databases.sqlite import page_process
+from dualsql.databases.sqlite.connection import FileReader
 from dualsql.databases.sqlite.page_process import PageProcess
-from dualsql.databases.sqlite.page_reader import FileReader
 from dualsql.databases.sqlite.processes import ReaderProcess
 from dualsql.errors import QueryExecutionError
 from tests.waiting import until

@@ -22,13 +22,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from dualsql import ConfigurationError, DualResponseServer, Registry
 from dualsql.capabilities import capabilities_named
 from dualsql.databases import backends, session
+from dualsql.databases.backends import OWN
 from dualsql.databases.engines import async_url
 from dualsql.databases.guard import FailureKind, SessionTerms
-from dualsql.databases.opening import open_source
 from dualsql.databases.other import OtherGuard
 from dualsql.databases.plugins import ENTRY_POINTS, NamedGuard
+from dualsql.databases.source import open_source
 from dualsql.databases.sqlite.connection import SQLiteGuard
-from dualsql.databases.table import OWN
 from dualsql.databases.threads import ThreadedConnection
 from dualsql.errors import QueryTimeoutError
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA, fill, running

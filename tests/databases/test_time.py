@@ -19,9 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import DualResponseServer, QueryTimeoutError
 from dualsql.databases.guard import FailureKind, SessionTerms
-from dualsql.databases.opening import Database, open_source
 from dualsql.databases.session import in_session, read_only
-from dualsql.databases.source import Source
+from dualsql.databases.source import Database, Source, open_source
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.threads import ThreadedEngine
 from dualsql.freeze import Registry

@@ -19,7 +19,7 @@ from dualsql import ConfigurationError, DualResponseServer, Health, Registry, Se
 from dualsql.cli.commands import app
 from dualsql.databases import backends
 from dualsql.databases.health import SourceHealth
-from dualsql.databases.opening import open_source
+from dualsql.databases.source import open_source
 from dualsql.databases.sqlite import BACKEND as SQLITE
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA, ROWS, fill
 from tests.servers import create_server

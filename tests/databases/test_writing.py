@@ -15,9 +15,8 @@ from dualsql import ConfigurationError, DualResponseServer, ForbiddenSQLError
 from dualsql.databases.driver import driver_of
 from dualsql.databases.duckdb import MOST_SPILL
 from dualsql.databases.guard import FailureKind
-from dualsql.databases.opening import Database
 from dualsql.databases.session import read_only
-from dualsql.databases.source import Source
+from dualsql.databases.source import Database, Source
 from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import ASYNCHRONOUS, MakeServer
 from tests.schools import SCHOOLS, Base, School, fill

@@ -25,7 +25,7 @@ from dualsql import (
     StreamRequest,
 )
 from dualsql.databases.guard import FailureKind
-from dualsql.databases.source import QueryLimits
+from dualsql.databases.slots import QueryLimits
 from dualsql.errors import TamperedError
 from dualsql.kept.feature import KeptWork
 from dualsql.kept.files import MemoryShares, open_file, state_of
@@ -181,7 +181,7 @@ from pathlib import Path
 from sqlalchemy import select
 from dualsql import LocalResultStorage, StreamRequest
 from dualsql.databases.guard import FailureKind
-from dualsql.databases.source import QueryLimits
+from dualsql.databases.slots import QueryLimits
 from dualsql.kept.files import MemoryShares, open_file, state_of
 from dualsql.kept.settings import LEAST_KEEP_MEMORY
 from dualsql.settings import Settings

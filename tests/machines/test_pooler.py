@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import ConfigurationError, DualResponseServer, PageRequest, Principal, TenantFilter
 from dualsql.cli.doctor import _pooler
-from dualsql.databases.opening import open_source
 from dualsql.databases.reach import _refusal
+from dualsql.databases.source import open_source
 from dualsql.freeze import Registry
 from dualsql.results.streams import StreamRequest
 from dualsql.store import SQLResourceStore, upgrade

@@ -26,8 +26,8 @@ from typer.testing import CliRunner
 from dualsql import ConfigurationError, Registry
 from dualsql.cli.commands import app
 from dualsql.cli.options import PANELS, ServeOptions
-from dualsql.databases.opening import open_source
 from dualsql.databases.reach import reach
+from dualsql.databases.source import open_source
 from dualsql.store import upgrade
 from dualsql.web.mcp import UI_EXTENSION
 from dualsql_client import DualResponseClient

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import Column, Date, Integer, MetaData, Table, make_url, select
 
 from dualsql import ConfigurationError, DualResponseServer
-from dualsql.databases.opening import open_source
 from dualsql.databases.reflection import MOST_TABLES, ReflectedTables, Selection, reflect
+from dualsql.databases.source import open_source
 from dualsql.freeze import Registry
 from dualsql.settings import Settings
 from tests.engines import PostgreSQL, opened

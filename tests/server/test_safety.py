@@ -31,9 +31,9 @@ from dualsql import (
     TamperedError,
 )
 from dualsql.databases.guard import SessionTerms
-from dualsql.databases.opening import open_source
 from dualsql.databases.proof import prove_read_only
 from dualsql.databases.session import read_only
+from dualsql.databases.source import open_source
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.store import upgrade
 from dualsql.store.tables import resources

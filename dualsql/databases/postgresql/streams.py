@@ -24,7 +24,7 @@ from dualsql.columns.exact import read_document, reads_for_an_application
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import DriverNames, ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
-from dualsql.databases.fetch import Fetch
+from dualsql.databases.session import Fetch
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, encoded
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list

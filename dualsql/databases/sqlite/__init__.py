@@ -12,8 +12,7 @@ from sqlalchemy import URL
 
 from dualsql.databases.backends import Backend
 from dualsql.databases.sqlite.capabilities import CAPABILITIES
-from dualsql.databases.sqlite.connection import SQLiteGuard, choose_stream
-from dualsql.databases.sqlite.page_reader import fetch_in_thread, file_reader
+from dualsql.databases.sqlite.connection import SQLiteGuard, choose_stream, fetch_in_thread, file_reader
 from dualsql.errors import ConfigurationError
 
 
@@ -56,6 +55,8 @@ BACKEND = Backend(
     driver="aiosqlite",
     package="aiosqlite",
     file_suffixes=(".db", ".sqlite", ".sqlite3"),
+    # A statement alone is a transaction: ROLLBACK would only be another switch of threads.
+    reading_options={"pool_reset_on_return": None},
     require_url=_require_file,
     arguments_beyond=_arguments_beyond,
     has_pool=lambda url: not _is_in_memory(url),

@@ -14,6 +14,9 @@ from typing import Any
 
 from dualsql.errors import ConfigurationError
 
+LARGEST_VALUE = 64 * 1024 * 1024
+"""Bytes of one value that SQLite makes or reads."""
+
 MATCH = "dualsql_match"
 """The name of the function: `regexp` is SQLAlchemy's, on a connection that an application made."""
 

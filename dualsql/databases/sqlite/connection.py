@@ -1,6 +1,7 @@
 """Connections to SQLite: read-only mode, time limit, and the rows of their statements.
 
-Sessions have PRAGMA query_only, an authorizer and a time limit.
+Sessions have PRAGMA query_only, an authorizer and a time limit. Fast pages are read on the event loop, and by a process
+while there are many of them.
 """
 
 from __future__ import annotations
@@ -9,29 +10,37 @@ import asyncio
 import inspect
 import math
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from datetime import timedelta
 from functools import cache, partial
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
-from dualsql.databases.sqlite.callbacks import FUNCTIONS, MATCH
+from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
-from dualsql.formats.cells import Unfit
-from dualsql.formats.writer import BatchWriter
+from dualsql.formats.cells import Unfit, processed
+from dualsql.formats.writer import BatchWriter, Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
+
+if TYPE_CHECKING:
+    from dualsql.databases.session import Fetch
+    from dualsql.databases.sqlite.file_processes import FileProcesses
 
 # A call takes the GIL: at this pace, some hundred times a second.
 _INSTRUCTIONS = 100_000
@@ -71,9 +80,6 @@ class TimeLimit:
 
 REFUSED = 23
 """SQLITE_AUTH, the code of what is refused here."""
-
-LARGEST_VALUE = 64 * 1024 * 1024
-"""Bytes of one value that SQLite makes or reads."""
 
 _READS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}
@@ -364,15 +370,13 @@ def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Con
 
 async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
     """The stream backend for a statement on aiosqlite: a reader process of the file for batches of Arrow."""
-    # By name: `page_reader`, which has the processes, imports this module.
-    thread, processes = by_sqlite_thread(sent), None
-    if isinstance(job.writer, BatchWriter):
-        processes = getattr(job.source.fast, "processes", None)
+    thread, reader, processes = by_sqlite_thread(sent), job.source.fast, None
+    if isinstance(job.writer, BatchWriter) and isinstance(reader, FileReader):
+        processes = reader.processes
     if processes is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()
-    backend: StreamBackend = processes.stream(job, sent, seconds, thread)
-    return backend
+    return processes.stream(job, sent, seconds, thread)
 
 
 def by_sqlite_thread(sent: DriverStatement) -> StreamBackend:
@@ -390,3 +394,137 @@ def by_sqlite_thread(sent: DriverStatement) -> StreamBackend:
             await driver._execute(cursor.close)
 
     return backend
+
+
+_QUICK = 0.002
+"""Seconds of work below which a thread switch costs more than it saves."""
+
+_MOST_KNOWN = 1_000
+
+_LONGEST = 20_000
+"""Characters of a statement."""
+
+_UNBOUNDED = re.compile(
+    rf"\|\||\b(?:LIKE|GLOB)\b|\b(?:{MATCH}|format|group_concat|hex|instr|json\w*|l?trim|printf|quote|replace|rtrim"
+    r"|string_agg|zeroblob)\s*\(",
+    re.IGNORECASE,
+)
+"""Their time is not linear in a text, or they return a longer one. A statement that was fast may be slow with other
+values, and nothing stops a call."""
+
+_BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
+"""So many pages in so many seconds, and a process reads them."""
+
+
+class FileReader:
+    """Reads fast pages with a connection of the event loop's own; by a process, once there are many of them.
+
+    A page costs less than two thread switches. Only a statement that was fast in a session runs on the event loop:
+    SQLite can stop it between instructions, and one of them may work on a long text for seconds. If it is slow there (a
+    cold disk, a lock), it is stopped after `LOOP_LIMIT` seconds, and a session runs it again and finds its time, or its
+    error.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._path = str(Path(str(engine.url.database)).resolve())
+        self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
+        self._thread = 0
+        self._is_fast: OrderedDict[str, bool] = OrderedDict()
+        # Settings of the URL are for this process's SQLite.
+        self._may_have_processes = not engine.url.query
+        self._processes: FileProcesses | None = None
+        self._recent: deque[float] = deque(maxlen=_BUSY_PAGES)
+
+    def reads(self, sent: DriverStatement) -> bool:
+        """See `PageReader.reads`."""
+        return self._is_fast.get(sent.sql, False)
+
+    def learn(self, sql: str, work: float, seconds: float) -> None:
+        """Note how long a statement took, here or in a session, of work and in all; the event loop reads fast ones."""
+        # Nothing stops the preparation of a long statement.
+        may_be_fast = self._is_fast.get(sql) or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
+        self._is_fast[sql] = may_be_fast and work <= _QUICK and seconds <= LOOP_LIMIT
+        self._is_fast.move_to_end(sql)
+        if len(self._is_fast) > _MOST_KNOWN:
+            self._is_fast.popitem(last=False)
+
+    async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
+        """See `PageReader.fetch`."""
+        rows = None
+        if self._processes is not None:
+            rows = await self._processes.page(sent, limit)
+        return self.fetch_at_once(sent, limit) if rows is None else rows
+
+    def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
+        """All rows of a statement, read by the event loop; None if it failed, or the event loop is another one."""
+        if self._opened is None:
+            self._opened, self._thread = connect(self._engine, on_event_loop=True), threading.get_ident()
+            with suppress(sqlite3.Error):  # reads the schema, which the first statement has not to answer for
+                self._opened[0].execute("SELECT 1 FROM sqlite_master LIMIT 1").close()
+        if self._thread != threading.get_ident():
+            return None
+        (connection, clock), rows = self._opened, None
+        start, start_of_work = time.monotonic(), time.thread_time()
+        clock.ends_at = start + min(LOOP_LIMIT, limit.total_seconds())
+        with suppress(sqlite3.Error):
+            rows = _read(connection, sent)
+        now, work = time.monotonic(), time.thread_time() - start_of_work
+        self.learn(sent.sql, work, math.inf if rows is None else now - start)
+        self._recent.append(now)
+        if len(self._recent) == _BUSY_PAGES and now - self._recent[0] < _BUSY_SECONDS:
+            self._recent.clear()
+            if self.processes is not None:
+                self.processes.start_for_pages()
+        return rows
+
+    @property
+    def processes(self) -> FileProcesses | None:
+        """The reader processes of the file; None where apsw, their library, is not installed."""
+        if self._may_have_processes and self._processes is None:
+            self._may_have_processes = find_spec("apsw") is not None
+            if self._may_have_processes:
+                from dualsql.databases.sqlite.file_processes import FileProcesses
+
+                self._processes = FileProcesses(self._path)
+        return self._processes
+
+    def close(self) -> None:
+        """Close the connection, if this thread opened it, and end the processes."""
+        self._may_have_processes = False
+        if self._processes is not None:
+            self._processes.close()
+        if self._opened is not None and self._thread == threading.get_ident():
+            self._opened[0].close()
+        self._opened = None
+
+
+def file_reader(engine: Engine) -> FileReader | None:
+    """A reader of the same file, for an engine that was made here; None if it is not a file read through aiosqlite."""
+    path = engine.url.database or ":memory:"
+    is_file = engine.dialect.driver == "aiosqlite" and path != ":memory:" and not path.startswith("file:")
+    return FileReader(engine) if is_file else None
+
+
+async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
+    """All rows of a statement, with one switch to the connection's thread, which finds whether it is fast."""
+    reader, sent = fetch.source.fast, fetch.sent(connection.dialect)
+    if not isinstance(reader, FileReader) or sent is None:
+        return cast("Rows", (await fetch.execute(connection)).all())
+    driver = driver_of(connection)
+
+    def read() -> Rows:
+        start, start_of_work = time.monotonic(), time.thread_time()
+        rows = _read(driver._conn, sent)
+        reader.learn(sent.sql, time.thread_time() - start_of_work, time.monotonic() - start)
+        return rows
+
+    rows: Rows = await driver._execute(read)
+    return rows
+
+
+def _read(connection: sqlite3.Connection, sent: DriverStatement) -> Rows:
+    # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
+    with closing(connection.execute(sent.sql, sent.parameters)) as cursor:
+        require_described([column[0] for column in cursor.description], sent.described)
+        return processed(next_rows(cursor), sent.processors())

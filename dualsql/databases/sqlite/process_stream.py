@@ -20,7 +20,7 @@ from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.session import note_lane
-from dualsql.databases.sqlite.connection import LARGEST_VALUE
+from dualsql.databases.sqlite.callbacks import LARGEST_VALUE
 from dualsql.databases.sqlite.processes import ReaderProcess, ReaderProcesses, sendable
 from dualsql.databases.streams import Put, StreamBackend, StreamJob
 from dualsql.errors import QueryExecutionError

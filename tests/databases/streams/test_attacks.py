@@ -12,8 +12,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, column, func, ins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, QueryExecutionError, Registry, plan
-from dualsql.databases.opening import open_source
-from dualsql.databases.source import Source
+from dualsql.databases.source import Source, open_source
 from dualsql.databases.streams import BATCH_BYTES, Pace, StreamJob, stream_rows
 from dualsql.formats.ndjson import NDJSONWriter
 from dualsql.formats.table import FORMATS

@@ -13,9 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import NotFreezableError, QueryExecutionError, Registry, plan
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.driver import require_described
-from dualsql.databases.fetch import Fetch
-from dualsql.databases.opening import open_source
-from dualsql.databases.source import Source
+from dualsql.databases.session import Fetch
+from dualsql.databases.source import Source, open_source
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Rows
 from dualsql.tenancy import Policy

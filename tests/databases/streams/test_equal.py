@@ -33,8 +33,7 @@ from sqlalchemy.event import listen
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import Registry, plan
-from dualsql.databases.opening import open_source
-from dualsql.databases.source import Source
+from dualsql.databases.source import Source, open_source
 from dualsql.formats.table import FORMATS
 from dualsql.tenancy import ActiveRules, Policy
 from tests.databases.streams.everything import backends_taken, fill

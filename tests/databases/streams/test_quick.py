@@ -14,9 +14,8 @@ from sqlalchemy import Select, func, literal, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryTimeoutError, Registry
-from dualsql.databases.fetch import Fetch
-from dualsql.databases.opening import open_source
-from dualsql.databases.source import Source
+from dualsql.databases.session import Fetch
+from dualsql.databases.source import Source, open_source
 from dualsql.databases.sqlite.connection import connect
 from dualsql.formats.writer import Rows
 from dualsql.tenancy import ActiveRules, Policy

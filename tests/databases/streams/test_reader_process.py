@@ -34,9 +34,8 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
-from dualsql.databases.opening import open_source
-from dualsql.databases.source import Source
-from dualsql.databases.sqlite.page_reader import FileReader
+from dualsql.databases.source import Source, open_source
+from dualsql.databases.sqlite.connection import FileReader
 from dualsql.databases.sqlite.processes import ReaderProcess
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.formats.table import FORMATS

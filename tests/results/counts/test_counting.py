@@ -13,7 +13,7 @@ from sqlalchemy import func, literal, select, text, union
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponse, DualResponseServer, PageRequest, QueryTimeoutError, Registry
-from dualsql.databases.fetch import RowCounter
+from dualsql.databases.session import RowCounter
 from dualsql.databases.source import Source
 from dualsql.freeze.document import Statement
 from dualsql.plan import count, shape
