@@ -23,6 +23,7 @@ from dualsql.databases.opening import Database, open_sources
 from dualsql.databases.proof import prove
 from dualsql.errors import (
     ConfigurationError,
+    DatabaseBusyError,
     ResourceExpiredError,
     ResourceNotFoundError,
 )
@@ -474,7 +475,12 @@ class ResultServer:
                 await feature.start()
                 self._started.append(feature)
         for source in self.parts.sources.values():
-            await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
+            try:
+                await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
+            except DatabaseBusyError as error:
+                from dualsql.databases.reach import for_operator
+
+                raise for_operator(source, error) from error.__cause__
             if columns := self.parts.policy.tenant_columns:
                 from dualsql.databases.comparison import prove_tenants
 

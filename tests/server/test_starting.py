@@ -347,3 +347,26 @@ async def test_secrets_are_replaced_without_refusing_anybody(institutions_url: s
         assert await second.open_resource(later.resource_id, None, "read")
         with pytest.raises(TamperedError):
             await second.open_resource(made.resource_id, None, "read")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"username": "nobody_known", "password": "a-password"}, "rejected the login"),
+        ({"database": "no_such_database"}, "has no such database"),
+    ],
+)
+async def test_what_a_database_refuses_is_told_to_the_operator_alone(
+    postgresql_url: str, changes: dict[str, Any], words: str
+) -> None:
+    url = make_url(postgresql_url).set(drivername="postgresql+asyncpg", **changes)
+    dual = DualResponseServer(url, base_url=BASE_URL, tables=METADATA)
+    with pytest.raises(ConfigurationError, match=words):
+        await dual.start()
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(Starlette(routes=[Mount("/resources", dual.router())])),
+        base_url="http://127.0.0.1:8000",
+    ) as client:
+        answer = await client.get("/resources/any")
+    assert answer.status_code == 500 and answer.json()["code"] == "BAD_CONFIGURATION"
+    assert words not in answer.text and "URL" not in answer.text
