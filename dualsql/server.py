@@ -21,12 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dualsql.databases.opening import Database, open_sources
 from dualsql.databases.proof import prove
-from dualsql.errors import (
-    ConfigurationError,
-    DatabaseBusyError,
-    ResourceExpiredError,
-    ResourceNotFoundError,
-)
+from dualsql.errors import ConfigurationError, DatabaseBusyError, ResourceExpiredError, ResourceNotFoundError
 from dualsql.events import EVENTS, GaugeReading, step
 from dualsql.extension import Extension, Extensions, Parts
 from dualsql.freeze import Seal
@@ -36,15 +31,11 @@ from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
 from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
-from dualsql.results.options import (
-    CreateOptions,
-    checked_count,
-    checked_registry,
-)
+from dualsql.results.options import CreateOptions, checked_count, checked_registry
 from dualsql.results.pages import FIRST_PAGE, Cursors, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
-from dualsql.run import Run, warn_of_endless_shutdown
+from dualsql.run import Run, warn_of_uvicorn
 from dualsql.settings import Action, Settings, require_duration, takes
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
@@ -579,7 +570,7 @@ class ResultServer:
         Raises:
             ConfigurationError: a source can be written to.
         """
-        warn_of_endless_shutdown()
+        warn_of_uvicorn(self.base_url)
         if self.run.is_closed:
             self._renew()
         await self._run_here().begin()

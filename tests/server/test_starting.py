@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+import uvicorn
 from sqlalchemy import MetaData, Select, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
@@ -36,6 +37,7 @@ from dualsql import (
 from dualsql.features import default_features
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import upgrade
+from tests.client.hosting import listening_socket
 from tests.engines import PostgreSQL, opened
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
@@ -276,6 +278,22 @@ async def test_uvicorn_without_a_limit_is_told(
         pass
     told = [record for record in caplog.records if "--timeout-graceful-shutdown" in record.getMessage()]
     assert [record.levelno for record in told] == [logging.WARNING]
+
+
+async def test_a_base_url_with_another_port_than_uvicorn_is_told(
+    institutions_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for has_own_port in (True, False):
+        caplog.clear()
+        with listening_socket() as bound:
+            port = bound.getsockname()[1]
+            base_url = f"http://127.0.0.1:{port if has_own_port else 9}/resources"
+            dual = create_server(institutions_url, base_url=base_url, tables=METADATA)
+            server = uvicorn.Server(uvicorn.Config(Starlette(lifespan=dual.lifespan), port=port))
+            server.should_exit = True  # as soon as it has started
+            await server.serve([bound])
+        told = [record for record in caplog.records if f"listens on {port}" in record.getMessage()]
+        assert len(told) == (not has_own_port)
 
 
 async def test_a_server_that_cannot_read_sql_says_so(
