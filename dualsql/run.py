@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
 
 from dualsql.errors import (
     ConfigurationError,
@@ -131,15 +132,19 @@ class Run:
         self._retrying = None
 
 
-def warn_of_endless_shutdown() -> None:
-    """Warn if the uvicorn that starts this lifespan would wait without limit for streams when it is told to stop."""
+def warn_of_uvicorn(base_url: str) -> None:
+    """Warn if the uvicorn of this lifespan waits for streams without limit, or has not the port of `base_url`."""
     task = asyncio.current_task()
     frame = getattr(None if task is None else task.get_coro(), "cr_frame", None)
     lifespan = None if frame is None else frame.f_locals.get("self")
-    config = getattr(lifespan, "config", None)
-    is_of_uvicorn = type(lifespan).__module__ == "uvicorn.lifespan.on"
-    if is_of_uvicorn and getattr(config, "timeout_graceful_shutdown", 0) is None:
-        logger.warning(
-            "uvicorn waits without limit for running streams when it is told to stop. "
-            "Give it a limit: --timeout-graceful-shutdown 20 (docs/operations.md)."
-        )
+    if type(lifespan).__module__ == "uvicorn.lifespan.on":
+        config = getattr(lifespan, "config", None)
+        if getattr(config, "timeout_graceful_shutdown", 0) is None:
+            logger.warning(
+                "uvicorn waits without limit for running streams when it is told to stop. "
+                "Give it a limit: --timeout-graceful-shutdown 20 (docs/operations.md)."
+            )
+        # 8000 is also what a config has whose server gets sockets, as those of gunicorn, or a socket's path.
+        url, port = urlsplit(base_url), getattr(config, "port", 8000)
+        if port not in (0, 8000, url.port or 80) and url.hostname in {"localhost", "127.0.0.1", "::1"}:
+            logger.warning("base_url has the port %s, and uvicorn listens on %s.", url.port or 80, port)

@@ -19,7 +19,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Self
 
 from dualsql.databases.proof import prove
-from dualsql.errors import ConfigurationError, ResourceExpiredError, ResourceNotFoundError
+from dualsql.errors import ConfigurationError, DatabaseBusyError, ResourceExpiredError, ResourceNotFoundError
 from dualsql.events import EVENTS, GaugeReading, step
 from dualsql.extension import Extension, Extensions, KernelOptions, Parts
 from dualsql.maintenance import Maintenance
@@ -28,7 +28,7 @@ from dualsql.response import DualResponse
 from dualsql.results.create import CreateOptions, checked_count
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest
-from dualsql.run import Run, warn_of_endless_shutdown
+from dualsql.run import Run, warn_of_uvicorn
 from dualsql.settings import Action, require_duration, takes
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import Housekeeper
@@ -398,7 +398,12 @@ class ResultServer:
                 await feature.start()
                 self._started.append(feature)
         for source in self.parts.sources.values():
-            await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
+            try:
+                await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
+            except DatabaseBusyError as error:
+                from dualsql.databases.reach import for_operator
+
+                raise for_operator(source, error) from error.__cause__
             if columns := self.parts.policy.tenant_columns:
                 from dualsql.databases.comparison import prove_tenants
 
@@ -479,7 +484,7 @@ class ResultServer:
         Raises:
             ConfigurationError: a source can be written to.
         """
-        warn_of_endless_shutdown()
+        warn_of_uvicorn(self.base_url)
         if self.run.is_closed:
             self._renew()
         self._leave_ended_loop()

@@ -183,11 +183,6 @@ def doctor_command(options: DoctorOptions) -> None:
                 from dualsql.cli.doctor import examine, is_healthy, write_report
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
-        if options.files or not options.database:
-            raise ConfigurationError(
-                "dualsql doctor checks a database.",
-                hint="Give --database URL. Files are checked as they are served.",
-            )
         findings = asyncio.run(examine(options))
         typer.echo(write_report(findings, as_json=options.as_json))
         if is_healthy(findings):

@@ -20,6 +20,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from sqlalchemy import MetaData, Table
 
+from dualsql.cli.files import with_database
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.serve import (
     UNOPENED_URL,
@@ -82,7 +83,30 @@ class Finding:
 
 
 async def examine(options: ServeOptions) -> list[Finding]:
-    """Make all checks that the options allow."""
+    """Make all checks that the options allow; files are read as at a start.
+
+    Raises:
+        ConfigurationError: nothing is given to serve, or files and a database.
+    """
+    with with_database(options, lambda _: None) as (complete, files):
+        if files.loader is None:
+            return await _examine(complete)
+        findings: list[Finding] = []
+        with _noting("files", findings):
+            await files.load(lambda _: None, None)
+            tables = len(files.loader.tables)
+            findings.append(
+                Finding("files", "ok", f"{tables:,} table{'s are' if tables != 1 else ' is'} read.")
+            )
+            findings += [
+                Finding("files", "warning", f"Not read: {each.file}: {each.reason}")
+                for each in files.loader.unread
+            ]
+            findings += await _examine(complete)
+        return findings
+
+
+async def _examine(options: ServeOptions) -> list[Finding]:
     findings = [*_configuration(options), *_exposure(options)]
     with without_log():
         findings += [each async for each in _database(options)]

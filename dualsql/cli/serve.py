@@ -108,6 +108,7 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
     port = options.port if options.port is not None else 0 if options.stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
         require_exposable(options, listener)
+        _show(_port_notice(options.base_url, listener), options)
         base_url = f"{(options.base_url or origin_of_listener(listener)).rstrip('/')}/resources"
         with _admin_listener(options) as admin:
             serve = partial(_over_http, options, files, base_url, listener, admin_origin=_origin_of(admin))
@@ -123,6 +124,16 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
                     await workers.run()
             else:
                 await serve(admin=admin, show=show)
+
+
+def _port_notice(base_url: str | None, listener: socket) -> Iterator[str]:
+    """That --base-url names another port of this machine, where a proxy may be, or nothing."""
+    if base_url is None or not is_of_this_machine(base_url):
+        return
+    parts = urlsplit(base_url)
+    named, port = parts.port or (443 if parts.scheme == "https" else 80), listener.getsockname()[1]
+    if named != port:
+        yield f"Note: --base-url has the port {named}, and the server listens on {port}. Is a proxy at {named}?"
 
 
 UNOPENED_URL = "sqlite+aiosqlite://"

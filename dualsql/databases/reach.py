@@ -79,6 +79,16 @@ def refusal_of(guard: Guard, error: BaseException | None) -> tuple[Refusal, str,
     return None if refusal is None else (refusal, *_REFUSALS[refusal])
 
 
+def for_operator(source: Source, error: DualResponseError) -> DualResponseError:
+    """The error of a server that cannot start, in words for its operator; one that may pass by itself is unchanged."""
+    cause = error.__cause__
+    known = refusal_of(source.guard, cause.orig if isinstance(cause, DBAPIError) else cause)
+    if known is None or known[0] is Refusal.HOST:
+        return error
+    _, message, hint = known
+    return ConfigurationError(f"The database {source.name!r}: {message}", hint=hint)
+
+
 def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
     reason = refusal_of(source.guard, error)
     if reason is not None:

@@ -84,6 +84,8 @@ def as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
         raise ValueError(
             "It is a workbook, or another archive. Give it the suffix of what it is, such as .xlsx."
         )
+    if start.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        raise ValueError("It is a document of an older office program. Give a workbook the suffix .xls.")
     if b"\0" in start:
         return _copy(path, folder, encoding or _utf16_without_mark(start))
     try:

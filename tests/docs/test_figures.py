@@ -1,126 +1,370 @@
-"""Figures of sizes, limits and defaults in README and docs are recomputed. Those of speed: tests/test_benchmarks.py."""
+# ruff: noqa: E501 - a table
+"""Each figure of README and docs is recomputed, or was measured, or is a fact about others."""
 
 from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from datetime import timedelta
 from importlib.resources import files
-from math import log2
+from math import log2, sqrt
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from benchmarks import telemetry
+from benchmarks.report import FOLDER
 from dualsql import Settings
+from dualsql.capabilities import LONGEST_PATTERN
+from dualsql.catalogue.search import MOST_TERMS
+from dualsql.changes import ChangeSettings
+from dualsql.charts.chart import _LONGEST_TITLE
+from dualsql.charts.render import _LONGEST_TEXT
+from dualsql.cli.local_store import _UNUSED
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions
+from dualsql.cli.workers import _LONGEST_PAUSE
+from dualsql.databases.duckdb import _ARROW_ROWS, _LONGEST_TEXT, CONNECT_ARGUMENTS, MOST_SPILL
 from dualsql.databases.duckdb.files import _MOST_COLUMNS, _SAMPLE
-from dualsql.databases.file_cache import CACHED_FROM
+from dualsql.databases.file_cache import _MOST_BYTES, CACHED_FROM
+from dualsql.databases.postgresql import _GONE, _PENALTY, _SECONDS
 from dualsql.databases.reflection import MOST_TABLES
+from dualsql.databases.session import _UNWINDING
+from dualsql.databases.slots import _PRESENT
+from dualsql.databases.spark.driver import _LATE_JOBS, _PLANNED, _STREAM_PLANNED
+from dualsql.databases.sqlite import patterns
+from dualsql.databases.streams import BATCH_BYTES
 from dualsql.databases.text_files import _START
+from dualsql.envelope import middleware
+from dualsql.envelope.text import TEXT_BUDGET
 from dualsql.envelope.values import Bounds
+from dualsql.formats import xlsx
+from dualsql.freeze import codec, registry
+from dualsql.health import HealthSettings
+from dualsql.kept import objects
 from dualsql.kept.settings import KeptSettings
-from dualsql.serve.application import LONGEST_NOTES
-from dualsql.sql.parse import MAXIMUM_LENGTH, MAXIMUM_SELECTS, MAXIMUM_TOKENS
+from dualsql.log import resource_hash
+from dualsql.mcp.resources import MAXIMUM_BYTES, MAXIMUM_SUBSCRIPTIONS
+from dualsql.profiles.estimates import MOST_ROWS
+from dualsql.profiles.findings import _LONGEST_EXCERPT
+from dualsql.profiles.settings import ProfileSettings
+from dualsql.query import parse as questions
+from dualsql.rates import MOST_BUCKETS
+from dualsql.results.create import _MOST_LIMITED
+from dualsql.results.pages import _LONGEST_CURSOR
+from dualsql.serve import listening
+from dualsql.serve.application import LONGEST_NOTES, MAXIMUM_REQUEST_SIZE
+from dualsql.sql import lengths, parse
+from dualsql.store import housekeeping
+from dualsql.store.sql import SQLResourceStore
+from dualsql.web import home, mcp, routes
+from dualsql_client import links, object_walk
+from dualsql_client.budget import _FREE_BYTES, _SLOW_BYTES, Retry
 from dualsql_client.identifiers import ID_ALPHABET, ID_RANDOM
-from tests.test_docs import ROOT
+from dualsql_client.transport import _STRANGER_SECONDS
+from dualsql_client.view import pages as view
+from tests.sql import test_edges, test_forms
+from tests.test_docs import PAGES, ROOT
 
-MILLISECOND = timedelta(milliseconds=1)
-DEFAULTS, KEPT, SERVE = Settings(), KeptSettings(), ServeOptions()
+DEFAULTS, KEPT, SERVE, BOUNDS, RETRY = Settings(), KeptSettings(), ServeOptions(), Bounds(), Retry()
+MILLION, KIB, MIB = 1_000_000, 1024, 1024**2
 
 
-def _gib(size: int | None) -> str:
+def gib(size: int | None) -> str:
     return f"{(size or 0) // 1024**3} GiB"
 
 
-def _minutes(length: timedelta) -> str:
+def minutes(length: timedelta) -> str:
     return f"{length // timedelta(minutes=1)} minutes"
 
 
-def _seconds(length: timedelta) -> str:
+def seconds(length: timedelta) -> str:
     return f"{length.total_seconds():g}"
 
 
-def _programs() -> str:
+def programs() -> str:
+    """The rows of the demonstration."""
     with gzip.open(Path(str(files("dualsql.demo"))) / "data" / "programs.csv.gz", "rt") as lines:
         return f"{sum(1 for _ in lines):,}"
 
 
-class Figure(NamedTuple):
-    """A figure: where it stands, what stands around it (`#` is the figure), and how it is computed."""
-
-    document: str
-    text: str
-    compute: Callable[[], object]
+def source(name: str, pattern: str) -> str:
+    """What a file of the project has at the group of a pattern."""
+    [found] = set(re.findall(pattern, (ROOT / name).read_text(encoding="utf-8")))
+    return str(found).replace("_", "")
 
 
-FIGURES = [
-    Figure("README.md", "the whole idea on # real college programs", _programs),
-    Figure("README.md", "carry # random bits", lambda: int(ID_RANDOM * log2(len(ID_ALPHABET)))),
-    Figure("README.md", "bits and expire after #.", lambda: _minutes(DEFAULTS.default_expiration)),
-    Figure("docs/kept-results.md", "after `keep_after` (# seconds)", lambda: _seconds(KEPT.keep_after)),
-    Figure("docs/kept-results.md", "`keep_for` (# day)", lambda: KEPT.keep_for.days),
-    Figure("docs/kept-results.md", "`keep_rows` (# million)", lambda: KEPT.keep_rows // 1_000_000),
-    Figure("docs/kept-results.md", "`keep_bytes` (#)", lambda: _gib(KEPT.keep_bytes)),
-    Figure("docs/kept-results.md", "`keep_quota` (#)", lambda: _gib(KEPT.keep_quota)),
-    Figure("docs/kept-results.md", "`keep_total` (#)", lambda: _gib(KEPT.keep_total)),
-    Figure("docs/kept-results.md", "`keep_memory` (#)", lambda: _gib(KEPT.keep_memory)),
-    Figure("docs/kept-results.md", "`keep_cache_bytes` (#)", lambda: _gib(KEPT.keep_cache_bytes)),
-    Figure("docs/serve.md", "these copies may take; default #", lambda: _gib(SERVE.keep_cache_bytes)),
-    Figure("docs/serve.md", "The limit is # tables", lambda: f"{MOST_TABLES:,}"),
-    Figure("docs/serve.md", "so they may have # characters", lambda: f"{LONGEST_NOTES:,}"),
-    Figure("docs/serve.md", "Files of # MiB and more", lambda: CACHED_FROM // 1024**2),
-    Figure("docs/serve.md", "too large to show whole; default #", lambda: DEFAULTS.default_sample_size),
-    Figure("docs/serve.md", "lower bound; default #", lambda: _seconds(DEFAULTS.count_budget)),
-    Figure("docs/serve.md", "127.0.0.1 and #;", lambda: DEFAULT_PORT),
-    Figure("docs/serve.md", "A file has at most # columns", lambda: f"{_MOST_COLUMNS:,}"),
-    Figure("docs/serve.md", "their names at most # KiB", lambda: _START // 1024),
-    Figure("docs/serve.md", "with more than # rows has 18 or 38 digits", lambda: f"{_SAMPLE:,}"),
-    Figure("docs/counts.md", "`count_budget` (# ms)", lambda: DEFAULTS.count_budget // MILLISECOND),
-    Figure("docs/mcp.md", "`text_budget` (# characters)", lambda: f"{DEFAULTS.text_budget:,}"),
-    Figure("docs/mcp.md", "`results_budget` (#", lambda: f"{DEFAULTS.results_budget:,}"),
-    Figure("docs/hosts.md", "(# and", lambda: f"{DEFAULTS.text_budget:,}"),
-    Figure("docs/hosts.md", "and # characters) keep both", lambda: f"{DEFAULTS.results_budget:,}"),
-    Figure("docs/operations.md", "`slow_query` (# seconds)", lambda: _seconds(DEFAULTS.slow_query)),
-    Figure("docs/operations.md", "`drain_timeout` (# seconds)", lambda: _seconds(DEFAULTS.drain_timeout)),
-    Figure("docs/operations.md", "`maximum_body_size` (# KiB)", lambda: DEFAULTS.maximum_body_size // 1024),
-    Figure(
-        "docs/operations.md",
-        "`stream_stall_timeout` (# seconds)",
-        lambda: _seconds(DEFAULTS.stream_stall_timeout),
-    ),
-    Figure(
-        "docs/operations.md",
-        "twice `queue_timeout` and `query_timeout` (# seconds)",
-        lambda: _seconds(2 * DEFAULTS.queue_timeout + DEFAULTS.query_timeout),
-    ),
-    Figure("docs/pending.md", "`pending_timeout` (#)", lambda: _minutes(DEFAULTS.pending_timeout)),
-    Figure("docs/pending.md", "`pending_lease` (# seconds)", lambda: _seconds(DEFAULTS.pending_lease)),
-    Figure("docs/specification.md", "an expiration (#)", lambda: _minutes(DEFAULTS.default_expiration)),
-    Figure("docs/specification.md", "a sample size (# rows", lambda: DEFAULTS.default_sample_size),
-    Figure("docs/sql.md", "Limits: # KiB", lambda: MAXIMUM_LENGTH // 1024),
-    Figure("docs/sql.md", "KiB, # tokens", lambda: f"{MAXIMUM_TOKENS:,}"),
-    Figure("docs/sql.md", "tokens, # SELECTs", lambda: MAXIMUM_SELECTS),
-    Figure("docs/envelope.md", "`Bounds` allow (# values", lambda: f"{Bounds().values:,}"),
-]
+def default(function: object, name: str) -> timedelta:
+    """The default of a keyword argument."""
+    value = function.__init__.__kwdefaults__[name]  # type: ignore[misc]
+    assert isinstance(value, timedelta)
+    return value
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"{figure.document}: {figure.text}")
-def test_a_figure_is_what_is_computed(figure: Figure) -> None:
-    page = " ".join(re.sub(r"```bash|```", "", (ROOT / figure.document).read_text(encoding="utf-8")).split())
-    assert figure.text.replace("#", str(figure.compute())) in page, figure.compute()
+FIGURES: dict[str, list[tuple[object, ...]]] = {
+    "README.md": [
+        ("the whole idea on # real college programs", programs()),
+        ("carry # random bits and expire after #.", int(ID_RANDOM * log2(len(ID_ALPHABET))), minutes(DEFAULTS.default_expiration)),
+    ],
+    "client/README.md": [
+        ("without a new row (# s by default)", seconds(RETRY.budget)),
+        ("given up after # seconds", f"{_STRANGER_SECONDS:g}"),
+    ],
+    "docs/catalogue.md": [("matches for up to # terms", MOST_TERMS)],
+    "docs/charts.md": [("up to # characters |", _LONGEST_TITLE), ("are cut to # characters", _LONGEST_TEXT)],
+    "docs/client.md": [
+        ("is bounded: # values, # levels, # million characters of JSON, # million of other texts and # links", f"{object_walk.MAXIMUM_NODES:,}", object_walk.MAXIMUM_DEPTH, object_walk.MAXIMUM_JSON_CHARACTERS // MIB, links._MAXIMUM_CHARACTERS // MIB, f"{links._MAXIMUM_LINKS_IN_ALL:,}"),
+        ("DuckDB may take # MB", source("client/dualsql_client/database_files.py", r'"memory_limit": "(\d+)MB"')),
+        ("for up to # seconds without a new row", seconds(RETRY.budget)),
+        ("without a new row. # KiB of an incomplete row count as a new row | # seconds |", _SLOW_BYTES // KIB, seconds(RETRY.budget)),
+        ("that brought less than # MiB each; pages without new rows | # |", _FREE_BYTES // MIB, RETRY.times),
+        ("takes for each batch | # hours |", RETRY.total // timedelta(hours=1)),
+        ("that it doubles to | # and # seconds |", seconds(RETRY.first), seconds(RETRY.longest)),
+    ],
+    "docs/counts.md": [
+        ("`count_budget` (# ms)", DEFAULTS.count_budget // timedelta(milliseconds=1)),
+        ("`count_cap`\" (#)", f"{DEFAULTS.count_cap:,}"),
+        ("a LIMIT of up to # rows", _MOST_LIMITED),
+    ],
+    "docs/databases.md": [
+        ("when it has run for # seconds, and its session is closed # seconds", f"{_PLANNED:g}", f"{_LATE_JOBS:g}"),
+        ("begins later than # seconds", f"{_LATE_JOBS:g}"),
+        ("is closed # seconds after its reader", f"{_STREAM_PLANNED:g}"),
+        ("`memory_limit` to # %", CONNECT_ARGUMENTS["config"]["memory_limit"].strip("%")),
+        ("at most # of all queries of the process", gib(MOST_SPILL)),
+        ("patterns have at most # characters, texts #.", f"{LONGEST_PATTERN:,}", f"{patterns.LONGEST_TEXT:,}"),
+        ("of more than # classes", patterns._FEW_STATES),
+        ("`maximum_concurrent_queries` statements (#) and `maximum_streams` streams (#)", DEFAULTS.maximum_concurrent_queries, DEFAULTS.maximum_streams),
+        ("statements (#) wait, for `queue_timeout` (# s)", DEFAULTS.maximum_queued_queries, seconds(DEFAULTS.queue_timeout)),
+        ("has taken a slot within # seconds", f"{_PRESENT:g}"),
+    ],
+    "docs/databases/adding.md": [("have # seconds each", f"{_UNWINDING:g}")],
+    "docs/envelope.md": [
+        ("(# values, # million characters, # levels)", f"{BOUNDS.values:,}", BOUNDS.characters // MILLION, BOUNDS.depth),
+        ("is cut to # characters", f"{TEXT_BUDGET:,}"),
+        ("complete within # KiB", middleware.LIMIT // KIB),
+    ],
+    "docs/hosts.md": [("(# and # characters) keep both", f"{DEFAULTS.text_budget:,}", f"{DEFAULTS.results_budget:,}")],
+    "docs/identity.md": [("at most # principals, # links and # addresses", *3 * [f"{MOST_BUCKETS:,}"])],
+    "docs/kept-results.md": [
+        ("after `keep_after` (# seconds), or", seconds(KEPT.keep_after)),
+        ("end after # seconds and are repeated", objects._REQUEST_SECONDS),
+        ("in parts of # MiB", objects._PART_BYTES // MIB),
+        ("upload ends after #", minutes(default(objects.ObjectResultStorage, "timeout"))),
+        ("Every # seconds the server asks", seconds(default(objects.ObjectResultStorage, "recheck"))),
+        ("`keep_quota` (#)", gib(KEPT.keep_quota)),
+        ("`keep_total` (#)", gib(KEPT.keep_total)),
+        ("`keep_memory` (#)", gib(KEPT.keep_memory)),
+        ("`keep_cache_bytes` (#)", gib(KEPT.keep_cache_bytes)),
+        ("(\"slow\"), `keep_after` (# seconds), `keep_for` (# day), `keep_rows` (# million), `keep_bytes` (#)", seconds(KEPT.keep_after), KEPT.keep_for.days, KEPT.keep_rows // MILLION, gib(KEPT.keep_bytes)),
+    ],
+    "docs/mcp.md": [
+        ("`text_budget` (# characters) and `results_budget` (#)", f"{DEFAULTS.text_budget:,}", f"{DEFAULTS.results_budget:,}"),
+        ("less than # characters with both parts, # when columnar", *(f"{int(source('tests/mcp/test_results.py', rf'{kind}., ([0-9_]+)[)]')):,}" for kind in ("rows", "columnar"))),
+        ("has at most # KB", MAXIMUM_BYTES // KIB),
+        ("`watch_interval` (# seconds,", seconds(ChangeSettings().watch_interval)),
+        ("at most # results, a server `maximum_watched` (#)", MAXIMUM_SUBSCRIPTIONS, f"{ChangeSettings().maximum_watched:,}"),
+    ],
+    "docs/operations.md": [
+        ("`health_timeout` (# seconds)", seconds(HealthSettings().health_timeout)),
+        ("the first # digits of a SHA-256", len(resource_hash(""))),
+        ("`slow_query` (# seconds)", seconds(DEFAULTS.slow_query)),
+        ("go on for `drain_timeout` (# seconds)", seconds(DEFAULTS.drain_timeout)),
+        ("waits # seconds for requests", listening.GRACE_SECONDS),
+        ("`drain_timeout` and # seconds more", 2 * listening.GRACE_SECONDS),
+        ("after up to # seconds if it dies again", f"{_LONGEST_PAUSE:g}"),
+        ("| # MiB for `/mcp`, `maximum_body_size` (# KiB)", MAXIMUM_REQUEST_SIZE // MIB, DEFAULTS.maximum_body_size // KIB),
+        ("twice `queue_timeout` and `query_timeout` (# seconds), a pause of a reader `stream_stall_timeout` (# seconds)", seconds(2 * DEFAULTS.queue_timeout + DEFAULTS.query_timeout), seconds(DEFAULTS.stream_stall_timeout)),
+        ("keeps them for # seconds", listening.KEEP_ALIVE_SECONDS),
+        ("five starts in # seconds", source("examples/operations/dualsql.service", r"StartLimitIntervalSec=(\d+)")),
+        ("pages of # rows in turns", telemetry.PAGE),
+        ("every request take more than # % of the pages a second, or spans of one request in 100 more than # %", *(f"{limit:.0%}".strip("%") for limit in telemetry.LIMITS.values())),
+    ],
+    "docs/pages.md": [
+        ("(of a long one # characters are shown", f"{int(source('dualsql/web/static/dialogs.js', r'LAID_OUT = ([0-9_]+)')):,}"),
+        ("The database has # s for the columns", source("dualsql/web/static/summaries.js", r"BUDGET = (\d+)")),
+        ("up to # columns, and # aggregates", questions.MAXIMUM_GROUPS, questions.MAXIMUM_MEASURES),
+        ("a page has # rows, or as many as `limit` names, and at most # cells", routes.ROWS, f"{routes.MOST_CELLS:,}"),
+        ("save up to # rows as CSV", f"{int(source('dualsql/web/static/app.js', r'MOST_SAVED = ([0-9_]+)')):,}"),
+        ("at most # rows and # characters a call", mcp.MOST_ROWS, f"{mcp.MOST_CHARACTERS:,}"),
+    ],
+    "docs/paging.md": [("at most # KiB", _LONGEST_CURSOR // KIB)],
+    "docs/pending.md": [
+        ("`pending_timeout` (#)", minutes(DEFAULTS.pending_timeout)),
+        ("`pending_lease` (# seconds)", seconds(DEFAULTS.pending_lease)),
+    ],
+    "docs/performance.md": [("at most # ms of CPU; a collection", int(1000 * test_edges.LONGEST_STEP))],
+    "docs/profile.md": [
+        ("shown up to # characters", _LONGEST_EXCERPT),
+        ("`profile_budget` (# s)", seconds(ProfileSettings().profile_budget)),
+        ("from about # rows, each", f"{MOST_ROWS:,}"),
+        ("within # points, 95 times of 100", f"{100 * 1.96 * sqrt(0.25 / MOST_ROWS):.1f}"),
+    ],
+    "docs/querying.md": [
+        ("limits are # groups, # aggregates, # conditions, # levels of conditions, and # values", questions.MAXIMUM_GROUPS, questions.MAXIMUM_MEASURES, questions.MAXIMUM_CONDITIONS, questions.MAXIMUM_DEPTH, f"{questions.MAXIMUM_VALUES:,}"),
+        ("After # rows were shown", DEFAULTS.default_sample_size),
+    ],
+    "docs/scaling.md": [
+        ("does not answer for # seconds", f"{_SECONDS:g}"),
+        ("after the others for # seconds", f"{_PENALTY:g}"),
+        ("acknowledges nothing for # seconds", _GONE),
+        ("the # seconds above", _GONE),
+        ("of the store (# s), `queue_timeout` (# s)", seconds(default(SQLResourceStore, "timeout")), seconds(DEFAULTS.queue_timeout)),
+        ("every `watch_interval` (# s)", seconds(ChangeSettings().watch_interval)),
+        ("every `cleanup_interval` (# s) for a sweep, which deletes # results", seconds(DEFAULTS.cleanup_interval), housekeeping._BATCH),
+    ],
+    "docs/serve.md": [
+        ("at most # times as long as a server of the SDK", source("tests/serve/test_startup.py", r"median\(ratios\) <= ([\d.]+)")),
+        ("The limit is # tables", f"{MOST_TABLES:,}"),
+        ("A file has at most # columns, and their names at most # KiB", f"{_MOST_COLUMNS:,}", _START // KIB),
+        ("Files of # MiB and more", CACHED_FROM // MIB),
+        ("copies take more than #,", gib(_MOST_BYTES)),
+        ("with more than # rows has 18 or 38 digits", f"{_SAMPLE:,}"),
+        ("127.0.0.1 and #;", DEFAULT_PORT),
+        ("these copies may take; default #", gib(SERVE.keep_cache_bytes)),
+        ("with its query or after # seconds", seconds(DEFAULTS.query_timeout)),
+        ("too large to show whole; default #", DEFAULTS.default_sample_size),
+        ("lower bound; default #", seconds(DEFAULTS.count_budget)),
+        ("no server used for # days", _UNUSED // 86_400),
+        ("so they may have # characters", f"{LONGEST_NOTES:,}"),
+    ],
+    "docs/specification.md": [
+        ("an expiration (#), a sample size (# rows", minutes(DEFAULTS.default_expiration), DEFAULTS.default_sample_size),
+        ("The default is #", minutes(DEFAULTS.default_expiration)),
+    ],
+    "docs/sql.md": [
+        ("Limits: # KiB, # tokens, # SELECTs, brackets # deep, parts nested # deep", parse.MAXIMUM_LENGTH // KIB, f"{parse.MAXIMUM_TOKENS:,}", parse.MAXIMUM_SELECTS, parse.MAXIMUM_BRACKETS, parse.MAXIMUM_DEPTH),
+        ("takes at most # ms of a quiet core", int(1000 * test_forms.MOST)),
+        ("takes at most # ms of CPU for a step", int(1000 * test_edges.LONGEST_STEP)),
+        ("within a function: # million characters; # million where they become JSON or a list; a product of # million", lengths.LONGEST_TEXT // MILLION, lengths.LONGEST_DOCUMENT // MILLION, lengths.MOST_SEARCH_WORK // MILLION),
+        ("looked for in it, # million for regular", lengths.MOST_SEARCH_WORK // lengths._PATTERN_WORK // MILLION),
+        ("DuckDB computes # rows at once", f"{_ARROW_ROWS:,}"),
+        ("makes at most # characters", f"{_LONGEST_TEXT:,}"),
+    ],
+    "docs/storage.md": [
+        ("# MiB before compression (`maximum_size` of a `Registry`), # nodes, # terms when written out, # levels", registry.ONE_MEBIBYTE // MIB, f"{codec.MOST_NODES:,}", f"{codec.MOST_TERMS:,}", codec.DEEPEST),
+    ],
+    "docs/streams.md": [
+        ("a few pieces of about # KB", BATCH_BYTES // KIB),
+        ("A sheet has at most # rows", f"{xlsx.MOST_ROWS + 1:,}"),
+        ("A result of more than # columns", f"{xlsx.MOST_COLUMNS:,}"),
+        ("A text of more than # characters", f"{xlsx.MOST_CHARACTERS:,}"),
+    ],
+    "docs/threat-model.md": [
+        ("| # random bits", int(ID_RANDOM * log2(len(ID_ALPHABET)))),
+        ("for its # hours", home._SESSION_SECONDS // 3600),
+        ("together at most # or", gib(MOST_SPILL)),
+    ],
+    "docs/viewer.md": [
+        ("A page has # rows. The last # pages", view.ROWS_OF_A_PAGE, view.PAGES_IN_MEMORY),
+        ("cut at # characters", view.CELL_CHARACTERS),
+    ],
+}  # fmt: skip
+"""What stands around figures of a page, `#` for each, and the figures as they are computed."""
+
+NOT_OURS = {
+    "SECURITY.md": ["at most 90 days"],
+    "docs/charts.md": ["1, 2 or 5 times a power of ten", "98 (or 90) of 100 values"],
+    "docs/databases.md": ["may take 80 % of the memory", "the network of 64 bits"],
+    "docs/hosts.md": ["above 25,000 tokens or about 50,000 characters, a preview of 2 KB", "from 10 KB on", "after 5 seconds: set `read_timeout_seconds`"],
+    "docs/identity.md": ["404, byte for byte"],
+    "docs/kept-results.md": ["of more than 100,000 rows", "an aggregate of 10 million rows", "beyond 64 bits"],
+    "docs/operations.md": ["(60 seconds): 75 seconds", "(its default is 5 seconds)", "whose minutes last 4 seconds", "after 5 restarts in 25 seconds"],
+    "docs/pages.md": ["A result with 250,000 rows", "3, and 113 characters", "3, and 68 characters", "3, and 50 characters"],
+    "docs/paging.md": ["after 500 characters"],
+    "docs/profile.md": ["95 times of 100", "In all 1,010,328 rows", "showing 15 of 15,191 rows"],
+    "docs/querying.md": ["integers have 64 bits"],
+    "docs/scaling.md": ["with 100,000 results"],
+    "docs/serve.md": ["more than 38 digits", "up to 38 digits", "up to 15 digits", "18 or 38 digits"],
+    "docs/storage.md": ["about 700 bytes"],
+    "docs/streams.md": ["keeps 15 digits", "at most 15 digits", "shows 15 digits", "ISO 8601 texts"],
+    "docs/threat-model.md": ["up to 90 % of the free disk"],
+    "docs/types.md": ["up to 24 bits", "as 30 days"],
+    "docs/viewer.md": ["80 by 24 characters"],
+}  # fmt: skip
+"""Figures of other programs, of formats, of examples, and of what a test or a screenshot is of."""
+
+MEASURED = {"docs/alternatives.md", "docs/performance.md", "docs/reliability.md"}
+"""Pages whose figures are of benchmarks/results."""
+
+NUMBER = re.compile(
+    r"(?<![\w.,/#^+-])\d[\d,]*(?:\.\d+)?(?=(?:,? (?:and|to|or) (?:after )?(?:about )?\d[\d,.]*)* "
+    r"(?:%|times|m?s|(?:micro)?seconds?|minutes?|hours?|days?|million|[KMG]i?B|"
+    r"(?:row|character|byte|bit|column|table|digit|result|name|cell|level|value|token|condition|group|aggregate|node|term|link|text|item|page|"
+    r"screen|SELECT)s?|deep)(?![\w/-]))"
+)
 
 
-def test_the_figures_of_a_comparison_are_measured() -> None:
-    """Those that the page says are of performance.md, which is written of the kept results of benchmarks."""
-    page, measured = (
-        (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("alternatives.md", "performance.md")
+def words_of(name: str) -> str:
+    """The prose and the tables of a page, without code and without what scripts write."""
+    page = (ROOT / name).read_text(encoding="utf-8")
+    page = re.sub(r"<!-- [^>]*benchmarks\.[^>]*-->.*?<!-- end -->", "", page, flags=re.DOTALL)
+    page = re.sub(
+        r"```(\w+)(.*?)```", lambda block: block[2] if block[1] == "bash" else "", page, flags=re.DOTALL
     )
-    costs = page.partition("## What it costs")[2].partition("\nIt is young")[0]
-    [adbc] = [line for line in page.splitlines() if "adbc" in line]
-    figures = re.findall(r"(?<![\w.])\d[\d,]*\.\d+|\d,\d{3}|\d{3}", f"{costs} {adbc}")
+    return " ".join(page.split())
+
+
+def places(name: str, page: str) -> Iterator[tuple[int, int]]:
+    """Where the figures of a page stand."""
+    for text, *values in FIGURES.get(name, []):
+        filled = "".join(
+            part + value for part, value in zip(str(text).split("#"), [*map(str, values), ""], strict=True)
+        )
+        assert filled in page, filled
+        yield page.index(filled), page.index(filled) + len(filled)
+    for text in NOT_OURS.get(name, []):
+        assert text in page, text
+        yield page.index(text), page.index(text) + len(text)
+
+
+@pytest.mark.parametrize("name", sorted(FIGURES))
+def test_figures_are_what_is_computed(name: str) -> None:
+    assert list(places(name, words_of(name)))
+
+
+def test_no_other_figure_stands_there() -> None:
+    """A number with a unit is recomputed, or was measured, or is said to be no claim about this project."""
+    others = []
+    for name in PAGES:
+        if (
+            not re.fullmatch(r"(client/|client-js/|docs/(databases/)?)?[\w-]+\.md", name)
+            or name in LEFT_OUT | MEASURED
+        ):
+            continue
+        page = words_of(name)
+        known = list(places(name, page))
+        others += [
+            f"{name}: {page[max(0, found.start() - 60) : found.end() + 20]}"
+            for found in NUMBER.finditer(re.sub(r"`[^`]*`", lambda code: "`" * len(code[0]), page))
+            if not any(start <= found.start() < end for start, end in known)
+        ]
+    assert others == []
+
+
+LEFT_OUT = {
+    "CHANGELOG.md",  # what was, when it was written
+    "CONTRIBUTING.md",  # its limits are held by tests/test_house.py
+    "docs/settings.md",  # made by a script
+    "docs/tutorial.md",  # followed by tests
+    "docs/architecture.md",  # N+1 rows
+}
+
+
+@pytest.mark.parametrize("name", sorted(MEASURED))
+def test_figures_of_measurements_are_those_that_were_measured(name: str) -> None:
+    page = words_of(name)
+    known = list(places(name, page))
+    measured = "\n".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md"))
+    figures = {
+        found[0]
+        for found in re.finditer(
+            r"(?<![\w.,-])\d[\d,]*\.\d+(?![\w.])|\d,\d{3}|" + NUMBER.pattern,
+            re.sub(r"`[^`]*`|\]\([^)]*\)|decision \d+", "", page),
+        )
+    }
     assert len(figures) >= 8
     assert [
-        figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d])", measured)
+        each for each in sorted(figures) if not re.search(rf"(?<![\d.,]){re.escape(each)}(?![\d])", measured)
     ] == []
+    assert len(known) == len(FIGURES.get(name, []))

@@ -127,6 +127,7 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
     "mac_roman.csv": ("id,city\n1,Zürich\n2,Café\n".encode("mac_roman"), r"not UTF-8: Line 2 has the byte 0x9F.*--encoding"),
     "cp850.csv": ("id,city\n1,Café\n2,Köln\n".encode("cp850"), r"not UTF-8: Line 2 has the byte 0x82.*--encoding"),
     "archive.csv": (b"PK\x03\x04\x14\0\x06\0", "It is a workbook, or another archive"),
+    "old_word.csv": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 504, "It is a document of an older office program"),
     "shift_jis.csv": ("id,note\n1,日本語の説明\n".encode("shift_jis"), r"not UTF-8: Line 2.*--encoding"),
     "one_bad_byte.csv": ("id,note\n1,日本語\n2,".encode() + b"\xff\n", r"not UTF-8: Line 3 has the byte 0xFF"),
     "long_row.csv": (b"a,b\n1,2\n3,4,5\n", r"Line: 3 .*Expected Number of Columns: 2 Found: 3\. Each line"),

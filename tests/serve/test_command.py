@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 from dualsql import ConfigurationError, Registry
 from dualsql.cli.commands import app
 from dualsql.cli.options import PANELS, ServeOptions
+from dualsql.cli.serve import _port_notice
 from dualsql.databases.reach import reach
 from dualsql.databases.source import open_source
 from dualsql.store import upgrade
@@ -499,6 +500,21 @@ def test_a_store_that_is_not_migrated(shop: str, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'store.sqlite'}"
     said = one_line("--database", shop, "--all", "--port", "0", "--store", store, DUALSQL_SECRET=SECRET)
     assert "dualsql migrate" in said
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "ragged.csv").write_text("a,b\n1\n")
+    said = one_line(str(tmp_path / "ragged.csv"), "--port", "0", "--store", "memory")
+    assert "'ragged.csv' cannot be read" in said
+
+
+def test_a_base_url_with_another_port_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        port = own.getsockname()[1]
+        [notice] = _port_notice("http://localhost:9", own)
+        assert "port 9" in notice and f"listens on {port}" in notice
+        for right in (None, f"http://127.0.0.1:{port}", "https://data.example.com"):
+            assert list(_port_notice(right, own)) == []
 
 
 def test_a_port_that_is_taken(shop: str) -> None:

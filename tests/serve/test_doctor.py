@@ -410,3 +410,15 @@ def test_nothing_answers_at_the_base_url(shop: str) -> None:
     with closing(listening_socket()) as taken:  # bound, and not listening
         code, found = doctor("--database", shop, "--all", "--base-url", origin_of(taken))
     assert (code, found["base URL"][0]) == (0, "warning")
+
+
+def test_files_are_read_and_those_that_cannot_be_are_named(tmp_path: Path) -> None:
+    (tmp_path / "good.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "ragged.csv").write_text("a,b\n1\n")
+    code, found = doctor(str(tmp_path / "good.csv"))
+    assert (code, found["files"][:2]) == (0, ("ok", "1 table is read."))
+    assert found["tables"][0] == "ok"
+    code, found = doctor(str(tmp_path))
+    assert code == 0 and found["files"][0] == "warning" and "ragged.csv" in found["files"][1]
+    code, found = doctor(str(tmp_path / "ragged.csv"))
+    assert code == 1 and found["files"][0] == "fault" and list(found) == ["files"]

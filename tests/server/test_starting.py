@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+import uvicorn
 from sqlalchemy import MetaData, Select, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
@@ -36,6 +37,7 @@ from dualsql import (
 from dualsql.features import default_features
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import upgrade
+from tests.client.hosting import listening_socket
 from tests.engines import PostgreSQL, opened
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
@@ -278,6 +280,22 @@ async def test_uvicorn_without_a_limit_is_told(
     assert [record.levelno for record in told] == [logging.WARNING]
 
 
+async def test_a_base_url_with_another_port_than_uvicorn_is_told(
+    institutions_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for has_own_port in (True, False):
+        caplog.clear()
+        with listening_socket() as bound:
+            port = bound.getsockname()[1]
+            base_url = f"http://127.0.0.1:{port if has_own_port else 9}/resources"
+            dual = create_server(institutions_url, base_url=base_url, tables=METADATA)
+            server = uvicorn.Server(uvicorn.Config(Starlette(lifespan=dual.lifespan), port=port))
+            server.should_exit = True  # as soon as it has started
+            await server.serve([bound])
+        told = [record for record in caplog.records if f"listens on {port}" in record.getMessage()]
+        assert len(told) == (not has_own_port)
+
+
 async def test_a_server_that_cannot_read_sql_says_so(
     institutions_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,3 +365,26 @@ async def test_secrets_are_replaced_without_refusing_anybody(institutions_url: s
         assert await second.open_resource(later.resource_id, None, "read")
         with pytest.raises(TamperedError):
             await second.open_resource(made.resource_id, None, "read")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"username": "nobody_known", "password": "a-password"}, "rejected the login"),
+        ({"database": "no_such_database"}, "has no such database"),
+    ],
+)
+async def test_what_a_database_refuses_is_told_to_the_operator_alone(
+    postgresql_url: str, changes: dict[str, Any], words: str
+) -> None:
+    url = make_url(postgresql_url).set(drivername="postgresql+asyncpg", **changes)
+    dual = DualResponseServer(url, base_url=BASE_URL, tables=METADATA)
+    with pytest.raises(ConfigurationError, match=words):
+        await dual.start()
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(Starlette(routes=[Mount("/resources", dual.router())])),
+        base_url="http://127.0.0.1:8000",
+    ) as client:
+        answer = await client.get("/resources/any")
+    assert answer.status_code == 500 and answer.json()["code"] == "BAD_CONFIGURATION"
+    assert words not in answer.text and "URL" not in answer.text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -184,7 +185,8 @@ class DuckDBFileImport:
 
     def interrupt(self) -> None:
         """See `FileImport.interrupt`."""
-        self._connection.interrupt()
+        with suppress(self.error):  # it was closed
+            self._connection.interrupt()
 
     def close(self) -> None:
         """See `FileImport.close`."""
