@@ -115,8 +115,10 @@ export class Origins {
 
   /** Whether `url`, any text, is at the origin of one of them. Without any, no origin is excluded. */
   hasOrigin(url: string): boolean {
-    const origin = parsed(url)?.origin;
-    return !this.all.length || (origin !== undefined && this.all.some(({ base }) => parsed(base)?.origin === origin));
+    if (!this.all.length) return true;
+    const at = parsed(url);
+    // Readers differ about the host behind `\@`, and the address of a result names no user.
+    return at !== undefined && !at.username && !at.password && this.all.some(({ base }) => parsed(base)?.origin === at.origin);
   }
 
   /** Whether `url`, any text, is the address of a resource at one of them. */

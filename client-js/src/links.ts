@@ -30,6 +30,9 @@ const MOST_CHARACTERS = 4 * 1024 * 1024;
 const RESERVE = 1_024;
 /** Characters before an id that say what it is. */
 const BEFORE = 400;
+/** The space before a URI, as forms encode both, once or twice. A scheme may have a `+` of its own. */
+const SPACE_IN_FORM =
+  /\+(?=(?:[a-z0-9.-]|%2B){1,64}%3A(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*$)|%2B(?=(?:[a-z0-9.-]|%252B){1,64}%253A(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*$)/gi;
 const URI = /([a-z][a-z0-9+.-]{0,31}):\/\/(?:[a-z0-9[][\w.:@~\]-]{0,99}\/){0,8}$/i;
 const OF_HOST = /^(?:https?|wss?|ftps?)$/i;
 const ADDRESS = /(?:(?:https?|wss?|ftps?):\/\/|(?<![a-z0-9:/])\/\/[a-z0-9.-]+\/)[^\s"'<>`\\|,]*$/i;
@@ -108,7 +111,7 @@ function mentionsAt(text: string, places: readonly Place[], origins: Origins): M
 /** The link at a position; undefined for a URL at another origin, and for one that may be. */
 function mentionAt(text: string, start: number, id: string, origins: Origins): Mention | undefined {
   // A text that was cut here does not start here.
-  const before = (start > BEFORE ? "…" : "") + decoded(text.slice(Math.max(start - BEFORE, 0), start));
+  const before = (start > BEFORE ? "…" : "") + decoded(text.slice(Math.max(start - BEFORE, 0), start).replace(SPACE_IN_FORM, " "));
   const uri = URI.exec(before);
   const own = uri && !OF_HOST.test(uri[1]!) ? uri : null;
   const url = own ? null : ADDRESS.exec(before);

@@ -26,6 +26,13 @@ _ESCAPED_BREAK = re.compile(r"(?:\\+r)?\\+n")
 _URI = re.compile(
     r"([a-z][a-z0-9+.-]{0,31})://(?:[a-z0-9\[][\w.:@~\]-]{0,99}/){0,8}\Z", re.ASCII | re.IGNORECASE
 )
+_PATH_IN_FORM = r"(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*\Z"
+_SPACE_IN_FORM = re.compile(
+    rf"\+(?=(?:[a-z0-9.-]|%2B){{1,64}}%3A{_PATH_IN_FORM})"
+    rf"|%2B(?=(?:[a-z0-9.-]|%252B){{1,64}}%253A{_PATH_IN_FORM})",
+    re.ASCII | re.IGNORECASE,
+)
+"""The space before a URI, as forms encode both, once or twice. A scheme may have a `+` of its own."""
 _HOST_SCHEMES = frozenset({"http", "https", "ws", "wss", "ftp", "ftps"})
 _URL = re.compile(
     r"(?:(?:https?|wss?|ftps?)://|(?<![a-z0-9:/])//[a-z0-9.-]+/)[^\s\"'<>`\\|,]*\Z", re.IGNORECASE
@@ -137,7 +144,7 @@ def _mentions(text: str, occurrences: deque[tuple[int, str]], origins: Origins) 
 
 def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Mention | None:
     """The link at a position; None for a URL at another origin, and for one that may be."""
-    before = _decode(text[max(start - _BEFORE, 0) : start])
+    before = _decode(_SPACE_IN_FORM.sub(" ", text[max(start - _BEFORE, 0) : start]))
     if start > _BEFORE:
         before = f"…{before}"  # it is not the start of the text
     uri = _URI.search(before)

@@ -55,7 +55,11 @@ class Origins:
 
     def has_origin(self, url: str) -> bool:
         """Whether `url`, any text, is at the origin of one of them. Without any, no origin is excluded."""
-        return not self._transports or any(is_same_origin(each.base_url, url) for each in self._transports)
+        if not self._transports:
+            return True
+        # Readers differ about the host behind `\@`, and the address of a result names no user.
+        is_ours = any(is_same_origin(each.base_url, url) for each in self._transports)
+        return is_ours and "@" not in urlsplit(url).netloc
 
     def has_resource(self, url: str) -> bool:
         """Whether `url`, any text, is the address of a resource at one of them."""

@@ -11,6 +11,7 @@ from tests.client.beside import OTHERS
 from tests.client.carriers import STRUCTURE, TEXT, TOOL_RESULT, URI, shapes
 from tests.client.hosting import OTHER_ID, RESOURCE_ID, structured
 from tests.client.passed_on import SHAPES
+from tests.client.strange import ORDINARY
 
 BASE_URL = "http://127.0.0.1:1/resources"
 _NAMES = {
@@ -40,7 +41,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """The cases of `cases.json`, `passed_on.py` and `beside.py`.
+    """The cases of `cases.json`, `passed_on.py`, `beside.py` and `strange.py`.
 
     In the first, `$STRUCTURE` is a dual response, `$merge` replaces parts, `$json` is JSON text, `$cut` is JSON text
     without its last characters, `$repr` is Python's, and `$join` joins repeated texts.
@@ -50,6 +51,7 @@ def cases() -> list[Case]:
         *(Case(*filled([each["name"], each["value"], each["found"]])) for each in written),
         *(Case(f"passed on: {name}", value, found) for name, (value, found) in SHAPES.items()),
         *(Case(f"beside: {name}", value, []) for name, value in OTHERS.items()),
+        *(Case(f"strange: {name}", value, []) for name, value in ORDINARY.items()),
     ]
 
 

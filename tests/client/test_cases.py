@@ -12,6 +12,7 @@ from dualsql_client.identifiers import with_checksum
 from tests.client.cases import BASE_URL, CARRIED, CARRIED_URI, Case, cases, cut_texts
 from tests.client.hosting import structured
 from tests.client.mixtures import mixed_texts, mixed_values
+from tests.client.strange import WRAPPED
 
 client = DualResponseClient(BASE_URL)
 parser = DualResponseClient()
@@ -28,6 +29,12 @@ def test_each_case(case: Case) -> None:
 def test_each_carrier(carrier: Any) -> None:
     for reader in (client, parser):
         assert [each.resource_uri for each in reader.find(carrier)] == [CARRIED_URI]
+
+
+@pytest.mark.parametrize("text", WRAPPED.values(), ids=WRAPPED.keys())
+def test_each_odd_wrapping(text: Any) -> None:
+    for reader in (client, parser):
+        assert [each.resource_uri for each in reader.find(text)] == [CARRIED_URI]
 
 
 def test_there_are_two_hundred_of_them() -> None:

@@ -24,7 +24,8 @@ from dualsql.charts.render import _LONGEST_TEXT
 from dualsql.cli.local_store import _UNUSED
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions
 from dualsql.cli.workers import _LONGEST_PAUSE
-from dualsql.databases.duckdb import _ARROW_ROWS, _LONGEST_TEXT, CONNECT_ARGUMENTS, MOST_SPILL
+from dualsql.databases import duckdb
+from dualsql.databases.duckdb import _ARROW_ROWS, CONNECT_ARGUMENTS, MOST_SPILL
 from dualsql.databases.duckdb.files import _MOST_COLUMNS, _SAMPLE
 from dualsql.databases.file_cache import _MOST_BYTES, CACHED_FROM
 from dualsql.databases.postgresql import _GONE, _PENALTY, _SECONDS
@@ -239,7 +240,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("within a function: # million characters; # million where they become JSON or a list; a product of # million", lengths.LONGEST_TEXT // MILLION, lengths.LONGEST_DOCUMENT // MILLION, lengths.MOST_SEARCH_WORK // MILLION),
         ("looked for in it, # million for regular", lengths.MOST_SEARCH_WORK // lengths._PATTERN_WORK // MILLION),
         ("DuckDB computes # rows at once", f"{_ARROW_ROWS:,}"),
-        ("makes at most # characters", f"{_LONGEST_TEXT:,}"),
+        ("makes at most # characters", f"{duckdb._LONGEST_TEXT:,}"),
     ],
     "docs/storage.md": [
         ("# MiB before compression (`maximum_size` of a `Registry`), # nodes, # terms when written out, # levels", registry.ONE_MEBIBYTE // MIB, f"{codec.MOST_NODES:,}", f"{codec.MOST_TERMS:,}", codec.DEEPEST),
