@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dualsql.databases.source import Database, Source, open_sources
 from dualsql.errors import ConfigurationError
@@ -17,7 +17,6 @@ from dualsql.freeze import Registry
 from dualsql.log import log_unforeseen
 from dualsql.resource import Addresses, Clock
 from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
-from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
 from dualsql.results.pages import Cursors, ResultPages
 from dualsql.results.streams import Streams
@@ -26,6 +25,9 @@ from dualsql.settings import Settings
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceStore
 from dualsql.tenancy import Hook, Policy
+
+if TYPE_CHECKING:
+    from dualsql.results.audit import Audit
 
 E = TypeVar("E", bound="Extension")
 

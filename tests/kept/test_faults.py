@@ -43,12 +43,9 @@ class Statements:
     def hear(self, event: object) -> None:
         """Nothing else is of interest."""
 
-    def measures(self, kind: str) -> bool:
-        return kind == "statement"
-
     @contextmanager
     def measure(self, kind: str, name: str, attributes: Any, headers: object) -> Iterator[Any]:
-        if attributes["db.system.name"] == "sqlite":
+        if kind == "statement" and attributes["db.system.name"] == "sqlite":
             self.number += 1
             self.later += self.whole
         yield self
