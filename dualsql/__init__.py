@@ -13,7 +13,6 @@ app.mount("/resources", dual.router())
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -329,17 +328,7 @@ __version__ = "0.2.0"
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # An import makes no garbage. The search for it took an eighth of the time of the first one.
-    is_collecting = gc.isenabled()
-    gc.disable()
-    try:
-        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
-    finally:
-        if is_collecting:
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()  # to the oldest generation, which no search reads soon
-            gc.enable()
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return value
 
 

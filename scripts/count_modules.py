@@ -26,7 +26,7 @@ import dualsql
 from dualsql import DualResponseServer
 
 ROOT = Path(dualsql.__file__).parent
-MOST_MODULES = {"create_response": 38, "page": 31, "stream": 33}
+MOST_MODULES = {"create_response": 36, "page": 29, "stream": 33}
 BASE_URL = "http://127.0.0.1:8000/resources"
 
 

@@ -8,6 +8,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha512
 from typing import NamedTuple
 from uuid import UUID
@@ -90,6 +91,7 @@ class Cursors:
         raise BadCursorError
 
 
+@lru_cache(1_000)
 def _cipher(subkey: bytes, scope: CursorScope) -> AESSIV:
     """The cipher of a scope, with a key of 64 bytes. Each part has its length before it: no two scopes are equal."""
     *reader, order = scope
