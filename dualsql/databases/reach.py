@@ -83,7 +83,8 @@ def for_operator(source: Source, error: DualResponseError) -> DualResponseError:
     """The error of a server that cannot start, in words for its operator; one that may pass by itself is unchanged."""
     cause = error.__cause__
     known = refusal_of(source.guard, cause.orig if isinstance(cause, DBAPIError) else cause)
-    if known is None or known[0] is Refusal.HOST:
+    # A handshake fails, too, while a proxy's database starts.
+    if known is None or known[0] in {Refusal.HOST, Refusal.TLS}:
         return error
     _, message, hint = known
     return ConfigurationError(f"The database {source.name!r}: {message}", hint=hint)

@@ -369,13 +369,15 @@ class Fetch:
                 if sent is not None and source.fast.reads(sent):
                     # A slot, although no connection of the pool is taken: the limit is on statements that run.
                     async with source.limits.slot():
-                        rows = await self._measure("page_reader", source.fast.fetch(sent, self.timeout))
+                        rows = await self._measure(
+                            "page_reader", partial(source.fast.fetch, sent, self.timeout)
+                        )
                     if rows is not None:
                         return rows
         return await in_session(
             source,
             self.rules,
-            lambda connection: self._measure("session", self._in_session(connection)),
+            lambda connection: self._measure("session", partial(self._in_session, connection)),
             timeout=self.timeout,
             failure=self.failure,
         )
@@ -392,13 +394,13 @@ class Fetch:
                 return cast("Rows", (await self.execute(connection)).all())
             return await own(self, connection)
 
-    async def _measure(self, lane: str, reading: Awaitable[RowsOrNone]) -> RowsOrNone:
+    async def _measure(self, lane: str, read: Callable[[], Awaitable[RowsOrNone]]) -> RowsOrNone:
         """The rows of a reader. The statement is measured, and logged by the reader and if it is slow."""
         started = perf_counter()
         note_lane(lane)
         try:
             with measured(self.source, self.statement, self.rules) as measurement:
-                rows = await reading
+                rows = await read()
                 if measurement is not None and rows is not None:
                     measurement.note({"db.response.returned_rows": len(rows)})
                 return rows

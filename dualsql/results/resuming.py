@@ -63,7 +63,7 @@ async def rest_of(
     Raises:
         ResultChangedError: the caller's last row has changed.
     """
-    resuming, view = stream.format.resuming, stream.target.view
+    resuming, view = FORMATS[stream.request.format].resuming, stream.target.view
     assert resuming is not None, "checked by require_resumable"
     async with aclosing(batches):
         if resumption.last is None:

@@ -123,9 +123,9 @@ class ResultStream:
     total_count: int | None
     total_count_kind: TotalCountKind
     ending: StreamEnding
-    chunks: AsyncGenerator[Chunk, None] = field(init=False)
-    resume: str | None = None
-    etag: str | None = None
+    chunks: AsyncGenerator[Chunk, None]
+    resume: str | None
+    etag: str | None
 
     @property
     def marks_end(self) -> bool:
@@ -141,8 +141,8 @@ class ResultStream:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class StreamRun(ResultStream):
-    """The inside of a stream.
+class StreamRun:
+    """One running stream. It must not refer to its `ResultStream`: a stream that its reader drops ends at once.
 
     Attributes:
         rows: the statement in the requested order.
@@ -151,11 +151,13 @@ class StreamRun(ResultStream):
     """
 
     target: ReadTarget
+    request: StreamRequest
     rows: Ordered
     start: KeysetPosition | None
     columns: Sequence[ResultColumn]
     writer: Writer
     streams: Streams
+    ending: StreamEnding
     _is_noted: bool = False
     _stopped_by: DualResponseError | None = None
     _waiting: asyncio.Timeout | None = None
@@ -168,7 +170,7 @@ class StreamRun(ResultStream):
                 self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def read(self) -> AsyncGenerator[Chunk, None]:
-        """See `chunks`. The audit gets an event before the query runs and one at the end."""
+        """See `ResultStream.chunks`. The audit gets an event before the query runs and one at the end."""
         target = self.target
         with self.streams.slot(self), blaming(target.input_kind, reads_conversions=target.reads_conversions):
             # Before the query: a server that dies in the middle leaves a trace of who read.
@@ -357,20 +359,17 @@ class Streams:
             )
         rows = view.ordered(request.sort)
         scope = target.scope(rows)
-        stream = StreamRun(
-            name=target.resource.name,
-            request=request,
-            total_count=target.total.rows,
-            total_count_kind=target.total.kind,
+        run = StreamRun(
             target=target,
+            request=request,
             rows=rows,
             start=None if request.cursor is None else self._start(request.cursor, rows, scope),
             columns=columns,
-            format=output,
             writer=view.writer(output, columns, request.options),
             streams=self,
             ending=ending,
         )
+        resume = etag = None
         parts = token_parts(scope, [column.name for column in columns], request.options, request.cursor)
         if request.resumption is not None:
             from dualsql.results.resuming import require_resumable
@@ -379,18 +378,28 @@ class Streams:
         elif view.source.name in self._settings.snapshot_tags:
             from dualsql.results.snapshots import etag_of
 
-            stream.etag = etag_of(stream, self._settings.snapshot_tags[view.source.name])
+            etag = etag_of(run, self._settings.snapshot_tags[view.source.name])
         if output.resuming is not None and rows.order.is_total:
-            stream.resume = urlsafe_b64encode(self._seal.sign(*parts)).rstrip(b"=").decode()
+            resume = urlsafe_b64encode(self._seal.sign(*parts)).rstrip(b"=").decode()
         if target.instead is None:
-            stream.chunks = stream.read()
+            chunks = run.read()
         else:
             from dualsql.results.kept_rows import chunks_or_live
 
-            stream.chunks = chunks_or_live(
-                stream, target.instead, lambda live: self._opened(live, request, ending).chunks
+            chunks = chunks_or_live(
+                run, target.instead, lambda live: self._opened(live, request, ending).chunks
             )
-        return stream
+        return ResultStream(
+            name=target.resource.name,
+            request=request,
+            format=output,
+            total_count=target.total.rows,
+            total_count_kind=target.total.kind,
+            ending=ending,
+            chunks=chunks,
+            resume=resume,
+            etag=etag,
+        )
 
     def _start(self, cursor: str, rows: Ordered, scope: CursorScope) -> KeysetPosition:
         plan.require_keyset(rows)

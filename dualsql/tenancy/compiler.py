@@ -140,6 +140,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     form: TableForms
     capabilities: Capabilities
     stack: Any
+    ctes: Any
     ruled: tuple[Table, ...] = ()
     _rule_of: Any = None  # the table whose rule is being written. Inside a rule, tables are not replaced.
     _sampling = ""
@@ -199,6 +200,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         self.ruled = (*self.ruled, table)
         # A separate stack: a subquery in a predicate must not correlate to the outer statement.
         stack, self.stack = self.stack, []
+        # Nor may a nested CTE of the outer statement, which waits for its SELECT, be written here.
+        ctes, self.ctes = self.ctes, None
         self.stack.append(
             {"correlate_froms": set(), "asfrom_froms": set(), "selectable": stack[-1]["selectable"]}
         )
@@ -207,7 +210,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             replacement = self.form.select_of(table, self._row_numbers.get(id(table)))
             return f"({self.process(replacement, asfrom=True)})"
         finally:
-            self.stack, self._rule_of = stack, None
+            self.stack, self.ctes, self._rule_of = stack, ctes, None
 
     @cached_property
     def _row_numbers(self) -> Mapping[int, str]:

@@ -14,6 +14,7 @@ from starlette.types import Message
 from dualsql.http.streaming import CutOffError
 from dualsql.results.audit import AuditEvent
 from tests.http.application import INSTITUTIONS, ROWS, running
+from tests.waiting import until
 
 A, B = INSTITUTIONS.alias("a"), INSTITUTIONS.alias("b")
 WIDE = select(*A.c, literal("x" * 1_000).label("padding")).join_from(A, B, true())
@@ -213,6 +214,21 @@ async def test_the_end_is_not_waited_for_any_longer(institutions_url: str) -> No
         again = await serving.caller("format=csv&limit=1")
         await again.call()
         assert again.messages[0]["status"] == 200
+
+
+@pytest.mark.parametrize("options", [{"maximum_streams": 1}])
+async def test_a_stream_that_its_reader_drops_gives_back_its_slot(serving: Serving) -> None:
+    dual = serving.server
+    made = await dual.create_response(select(INSTITUTIONS), name="all")
+
+    async def read_one_chunk() -> None:
+        async for _ in (await dual.stream(made.resource_id)).chunks:
+            assert len(dual.parts.streams) == 1
+            break
+
+    for _ in range(2):
+        await read_one_chunk()
+        await until(lambda: asyncio.sleep(0, len(dual.parts.streams)), lambda running: running == 0)
 
 
 async def test_nothing_is_read_while_the_socket_is_full(serving: Serving) -> None:

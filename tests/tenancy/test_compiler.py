@@ -221,6 +221,16 @@ def test_no_cte_without_a_name_takes_one_either() -> None:
         written(select(select(numbered.c.id).cte().c.id), policy=policy)
 
 
+@pytest.mark.parametrize("ruled", [people, orders])  # the predicate of the second has a subquery
+def test_a_nested_cte_stays_outside_of_the_rule_beside_it(ruled: Table) -> None:
+    """In the rule it would be missing in its place, where the database may have a table of its name."""
+    few = select(countries.c.code).cte("few", nesting=True)
+    number = select(func.count()).select_from(few.join(ruled, true())).scalar_subquery()
+    sql = " ".join(written(select(ruled.c.id, number)).split())
+    assert "(WITH few AS (SELECT countries.code AS code FROM countries) SELECT count(*)" in sql
+    assert sql.count("WITH few AS") == 1
+
+
 def test_without_rules_text_is_the_registry_s_business_and_strange_tables_are_not() -> None:
     no_rules = Policy(Registry(metadata))
     assert written(select(text("1")), policy=no_rules) == "SELECT 1"
