@@ -222,7 +222,7 @@ async def test_a_stream_that_its_reader_drops_gives_back_its_slot(serving: Servi
     made = await dual.create_response(select(INSTITUTIONS), name="all")
 
     async def read_one_chunk() -> None:
-        async for _ in (await dual.stream(made.resource_id)).chunks:
+        async for _ in (await dual.stream(made.resource_id, None)).chunks:
             assert len(dual.parts.streams) == 1
             break
 
