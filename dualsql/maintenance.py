@@ -16,7 +16,7 @@ TOLERATED_SKEW = 2.0
 """Seconds between the clocks of this machine and of the store."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Maintenance:
     """The maintenance of one server.
 

@@ -30,11 +30,12 @@ from dualsql_client.wire import (
     StructuredContent,
     TotalCountKind,
 )
+from dualsql_client.wire_features import (
+    Profile,  # at run time: SDKs resolve the annotations of a tool's result
+)
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
-
-    from dualsql_client.wire_features import Profile
 
 LinkForm = Literal["resource_link", "text", "auto"]
 """Whether the link is also a content block. It is always in the text.

@@ -123,7 +123,7 @@ _LONGEST_TURN = 0.001
 """Seconds that tasks may work before the others run."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AccessControl:
     """Stores and loads resources, with their checks.
 

@@ -278,7 +278,7 @@ class Creation(NamedTuple):
     answer: KeptAnswer | None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Creator:
     """Creates the resources of one server.
 

@@ -190,6 +190,7 @@ class WebPages:
             return render("waiting.html", request, values, headers=headers)
         if request.method == "HEAD":  # HEAD runs no query
             parts = self.server.parts
+            await parts.ready()
             checked = page_request.checked(parts.settings)
             parts.pages.check(await parts.views.target(resource, principal, checked.sort), checked)
             return Response(media_type=HTML)

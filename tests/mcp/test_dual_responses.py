@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from typing import Any
 
 import fastmcp
@@ -18,7 +19,7 @@ from sqlalchemy import Select, select
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql import BadParameterError, ConfigurationError, DualResponseServer, Principal
+from dualsql import BadParameterError, ConfigurationError, DualResponse, DualResponseServer, Principal
 from dualsql.mcp import Answer, DualResponses
 from dualsql.mcp.resource_server import EXTENSION
 from dualsql_client import DualResponseClient
@@ -144,6 +145,17 @@ async def test_a_tool_says_what_it_answers_and_keeps_what_its_author_said(dual: 
     assert again.fn is tool.fn, "the SDK would make a validator for each call"
     assert (tool.description or "").startswith("Schools.\n\nAnswers with 2 rows, the total, and a link")
     assert {"results", "resource", "metadata", "error"} <= set((tool.output_schema or {})["properties"])
+
+
+async def test_a_tool_may_be_annotated_with_a_dual_response(dual: DualResponseServer) -> None:
+    server = server_of(dual)
+
+    async def annotated() -> DualResponse:
+        return await dual.create_response(STATEMENT, name="Schools")
+
+    server.tool(annotated)
+    assert "Schools" in (await called(server, "annotated")).content[0].text
+    assert "profile" in typing.get_type_hints(DualResponse)
 
 
 async def test_errors_are_those_of_dualsql(dual: DualResponseServer) -> None:

@@ -21,7 +21,7 @@ if (tables.length > FEW) {
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const table of tables) table.hidden = !words.every((word) => table.textContent.toLowerCase().includes(word));
-    status.textContent = words.length ? `${tables.filter((table) => !table.hidden).length} status` : "";
+    status.textContent = words.length ? `${tables.filter((table) => !table.hidden).length} found` : "";
   });
   document.getElementById("find").append(input, status);
 }
