@@ -218,7 +218,7 @@ class Scope:
         work: of the whole text.
         siblings: of a subquery in FROM, the scope that it stands in.
         hidden: prefix of the names of columns that carry an order and that a text may not name; empty for none.
-        is_in_recursion: it is in the recursive part of a WITH. A WITH in it may read the rows so far, so it stays there.
+        is_in_recursion: it is in the recursive part of a WITH. A WITH here may read the rows so far, so it stays here.
         ctes: common table expressions that are visible here, by their names in lower case.
         relations: the FROM clause, by alias in lower case, in order.
         merged: columns that JOIN ... USING merged, those of the last join first.
