@@ -71,11 +71,15 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
         for index, argument in enumerate(arguments)
     ]
     try:
-        return getattr(func, lowercase)(*arguments, type_=result(list(arguments), translator.dialect))
+        function = getattr(func, lowercase)(*arguments, type_=result(list(arguments), translator.dialect))
     except TypeError:  # SQLAlchemy has classes for some functions, which check the number of arguments
+        function = None
+    # On PostgreSQL SQLAlchemy writes the arguments of substring one by one, and no fourth.
+    if function is None or (lowercase == "substring" and len(arguments) not in (2, 3)):
         invalid(
             f"{lowercase}() takes another number of arguments.", hint="Check the arguments of the function."
         )
+    return function
 
 
 def _result_type(translator: Translator, name: str) -> Any:

@@ -491,7 +491,8 @@ def _names_itself(query: Any, name: str) -> bool:
 
 def _common(translator: Translator, part: Any, scope: Scope) -> Any:
     statement = with_column_names(translator.query(part.this, scope.separate()), alias_columns(part))
-    return translator.orders.carrying(statement).cte(translator.fresh_name(part.alias))
+    name = translator.fresh_name(part.alias)
+    return translator.orders.carrying(statement).cte(name, nesting=scope.is_in_recursion)
 
 
 def _recursive(translator: Translator, part: Any, scope: Scope) -> Any:
@@ -500,8 +501,9 @@ def _recursive(translator: Translator, part: Any, scope: Scope) -> Any:
         invalid("A recursive WITH is an anchor, UNION ALL and what is added.")
     args = only(query, "this", "expression", "distinct")
     anchor = with_column_names(translator.query(args["this"], scope.separate()), alias_columns(part))
-    cte = anchor.cte(translator.fresh_name(part.alias), recursive=True)
+    cte = anchor.cte(translator.fresh_name(part.alias), recursive=True, nesting=scope.is_in_recursion)
     inner = scope.separate()
+    inner.is_in_recursion = True
     inner.ctes[part.alias.lower()] = cte
     step = translator.query(args["expression"], inner)
     return cte.union(step) if args.get("distinct") else cte.union_all(step)

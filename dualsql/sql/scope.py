@@ -218,6 +218,7 @@ class Scope:
         work: of the whole text.
         siblings: of a subquery in FROM, the scope that it stands in.
         hidden: prefix of the names of columns that carry an order and that a text may not name; empty for none.
+        is_in_recursion: it is in the recursive part of a WITH. A WITH here may read the rows so far, so it stays here.
         ctes: common table expressions that are visible here, by their names in lower case.
         relations: the FROM clause, by alias in lower case, in order.
         merged: columns that JOIN ... USING merged, those of the last join first.
@@ -231,6 +232,7 @@ class Scope:
     parent: Scope | None = None
     siblings: Scope | None = None
     hidden: str = ""
+    is_in_recursion: bool = False
     ctes: dict[str, FromClause] = field(default_factory=dict)
     relations: dict[str, FromClause] = field(default_factory=dict)
     merged: list[MergedColumn] = field(default_factory=list)
@@ -240,16 +242,19 @@ class Scope:
 
     def inner(self) -> Scope:
         """The scope of a subquery that may read columns of the enclosing query."""
-        return Scope(self.work, parent=self, hidden=self.hidden, ctes=dict(self.ctes))
+        return self._below(self)
 
     def separate(self) -> Scope:
         """The scope of a query in WITH: it sees neither the other relations nor the enclosing queries."""
-        return Scope(self.work, hidden=self.hidden, ctes=dict(self.ctes))
+        return self._below()
 
     def beside(self) -> Scope:
         """The scope of a subquery in FROM: it sees the enclosing queries where it may, and no relation beside it."""
         parent = self.parent if self.work.dialect.correlates_from else None
-        return Scope(self.work, parent=parent, siblings=self, hidden=self.hidden, ctes=dict(self.ctes))
+        return self._below(parent, siblings=self)
+
+    def _below(self, parent: Scope | None = None, siblings: Scope | None = None) -> Scope:
+        return Scope(self.work, parent, siblings, self.hidden, self.is_in_recursion, dict(self.ctes))
 
     def add(self, name: str, relation: FromClause) -> FromClause:
         """Add `relation` under `name`."""

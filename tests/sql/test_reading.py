@@ -155,6 +155,12 @@ def test_an_unknown_function_comes_with_a_guess() -> None:
     assert "upper" in caught.value.hint
 
 
+@pytest.mark.parametrize("call", ["substring(name)", "substring(name FROM )"])
+def test_substring_with_a_wrong_number_of_arguments_is_refused(call: str) -> None:
+    with pytest.raises(InvalidSQLError, match="another number of arguments"):
+        written(f"SELECT {call} FROM school")
+
+
 def test_using_makes_one_column_of_two() -> None:
     sql = written("SELECT id FROM school AS a LEFT JOIN school AS b USING (id)")
     assert sql == "SELECT a.id FROM school AS a LEFT OUTER JOIN school AS b ON a.id = b.id"

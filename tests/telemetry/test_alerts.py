@@ -72,6 +72,13 @@ FAULTS: Mapping[str, tuple[Mapping[str, str], set[str]]] = {
         },
         {"DualsqlErrors"},
     ),
+    "one caller's queries are too heavy": (
+        {
+            like("dualsql_errors", '"database"').replace("}", f', error_type="{code}"}}'): "0+20x30"
+            for code in ("QUERY_TIMEOUT", "TOO_MANY_QUERIES")
+        },
+        set(),
+    ),
     "a model calls wrongly": ({like("dualsql_errors", '"caller"'): "0+15x30"}, {"DualsqlToolErrors"}),
     "the keep folder is read-only": (
         {like("dualsql_background", "Keeping"): "0+2x30"},
