@@ -505,5 +505,7 @@ def _recursive(translator: Translator, part: Any, scope: Scope) -> Any:
     inner = scope.separate()
     inner.is_in_recursion = True
     inner.ctes[part.alias.lower()] = cte
-    step = translator.query(args["expression"], inner)
+    arm = args["expression"]
+    # SQLAlchemy would write a WITH of the arm itself before the whole UNION.
+    step = _operand(translator, arm, inner) if arm.find(exp.With) else translator.query(arm, inner)
     return cte.union(step) if args.get("distinct") else cte.union_all(step)
