@@ -6,7 +6,7 @@ change it. Different statements get different cache keys. What is around the col
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -14,11 +14,11 @@ from sqlalchemy import FromClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import PropComparator
 from sqlalchemy.sql.elements import ColumnClause
-from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
+from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import is_distinct_call
+from dualsql.plan.keys import has_distinct_call
 
 
 def normal_form(select: AnySelect) -> AnySelect:
@@ -34,25 +34,13 @@ def normal_form(select: AnySelect) -> AnySelect:
         or internals.suffixes(select)
         or internals.statement_hints(select)
         or any(extension is not None for extension in internals.syntax_extensions(select))
-        or _has_distinct_call(parts)
+        or has_distinct_call(parts)
     )
     if has_words:
         from dualsql.plan.words import without_words
 
         select = without_words(select)
     return with_distinct_key(select)
-
-
-def _has_distinct_call(parts: Sequence[Any]) -> bool:
-    """Whether the columns or the order have one, besides those of subqueries."""
-    waiting = list(parts)
-    while waiting:
-        element = waiting.pop()
-        if is_distinct_call(element):
-            return True
-        if not isinstance(element, SelectBase | ScalarSelect | Exists):
-            waiting += element.get_children()
-    return False
 
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
