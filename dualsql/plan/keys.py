@@ -131,8 +131,9 @@ def is_distinct_call(element: Any) -> bool:
     return isinstance(element, FunctionElement) and function_name(element) == "distinct"
 
 
-def has_distinct_call(parts: Iterable[Any]) -> bool:
-    """Whether the word DISTINCT is in the parts, outside of aggregate functions and of subqueries."""
+def has_distinct_call(select: Any) -> bool:
+    """Whether its columns or its order have a DISTINCT outside of aggregate functions and subqueries."""
+    parts = (*internals.raw_columns(select), *internals.order_by_clauses(select))
     waiting = [(part, False) for part in parts]
     while waiting:
         element, is_argument = waiting.pop()

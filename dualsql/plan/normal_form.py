@@ -28,13 +28,12 @@ def normal_form(select: AnySelect) -> AnySelect:
         NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
     select = _with_left_side(select)
-    parts = (*internals.raw_columns(select), *internals.order_by_clauses(select))
     has_words = (
         internals.prefixes(select)
         or internals.suffixes(select)
         or internals.statement_hints(select)
         or any(extension is not None for extension in internals.syntax_extensions(select))
-        or has_distinct_call(parts)
+        or has_distinct_call(select)
     )
     if has_words:
         from dualsql.plan.words import without_words

@@ -39,7 +39,7 @@ def without_words(select: AnySelect) -> AnySelect:
     if columns and (merged := _without_word(columns[0])) is not None:
         is_distinct = True
         select = _with_first(select, merged)
-    if has_distinct_call((*internals.raw_columns(select), *internals.order_by_clauses(select))):
+    if has_distinct_call(select):
         _refuse_distinct_call()
     if not is_distinct:
         return select
