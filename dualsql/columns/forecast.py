@@ -37,7 +37,7 @@ _CHOOSING: Mapping[str, slice] = {
 class Forecast:
     """The types of expressions of one statement.
 
-    What is known already is remembered: CTEs that read each other twice have exponentially many paths.
+    The types are cached: CTEs that read each other twice have exponentially many paths.
     """
 
     def __init__(self, meanings: Meanings) -> None:
