@@ -69,7 +69,7 @@ class Forecast:
 
     def united(self, parts: Sequence[Any], declared: SQLType) -> Value:
         """What is known of a value that is one of several; SQLAlchemy takes it for one of the type `declared`."""
-        values = [self.of(part) for part in parts if not kinds.is_nothing(part)]
+        values = [self.of(part) for part in parts if not kinds.is_null(part)]
         # By their text: types have no equality.
         by_text = {repr(type_): type_ for type_ in (self._without_code(value.type) for value in values)}
         different = list(by_text.values())
