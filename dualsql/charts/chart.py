@@ -148,7 +148,7 @@ def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
         return None
 
 
-def with_own_names(chart: Chart, columns: Sequence[str]) -> Chart:
+def with_exact_names(chart: Chart, columns: Sequence[str]) -> Chart:
     """The chart with the names of the result's columns where it writes them in another case."""
     x, y, color = (name and exact_name(name, columns) for name in (chart.x, chart.y, chart.color))
     return replace(chart, x=str(x), y=y, color=color)

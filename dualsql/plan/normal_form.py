@@ -1,7 +1,7 @@
 """Brings a Select into the form that plans expect. Rows, order and names stay the same.
 
 The first join gets the left side that SQLAlchemy would choose for it, so that further columns or conditions do not
-change it. Different statements get different cache keys. What is around the columns is for `words`.
+change it. Different statements get different cache keys. DISTINCT and text around the columns are in `words`.
 """
 
 from __future__ import annotations

@@ -458,7 +458,7 @@ def _answer(
 ) -> AnySelect:
     source, capabilities = view.source, view.source.capabilities
     if isinstance(view, KeptView):
-        assert view.original is not None  # of kept rows, which have not answered yet
+        assert view.original is not None  # the rows of the result, not an answer over them
         computation = view.original.derived.shape.meanings.computation
         capabilities = computing_as(capabilities, view.dialect.name, compensates=computation.compensates)
     parts = (view.shape, capabilities, source.engine.dialect)
