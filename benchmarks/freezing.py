@@ -51,7 +51,7 @@ def least(prepare: Callable[[], object], work: Callable[[object], object]) -> fl
 def encoded(statement: object) -> bytes:
     """The document of a statement, without reading it back."""
     encoder = Encoder(REGISTRY)
-    body = {"nodes": encoder.encode(statement), "print": REGISTRY.fingerprint(encoder.named)}
+    body = {"nodes": encoder.encode(statement), "print": REGISTRY.fingerprint(encoder.dependencies)}
     return deflate(dump(body, REGISTRY.maximum_size))
 
 

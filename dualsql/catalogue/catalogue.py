@@ -108,7 +108,7 @@ class Catalogue:
         return CatalogueView(self, tables, self._runnable(tables), visible)
 
     def dialect_of(self, source: str) -> str:
-        """The SQL dialect of a source: "sqlite", "postgresql", "mysql", "duckdb"."""
+        """The SQL dialect of a source, by SQLAlchemy's name for it."""
         return self._dialects[source].name
 
     def placed_table(self, table: Any) -> PlacedTable | None:

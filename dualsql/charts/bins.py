@@ -49,15 +49,15 @@ async def bin_marks(chart: Chart, view: View) -> Marks:
     timeout = view.settings.query_timeout
     (row,) = await view.answer(profiles.summary_statement(data), timeout=timeout)
     rows, statistics = profiles.read_summary(data, row)
-    extremes = statistics[values.name]
-    notes = _left_out(extremes["nulls"], f"whose {chart.x} is NULL")
-    is_finite = all(map(_is_finite, (extremes["minimum"], extremes["maximum"])))
+    summary = statistics[values.name]
+    notes = _left_out(summary["nulls"], f"whose {chart.x} is NULL")
+    is_finite = all(map(_is_finite, (summary["minimum"], summary["maximum"])))
     counted = profiles.counted_values(
         data, profiled, is_positive=chart.scale == "log", is_finite=not is_finite
     )
     (row,) = await view.answer(profiles.spread_statement(data, counted, _PERCENTS), timeout=timeout)
     spread = Spread(int(row[0] or 0), row[1], row[2], row[3:])
-    left_out = rows - extremes["nulls"] - spread.count
+    left_out = rows - summary["nulls"] - spread.count
     reason = "no finite number above 0" if chart.scale == "log" else "no finite number"
     notes += _left_out(left_out, f"whose {chart.x} is {reason}")
     if not spread.count:
@@ -242,10 +242,10 @@ def _time_edges(least: timedelta) -> Divide:
         step = next((step for step in _STEPS if _length(step) >= seconds), _STEPS[-1])
         # Twice: a month may be longer than 30 days.
         start, end = _move(lowest, -2 * _length(step)), _move(highest, 2 * _length(step))
-        steps = list(ticks(start, end, step))
-        before = [tick for tick in steps if tick <= lowest][-1:] or [lowest]
-        behind = [tick for tick in steps if tick > highest][:1] or [datetime.max]  # noqa: DTZ901 - an axis has no zones
-        return [*before, *(tick for tick in steps if lowest < tick <= highest), *behind]
+        moments = list(ticks(start, end, step))
+        before = [moment for moment in moments if moment <= lowest][-1:] or [lowest]
+        behind = [moment for moment in moments if moment > highest][:1] or [datetime.max]  # noqa: DTZ901 - an axis has no zones
+        return [*before, *(moment for moment in moments if lowest < moment <= highest), *behind]
 
     return edges
 

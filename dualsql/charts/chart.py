@@ -131,13 +131,13 @@ def read_chart(values: Any) -> Chart:
         if sort is not None:
             _refuse("A heatmap takes no sort: both of its axes are in the order of their values.")
         y_column, y_bucket, _ = _axis(y, "y", ("bucket",))
-        measure_in_words, aggregate = _measure(color, "color")
-        return replace(chart, y=y_column, y_bucket=y_bucket, color=measure_in_words, aggregate=aggregate)
+        measured_column, aggregate = _measure(color, "color")
+        return replace(chart, y=y_column, y_bucket=y_bucket, color=measured_column, aggregate=aggregate)
     chart = replace(chart, color=None if color is None else _name(color, "color"))
     if mark == "point" and isinstance(y, str):
         return replace(chart, y=_name(y, "y"))
-    measure_in_words, aggregate = _measure(y, "y")
-    return replace(chart, y=measure_in_words, aggregate=aggregate)
+    measured_column, aggregate = _measure(y, "y")
+    return replace(chart, y=measured_column, aggregate=aggregate)
 
 
 def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
@@ -148,7 +148,7 @@ def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
         return None
 
 
-def with_own_names(chart: Chart, columns: Sequence[str]) -> Chart:
+def with_exact_names(chart: Chart, columns: Sequence[str]) -> Chart:
     """The chart with the names of the result's columns where it writes them in another case."""
     x, y, color = (name and exact_name(name, columns) for name in (chart.x, chart.y, chart.color))
     return replace(chart, x=str(x), y=y, color=color)

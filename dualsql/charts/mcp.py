@@ -62,10 +62,10 @@ def add_chart_tool(dual: ResultServer, server: Any, **options: Unpack[ToolOption
         title: str | None = None,
         caller: Principal | None,
     ) -> DualResponse:
-        specification = {"mark": mark, "x": x, "y": y, "color": color, "sort": sort, "title": title}
-        options_of_chart = {name: value for name, value in specification.items() if value is not None}
+        arguments = {"mark": mark, "x": x, "y": y, "color": color, "sort": sort, "title": title}
+        specification = {name: value for name, value in arguments.items() if value is not None}
         return await charts.service.create(
-            resource, options_of_chart, principal=caller, image="png" if has_pictures else None
+            resource, specification, principal=caller, image="png" if has_pictures else None
         )
 
     # Without the sentence about answers, which query_result has.

@@ -366,10 +366,7 @@ def palette(number: int) -> list[str]:
     if number <= 2 * len(_TEN):
         return [*_TEN, *_LIGHT[: number - len(_TEN)]]
     tones = ((0.42, 0.75), (0.60, 0.55), (0.76, 0.65))
-    hues = (
-        colorsys.hls_to_rgb(coordinate / number, *tones[coordinate % len(tones)])
-        for coordinate in range(number)
-    )
+    hues = (colorsys.hls_to_rgb(index / number, *tones[index % len(tones)]) for index in range(number))
     return [
         f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}" for red, green, blue in hues
     ]

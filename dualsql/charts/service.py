@@ -22,7 +22,7 @@ from dualsql.charts.chart import (
     chart_query,
     columns_of,
     read_chart,
-    with_own_names,
+    with_exact_names,
 )
 from dualsql.charts.marks import limits_of, marks_of
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat
@@ -248,7 +248,7 @@ def _check(chart: Chart, parent: Resource) -> Chart:
     Raises:
         BadParameterError: the column of x has no such range.
     """
-    chart = with_own_names(chart, [column["name"] for column in parent.columns])
+    chart = with_exact_names(chart, [column["name"] for column in parent.columns])
     kinds = {column["name"]: column["type"] for column in parent.columns}
     kind = kinds.get(chart.x)
     if chart.scale == "log" and kind == "date":
@@ -269,7 +269,7 @@ def _check(chart: Chart, parent: Resource) -> Chart:
 def _chart_of(resource: Resource, view: View) -> Chart:
     chart = chart_of(resource.metadata)
     if chart is not None and chart.mark == "histogram":
-        chart = with_own_names(chart, [column.name for column in view.columns])
+        chart = with_exact_names(chart, [column.name for column in view.columns])
     if chart is None or [column.name for column in view.columns] != list(columns_of(chart)):
         raise BadParameterError(
             "This resource is not a chart.",

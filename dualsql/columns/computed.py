@@ -24,7 +24,7 @@ from dualsql.columns.kinds import (
     Value,
     family,
     function_name,
-    is_nothing,
+    is_null,
     is_of_argument,
     number_of,
     operand_of,
@@ -128,7 +128,7 @@ class ComputedTypes:
 
     def _term(self, side: Any, other: Any) -> int | None:
         """The number that a side of an operation is taken for; NULL is one of the kind of the other side."""
-        if is_nothing(side):
+        if is_null(side):
             return self._number_of(other)
         is_read = self._computation.reads_texts and isinstance(
             self._stored(self._operand(side)), types.String

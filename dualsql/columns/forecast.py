@@ -37,7 +37,7 @@ _CHOOSING: Mapping[str, slice] = {
 class Forecast:
     """The types of expressions of one statement.
 
-    What is known already is remembered: CTEs that read each other twice have exponentially many paths.
+    The types are cached: CTEs that read each other twice have exponentially many paths.
     """
 
     def __init__(self, meanings: Meanings) -> None:
@@ -69,7 +69,7 @@ class Forecast:
 
     def united(self, parts: Sequence[Any], declared: SQLType) -> Value:
         """What is known of a value that is one of several; SQLAlchemy takes it for one of the type `declared`."""
-        values = [self.of(part) for part in parts if not kinds.is_nothing(part)]
+        values = [self.of(part) for part in parts if not kinds.is_null(part)]
         # By their text: types have no equality.
         by_text = {repr(type_): type_ for type_ in (self._without_code(value.type) for value in values)}
         different = list(by_text.values())
@@ -88,10 +88,10 @@ class Forecast:
             return declared if len(typed) <= 1 and not self._computation.is_loose else types.NULLTYPE
         if len(different) == 1:
             return different[0]
-        numbers = [self._place(type_) for type_ in different]
-        if None not in numbers:
-            return kinds.NUMBERS[max(one for one in numbers if one is not None)]
         stored = list(map(self._stored, different))
+        numbers = [number for number in map(kinds.number_of, stored) if number is not None]
+        if len(numbers) == len(stored):
+            return kinds.NUMBERS[max(numbers)]
         if all(isinstance(type_, types.String) for type_ in stored):
             return types.String()
         families = {kinds.family(type_) for type_ in stored}
@@ -101,9 +101,6 @@ class Forecast:
         """The stored type of a decorator that shows what is stored; another type itself."""
         is_shown = is_decorator(type_) and not self._meanings.of(type_).is_made
         return self._stored(type_) if is_shown else type_
-
-    def _place(self, type_: SQLType) -> int | None:
-        return kinds.number_of(self._stored(type_))
 
     def _of(self, expression: Any) -> Value:
         if isinstance(expression, Label | elements.Grouping | elements.Over):
@@ -128,8 +125,8 @@ class Forecast:
         parts = choices(expression)
         if parts and self._computation.has_truths and function_name(expression) in _SHIFTING:
             # DuckDB makes a truth value of lead()'s third argument, too.
-            first = self.of(kinds.operand_of(parts[0])).type
-            return parts[:1] if self._place(first) == kinds.TRUTH else parts
+            first = self._stored(self.of(kinds.operand_of(parts[0])).type)
+            return parts[:1] if kinds.number_of(first) == kinds.TRUTH else parts
         return parts
 
 

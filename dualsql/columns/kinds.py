@@ -39,7 +39,7 @@ def function_name(expression: Any) -> str:
 
 
 def number_of(type_: SQLType) -> int | None:
-    """The place of a type of numbers among all; None for another type."""
+    """The position of a type of numbers in `NUMBERS`; None for another type."""
     plain = plain_type(type_)
     if isinstance(plain, types.Boolean):
         return TRUTH
@@ -60,7 +60,7 @@ def family(type_: SQLType) -> type[Any]:
     return next((kind for kind in kinds if isinstance(type_, kind)), type(type_))
 
 
-def is_nothing(part: Any) -> bool:
+def is_null(part: Any) -> bool:
     """Whether it is NULL, which is a value of every type."""
     bare = part.element if isinstance(part, Label) else part
     return isinstance(bare, elements.Null) or (
@@ -74,7 +74,7 @@ def is_of_argument(declared: SQLType, argument: Any) -> bool:
 
 
 def operand_of(expression: Any) -> Any:
-    """The operand itself. To say nothing of its type is how SQL texts use operators that SQLAlchemy's types lack."""
+    """The expression without a coercion to NullType, by which SQL texts use operators that SQLAlchemy's types lack."""
     while isinstance(expression, TypeCoerce) and isinstance(expression.type, types.NullType):
         expression = expression.clause
     return expression

@@ -39,7 +39,7 @@ async def sample(probe: Probe) -> None:
         raise Untestable("the tool shows other rows than the first, or cut cells")
     first = (await probe.rows())[: len(result.sample)]
     first_cells = [
-        {name: row.get(name) for name in shown} for row, shown in zip(first, result.sample, strict=False)
+        {name: row.get(name) for name in cells} for row, cells in zip(first, result.sample, strict=False)
     ]
     require(first_cells == list(result.sample), "results are not the first rows of the result")
 

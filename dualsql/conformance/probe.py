@@ -161,7 +161,7 @@ class Probe:
     model: Client
     schema: Mapping[str, Any] = field(default_factory=dict)
     last: Exchange | None = None
-    _create: list[ProbedResult] = field(default_factory=list)
+    _results: list[ProbedResult] = field(default_factory=list)
     _rows: list[Row] | None = None
     _requests: int = 0
 
@@ -188,12 +188,12 @@ class Probe:
         structured = result.structured_content
         require(isinstance(structured, dict), "the tool result has no structuredContent")
         created = ProbedResult(structured or {}, text, result.content)
-        self._create.append(created)
+        self._results.append(created)
         return created
 
     async def shared(self) -> ProbedResult:
         """One result for all checks that do not change it."""
-        return self._create[0] if self._create else await self.create()
+        return self._results[0] if self._results else await self.create()
 
     async def send(
         self,
@@ -312,9 +312,9 @@ class Probe:
         return value
 
     async def clean(self) -> None:
-        """Delete the results that were made, also of a run that was stopped at its bound."""
+        """Delete the results of this run, also of a run that was stopped at its bound."""
         self._requests = 0
-        for result in self._create:
+        for result in self._results:
             try:
                 await self.send("DELETE", result=result)
             except (httpx.HTTPError, Violation, Untestable):

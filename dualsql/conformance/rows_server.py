@@ -150,15 +150,15 @@ class RowsServer:
             body = None
         if not isinstance(body, dict):
             raise RefusalError(400, "BAD_BODY", "The body is no JSON object.")
-        return self.require_names(body, {"offset", "limit", "sort"})
+        return self.refuse_unknown(body, {"offset", "limit", "sort"})
 
     def query(self, request: Request) -> dict[str, Any]:
         """The values of a query, with the offset by one name."""
-        query = self.require_names(dict(request.query_params), {"skip", "limit"})
+        query = self.refuse_unknown(dict(request.query_params), {"skip", "limit"})
         values = {name: int(text) if text.isdecimal() else text for name, text in query.items()}
         return {**values, "offset": values.get("skip", 0)}
 
-    def require_names(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    def refuse_unknown(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
         """The values, whose names must be among `names`."""
         if unknown := values.keys() - names:
             raise RefusalError(400, "BAD_PARAMETER", f"There is no {min(unknown)}.")

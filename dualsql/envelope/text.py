@@ -267,8 +267,8 @@ def _section(section: Section, style: Text, budget: int) -> str | None:
     piece = _lay_out_section(section, style, budget - len(heading) - _FOR_A_NOTE)
     if not piece.shown:
         return None
-    shortage = _note_on_rest(section, piece)
-    return heading + piece.text + (style.between + style.note(shortage) if shortage else "")
+    note = _note_on_rest(section, piece)
+    return heading + piece.text + (style.between + style.note(note) if note else "")
 
 
 def _lay_out_section(section: Section, style: Text, room: int) -> _Piece:

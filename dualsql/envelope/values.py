@@ -65,16 +65,14 @@ def is_plain(value: Any, bounds: Bounds = BOUNDS) -> bool:
         return False
 
 
-def _same(plain_value: Any, value: Any) -> bool:
-    if type(plain_value) is not type(value):
+def _same(plain: Any, value: Any) -> bool:
+    if type(plain) is not type(value):
         return False
-    if isinstance(plain_value, dict):
-        return plain_value.keys() == value.keys() and all(
-            _same(plain_value[key], value[key]) for key in plain_value
-        )
-    if isinstance(plain_value, list):
-        return len(plain_value) == len(value) and all(map(_same, plain_value, value))
-    return bool(plain_value == value)
+    if isinstance(plain, dict):
+        return plain.keys() == value.keys() and all(_same(plain[key], value[key]) for key in plain)
+    if isinstance(plain, list):
+        return len(plain) == len(value) and all(map(_same, plain, value))
+    return bool(plain == value)
 
 
 class _ValueReader:

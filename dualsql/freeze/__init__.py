@@ -84,7 +84,7 @@ def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dial
     decoder = Decoder(encoder.registry)
     try:
         thawed = _read(parse(plain), decoder)
-        if decoder.named != encoder.named:
+        if decoder.dependencies != encoder.dependencies:
             malformed("other tables and columns than were written")
     except Exception as error:  # noqa: BLE001 - as in `thaw`; here, a construct can be written but not read
         _log.debug("a document of ours could not be read back", exc_info=error)
@@ -105,7 +105,7 @@ def _dump(statement: Statement, encoder: Encoder) -> bytes:
     body = {
         "nodes": encoder.encode(statement),
         "clones": encoder.clones(),
-        "print": encoder.registry.fingerprint(encoder.named),
+        "print": encoder.registry.fingerprint(encoder.dependencies),
         "text": encoder.uses_text,
     }
     return dump(body, encoder.registry.maximum_size)
@@ -127,7 +127,7 @@ def thaw(document: bytes, registry: Registry) -> Statement:
         body = unpack(document, registry.maximum_size)
         statement = _read(body, decoder)
         # A column that was renamed or got another type would return other values under the old name.
-        if body["print"] != registry.fingerprint(decoder.named):
+        if body["print"] != registry.fingerprint(decoder.dependencies):
             refuse_changed()
     except DualResponseError:
         raise

@@ -39,7 +39,7 @@ class Encoder:
 
     Attributes:
         nodes: the finished nodes, each `[tag, fields]`.
-        named: the (table name, column key) pairs that the document depends on.
+        dependencies: the (table name, column key) pairs that the document depends on.
         uses_text: whether it contains text(), literal_column() or other text that is rendered as written.
         leaves_options_out: loader options are not written, because the SQL is the same without them.
     """
@@ -51,7 +51,7 @@ class Encoder:
         self.registry = registry
         self.leaves_options_out = leaves_options_out
         self.nodes: list[Any] = []
-        self.named: set[tuple[str, str]] = set()
+        self.dependencies: set[tuple[str, str]] = set()
         self.uses_text = False
         self.seeds = Renumbering()
         # Elements are identified by id(): their == builds an expression.
@@ -286,7 +286,7 @@ class Decoder:
     """Decodes one document.
 
     Attributes:
-        named: the (table name, column key) pairs that the document depends on.
+        dependencies: the (table name, column key) pairs that the document depends on.
         uses_text: whether it contains text that is rendered as written.
     """
 
@@ -294,7 +294,7 @@ class Decoder:
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self.named: set[tuple[str, str]] = set()
+        self.dependencies: set[tuple[str, str]] = set()
         self.uses_text = False
         self.seeds = FreshSeeds()
         self._elements: list[Any] = []

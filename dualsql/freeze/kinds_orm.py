@@ -33,7 +33,7 @@ def _write_mapper(enc: Encoder, kind: NodeKind, mapper: Mapper[Any]) -> dict[str
     if name is None:
         cls = mapper.class_.__qualname__
         refuse(f"the mapped class {cls}", enc.registry.how_to_register(cls))
-    enc.named.update(enc.registry.columns_in(mapper.tables))
+    enc.dependencies.update(enc.registry.columns_in(mapper.tables))
     return {"name": name}
 
 
@@ -41,7 +41,7 @@ def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper
     mapper = dec.registry.mappers.get(expect(fields["name"], str))
     if mapper is None:
         refuse_changed()
-    dec.named.update(dec.registry.columns_in(mapper.tables))
+    dec.dependencies.update(dec.registry.columns_in(mapper.tables))
     # With with_polymorphic="*" in the mapping, a query of one class reads the tables of all its subclasses.
     for relative in mapper.self_and_descendants:
         for name in map(dec.registry.name_of, relative.tables):
@@ -53,7 +53,7 @@ def _write_mapped(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     """A source of a mapping, by its role there."""
     source = enc.registry.mapped_sources[id(element)]
     fields: dict[str, Any] = {"of": enc.ref(source.mapper), "as": source.role}
-    enc.named.update(enc.registry.columns_in(source.tables))
+    enc.dependencies.update(enc.registry.columns_in(source.tables))
     return fields if source.key is None else {**fields, "key": source.key}
 
 
@@ -66,7 +66,7 @@ def _read_mapped(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     source = dec.registry.mapped_sources.get(id(element))
     if source is None:
         refuse_changed()
-    dec.named.update(dec.registry.columns_in(source.tables))
+    dec.dependencies.update(dec.registry.columns_in(source.tables))
     for table in source.tables:
         dec.note_source(dec.registry.name_of(table))
     dec.widen(source.size)
@@ -193,8 +193,8 @@ def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     base_kind = enc.kind_of(base)
     if base_kind is None:
         refuse(f"a {type(base).__qualname__}", "Use SQLAlchemy's own constructs.")
-    known = base_kind.by_name.values() if base_kind.fields else (ORM,)
-    by_attribute = {field.attribute: field for field in known}
+    base_fields = base_kind.by_name.values() if base_kind.fields else (ORM,)
+    by_attribute = {field.attribute: field for field in base_fields}
     changes = {
         key: value
         for key, value in vars(element).items()

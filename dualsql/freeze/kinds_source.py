@@ -50,14 +50,14 @@ def note_whole(codec: Encoder | Decoder, source: Any) -> None:
         part = base_table(waiting.pop())
         if isinstance(part, selectable.Join):
             waiting += [part.left, part.right]
-        codec.named.update(codec.registry.columns_in([part]))
+        codec.dependencies.update(codec.registry.columns_in([part]))
 
 
 def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
     source = column.table
     name = enc.registry.name_of_column(column)
     if name is not None:
-        enc.named.add(name)
+        enc.dependencies.add(name)
         return {"of": enc.ref(source), "key": name[1]}
     if source is None:
         return _write_loose(enc, column)
@@ -119,7 +119,7 @@ def _note_column(codec: Encoder | Decoder, source: Any, key: Any) -> None:
     table = source if codec.registry.name_of(source) is not None else base_table(source)
     name = codec.registry.name_of(table)
     if name is not None and isinstance(key, str) and key in table.c:
-        codec.named.add((name, str(key)))
+        codec.dependencies.add((name, str(key)))
 
 
 def _read_column(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -135,7 +135,7 @@ def _read_column(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
         column = source.c.get(expect(key, str))
     name = dec.registry.name_of_column(column)
     if name is not None:
-        dec.named.add(name)
+        dec.dependencies.add(name)
         return column
     _note_column(dec, source if column is None else column.table, key if column is None else column.key)
     return refuse_changed() if column is None else column
@@ -265,8 +265,8 @@ CTES = (
 def _alias(
     tag: str, cls: Any, *fields: Field, derive: Any = _derive_alias, is_shared: bool = False
 ) -> NodeKind:
-    named = name_(), needed("of", "element"), ORM
-    return NodeKind(tag, cls, *named, *fields, ignored="_orig_name", derive=derive, is_shared=is_shared)
+    common = name_(), needed("of", "element"), ORM
+    return NodeKind(tag, cls, *common, *fields, ignored="_orig_name", derive=derive, is_shared=is_shared)
 
 
 def _derive_table_valued_column(element: Any) -> None:

@@ -206,9 +206,9 @@ class Registry:
             if not all(self.is_trusted(column.type) for column in table.c)
         )
 
-    def fingerprint(self, named: Iterable[tuple[str, str]]) -> str:
+    def fingerprint(self, columns: Iterable[tuple[str, str]]) -> str:
         """A digest of the current declarations of these (table name, column key) pairs."""
-        lines = sorted([self._prints.get(name) or self._print(*name) for name in named])
+        lines = sorted([self._prints.get(column) or self._print(*column) for column in columns])
         return sha256("\n".join(lines).encode()).hexdigest()[:24]
 
     def _print(self, table: str, key: str) -> str:

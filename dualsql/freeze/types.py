@@ -339,7 +339,7 @@ def read_type(wire: Any) -> TypeEngine[Any]:
     if type(wire) is str:
         return PLAIN[_known(wire)]
     name, arguments = wire
-    enum = next((enum for enum, known in _ENUMS.items() if known == name), None)
+    enum = next((enum for enum, enum_name in _ENUMS.items() if enum_name == name), None)
     if enum is not None:
         return _read_enum(enum, arguments)
     cls = CLASSES[_known(name)]

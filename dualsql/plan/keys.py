@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, case
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BindParameter, Cast, ClauseElement, Label, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
@@ -128,6 +129,23 @@ def is_distinct_call(element: Any) -> bool:
     if isinstance(element, UnaryExpression):
         return element.operator is operators.distinct_op
     return isinstance(element, FunctionElement) and function_name(element) == "distinct"
+
+
+def has_distinct_call(select: Any) -> bool:
+    """Whether its columns or its order have a DISTINCT outside of aggregate functions and subqueries."""
+    parts = (*internals.raw_columns(select), *internals.order_by_clauses(select))
+    waiting = [(part, False) for part in parts]
+    while waiting:
+        element, is_argument = waiting.pop()
+        if isinstance(element, SelectBase | ScalarSelect | Exists):
+            continue
+        is_call = is_distinct_call(element)
+        if is_call and not is_argument:  # count(DISTINCT x): the word belongs to the aggregate
+            return True
+        is_list = is_argument and element.__visit_name__ in {"clauselist", "grouping", "aggregate_order_by"}
+        has_arguments = not is_call and (is_list or isinstance(element, FunctionElement))
+        waiting += ((child, has_arguments) for child in element.get_children())
+    return False
 
 
 def column_identity(expression: Any) -> tuple[int, str] | None:

@@ -238,8 +238,8 @@ def rows_beside(
         pieces = [_carried(_cut(statement, part, rows, most), keys, rows).subquery("part") for part in parts]
         statement, keys = _around(union_all(*(select(*piece.c) for piece in pieces)), keys, rows)
         parts = [SeekRange(None, keys)]
-    select_part = _cut(statement, parts[0], rows, limit)
-    return (select_part.offset(skipped) if skipped else select_part), keys
+    rest = _cut(statement, parts[0], rows, limit)
+    return (rest.offset(skipped) if skipped else rest), keys
 
 
 def _parts(rows: Ordered, keys: Sequence[Key], position: KeysetPosition) -> list[SeekRange]:

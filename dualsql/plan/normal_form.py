@@ -1,12 +1,12 @@
 """Brings a Select into the form that plans expect. Rows, order and names stay the same.
 
 The first join gets the left side that SQLAlchemy would choose for it, so that further columns or conditions do not
-change it. Different statements get different cache keys. What is around the columns is for `words`.
+change it. Different statements get different cache keys. DISTINCT and text around the columns are in `words`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -14,11 +14,11 @@ from sqlalchemy import FromClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import PropComparator
 from sqlalchemy.sql.elements import ColumnClause
-from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
+from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import is_distinct_call
+from dualsql.plan.keys import has_distinct_call
 
 
 def normal_form(select: AnySelect) -> AnySelect:
@@ -28,31 +28,18 @@ def normal_form(select: AnySelect) -> AnySelect:
         NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
     select = _with_left_side(select)
-    parts = (*internals.raw_columns(select), *internals.order_by_clauses(select))
     has_words = (
         internals.prefixes(select)
         or internals.suffixes(select)
         or internals.statement_hints(select)
         or any(extension is not None for extension in internals.syntax_extensions(select))
-        or _has_distinct_call(parts)
+        or has_distinct_call(select)
     )
     if has_words:
         from dualsql.plan.words import without_words
 
         select = without_words(select)
     return with_distinct_key(select)
-
-
-def _has_distinct_call(parts: Sequence[Any]) -> bool:
-    """Whether the columns or the order have one, besides those of subqueries."""
-    waiting = list(parts)
-    while waiting:
-        element = waiting.pop()
-        if is_distinct_call(element):
-            return True
-        if not isinstance(element, SelectBase | ScalarSelect | Exists):
-            waiting += element.get_children()
-    return False
 
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)

@@ -90,7 +90,7 @@ class PageParameter(BindParameter[int]):
 
 
 PAGE_PARAMETERS = "dualsql_page_"
-"""What their names begin with."""
+"""The prefix of the names of page parameters."""
 _LIMIT, _OFFSET = (
     PageParameter(f"{PAGE_PARAMETERS}{name}", type_=BigInteger(), required=True)
     for name in ("limit", "offset")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from sqlalchemy import TextClause
 from sqlalchemy.sql import visitors
-from sqlalchemy.sql.elements import ClauseElement, Label, UnaryExpression
-from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
+from sqlalchemy.sql.elements import Label, UnaryExpression
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import is_distinct_call
+from dualsql.plan.keys import has_distinct_call, is_distinct_call
 from dualsql.sqlalchemy_dialects import DistinctOnClause
 
 _DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
@@ -41,7 +39,7 @@ def without_words(select: AnySelect) -> AnySelect:
     if columns and (merged := _without_word(columns[0])) is not None:
         is_distinct = True
         select = _with_first(select, merged)
-    if any(map(_has_distinct_call, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
+    if has_distinct_call(select):
         _refuse_distinct_call()
     if not is_distinct:
         return select
@@ -128,31 +126,3 @@ def _refuse_distinct_call() -> NoReturn:
         "distinct() of one column applies to all columns: it becomes SELECT DISTINCT.",
         hint="Use select(...).distinct() for distinct rows, or func.count(distinct(column)) to count distinct values.",
     )
-
-
-def _has_distinct_call(root: Any) -> bool:
-    """Whether the word DISTINCT is in it outside of an aggregate function."""
-    stack: list[Any] = [root]
-    while stack:
-        element = stack.pop()
-        if isinstance(element, SelectBase | ScalarSelect | Exists):
-            continue
-        if is_distinct_call(element):
-            return True
-        parts: Iterator[Any] = element.get_children()
-        if isinstance(element, FunctionElement):
-            # count(DISTINCT x): the word belongs to the aggregate.
-            parts = (inner for part in parts for inner in _arguments(part))
-        stack += parts
-    return False
-
-
-def _arguments(part: ClauseElement) -> Iterator[Any]:
-    """The arguments of a function, without the word DISTINCT before them."""
-    if is_distinct_call(part):
-        yield from part.get_children()
-    elif part.__visit_name__ in {"clauselist", "grouping", "aggregate_order_by"}:
-        for inner in part.get_children():
-            yield from _arguments(inner)
-    else:
-        yield part

@@ -86,14 +86,10 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     except (ValueError, TypeError, ArithmeticError, AttributeError):
         raise _wrong(column, encoding) from None
     if isinstance(operand, datetime):
-        if capabilities.spells_instants and not isinstance(column.type, types.TypeDecorator):
-            operand = (
-                operand.replace(tzinfo=None)
-                if operand.tzinfo is None
-                else operand.astimezone(UTC).replace(tzinfo=None)
-            )
-        else:
+        if not capabilities.spells_instants or isinstance(column.type, types.TypeDecorator):
             operand = _with_zone(column, operand, capabilities)
+        elif operand.tzinfo is not None:
+            operand = operand.astimezone(UTC).replace(tzinfo=None)
     if (
         encoding in {"date", "datetime"}
         and isinstance(operand, str)
@@ -122,9 +118,8 @@ def _stored_value(column: ResultColumn, value: Any) -> Any:
 
 def _type_of(column: ResultColumn, encoding: str) -> Any:
     if column.meaning.binds is not None:
-        return (
-            column.meaning.stored
-        )  # the stored value is shown unchanged, so the application's code is not called
+        # The stored value is shown unchanged, so the application's code is not called.
+        return column.meaning.stored
     if encoding == "integer":
         # Not the column's type: a number of 32 bits is compared with one of 64 bits.
         return types.BigInteger()

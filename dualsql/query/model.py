@@ -189,7 +189,7 @@ def with_names_of(query: ResultQuery, columns: Sequence[str]) -> ResultQuery:
 
 
 def exact_name(name: str, columns: Sequence[str]) -> str:
-    """The name of the column that is called so in any case; the name itself, if none or several are."""
+    """The name of the one column that differs from `name` in case only; `name` itself, if none or several do."""
     if name in columns:
         return name
     matches = [column for column in columns if column.lower() == name.lower()]

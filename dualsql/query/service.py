@@ -441,12 +441,12 @@ def _with_note(statement: AnySelect, note: str) -> AnySelect:
 def _translation(live: View, parent: KeptView, query: SQLQuery, *, by_code_point: bool) -> Derived | None:
     assert parent.kept is not None
     number: Any = parent.shape.number
-    file = KeptColumns(live.shape, parent.kept["cells"], number.table, number)
-    relation, dialect = table_of_rows(file), live.dialect
+    columns = KeptColumns(live.shape, parent.kept["cells"], number.table, number)
+    relation, dialect = table_of_rows(columns), live.dialect
     try:
         statement = build_select(query, relation, live.source.capabilities, dialect)
         rows = plan.ordered(plan.shape(statement, live.source.meanings), live.source.capabilities)
-        translation = translate_statement(rows, relation, file, dialect.name, by_code_point=by_code_point)
+        translation = translate_statement(rows, relation, columns, dialect.name, by_code_point=by_code_point)
         return Derived(translation, parent.source.meanings)
     except (UntranslatableError, UnknownTableError) as error:  # the file holds no tables
         logger.debug("A question over kept rows is asked of the database: %s", error)
@@ -458,7 +458,7 @@ def _answer(
 ) -> AnySelect:
     source, capabilities = view.source, view.source.capabilities
     if isinstance(view, KeptView):
-        assert view.original is not None  # of kept rows, which have not answered yet
+        assert view.original is not None  # the rows of the result, not an answer over them
         computation = view.original.derived.shape.meanings.computation
         capabilities = computing_as(capabilities, view.dialect.name, compensates=computation.compensates)
     parts = (view.shape, capabilities, source.engine.dialect)

@@ -397,7 +397,7 @@ def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
     field = args["this"].name.lower()
     # SQLAlchemy writes the field into the SQL as it is given (sql/compiler.py: visit_extract).
     if field not in EXTRACT_FIELDS:
-        invalid(f"EXTRACT knows no {field[:30]!r}.", hint="Such as year, month, day, hour.")
+        invalid(f"EXTRACT has no field {field[:30]!r}.", hint="Such as year, month, day, hour.")
     extraction: Element = extract(field, translator.expression(args["expression"], scope))
     # SQLAlchemy takes every field for a whole number.
     kind = translator.capabilities.computation.fractions.get(field)

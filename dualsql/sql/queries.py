@@ -132,7 +132,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     statement = statement.order_by(*keys)
     if any(args.get(name) for name in ("limit", "offset", "fetch")):
         statement = translator.orders.in_order(statement)
-    return _limited_rows(statement, args)
+    return _with_limits(statement, args)
 
 
 def _correlate(statement: Any, scope: Scope) -> Any:
@@ -347,7 +347,7 @@ def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: S
     return translator.expression(node, scope)
 
 
-def _limited_rows(statement: Any, args: Any) -> Any:
+def _with_limits(statement: Any, args: Any) -> Any:
     limit, offset, fetch = args.get("limit"), args.get("offset"), args.get("fetch")
     if isinstance(limit, exp.Fetch):
         limit, fetch = None, limit
@@ -415,7 +415,7 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
         statement = select(*statement.subquery(translator.fresh_name("operand")).c)
         outputs = list(statement.selected_columns)
     keys = _keys(translator, args.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
-    return _limited_rows(statement.order_by(*keys), args)
+    return _with_limits(statement.order_by(*keys), args)
 
 
 def _alike(operands: list[Any]) -> list[Any]:
@@ -469,7 +469,7 @@ def _wrap(translator: Translator, node: Any, scope: Scope) -> Any:
     statement = translator.orders.carrying(translator.query(node.this, scope))
     outputs = list(scope.columns_of(statement.subquery(translator.fresh_name("operand"))).values())
     keys = _keys(translator, node.args.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
-    return _limited_rows(translator.orders.in_order(select(*outputs).order_by(*keys)), node.args)
+    return _with_limits(translator.orders.in_order(select(*outputs).order_by(*keys)), node.args)
 
 
 def _read_with(translator: Translator, node: Any, scope: Scope) -> None:

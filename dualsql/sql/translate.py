@@ -99,8 +99,8 @@ def _is_harmless(node: Any, *, is_nested: bool) -> bool:
 
 def fence(relation: FromClause) -> FromClause:
     """The relation behind `OFFSET 0`, so that the database applies its rules before it computes anything else."""
-    fence: FromClause = select(*relation.c).offset(0).subquery()
-    return fence
+    outer: FromClause = select(*relation.c).offset(0).subquery()
+    return outer
 
 
 Handler = Callable[[Any, Any, Scope], ColumnElement[Any]]

@@ -249,8 +249,8 @@ def _constant(translator: Translator, element: Element, meaning: Meaning) -> Any
         return None
     constant = typed_literal(element, meaning.shown, translator.capabilities)
     value = constant.value if isinstance(constant, BindParameter) else element.value
-    if isinstance(value, str) and meaning.shown_class in _READERS_OF_BINDS:
-        value = _READERS_OF_BINDS[meaning.shown_class](value)
+    if isinstance(value, str) and meaning.shown_class in _WIRE_READERS:
+        value = _WIRE_READERS[meaning.shown_class](value)
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if meaning.shown_class in (float, Decimal) and is_number:
         return meaning.shown_class(str(value))
@@ -268,8 +268,8 @@ def _read(encoding: Encoding) -> Callable[[str], Any]:
     return read
 
 
-_READERS_OF_BINDS = {timedelta: _read("interval"), bytes: _read("base64")}
-"""Values that SQL texts cannot contain, as JSON writes them."""
+_WIRE_READERS = {timedelta: _read("interval"), bytes: _read("base64")}
+"""Of values that SQL texts cannot contain; a text has them as JSON writes them."""
 
 
 def require_same(translator: Translator, left: Element, right: Element) -> None:

@@ -184,7 +184,6 @@ class MemoryStore:
         parent_id = parent_of(resource)
         if parent_id is None:
             return ("tools", None, None)
-        parent = self._rows.get(parent_id)
-        above = None if parent is None else parent["group"]
+        above: Group | None = self._rows.get(parent_id, {}).get("group")
         # A caller with the link of a result can refine it, and refine the refinement, any number of times.
         return above if above is not None and above[0] == "link" else ("link", parent_id, None)

@@ -223,10 +223,10 @@ class Mutant(RequiredServer):
             {**values, "offset": values["offset"] * values.get("limit", 1)} if self.is_at("4.2") else values
         )
 
-    def require_names(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    def refuse_unknown(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
         if self.is_at("4.18"):
             values = {name: value for name, value in values.items() if name in names}
-        return super().require_names(values, names | {"cursor"})
+        return super().refuse_unknown(values, names | {"cursor"})
 
     # Pages.
 
