@@ -146,8 +146,7 @@ def copy_with(statement: T, **state: Any) -> T:
     Args:
         state: values of its attributes, by name without the underscore.
     """
-    found: Any = statement
-    copied = found._generate()
+    copied: Any = statement._generate()  # type: ignore[attr-defined]
     for name, value in state.items():
         setattr(copied, f"_{name}", value)
     return copied
@@ -167,8 +166,7 @@ def annotations_of(element: Any) -> Mapping[str, Any]:
 
 def annotated(element: T, notes: Mapping[str, Any]) -> T:
     """A copy of the element with these notes besides its own."""
-    found: Any = element
-    return found._annotate(notes)
+    return element._annotate(notes)  # type: ignore[attr-defined]
 
 
 def unannotated(element: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Mutabl
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import ColumnElement, Dialect, util
 
@@ -256,8 +256,19 @@ class View:
         return self.derived.ordered(self.source.capabilities, self.rules.form, sort)
 
 
-CursorScope = tuple[str, str | None, str | None, bytes]
-"""What a cursor is valid for: what is read, the id and the tenant of its reader, and a fingerprint of the sort keys."""
+class CursorScope(NamedTuple):
+    """What cursors and resume tokens are valid for.
+
+    Attributes:
+        key: see `ReadTarget`.
+        reader, tenant: of the principal who reads; None for an anonymous caller.
+        order: a fingerprint of the sort keys.
+    """
+
+    key: str
+    reader: str | None
+    tenant: str | None
+    order: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -289,8 +300,8 @@ class ReadTarget:
     def scope(self, rows: Ordered) -> CursorScope:
         """What cursors and resume tokens of these rows are valid for."""
         who = self.principal
-        reader = (None, None) if who is None else (who.id, who.tenant)
-        return (self.key, *reader, rows.order.fingerprint)
+        reader, tenant = (None, None) if who is None else (who.id, who.tenant)
+        return CursorScope(self.key, reader, tenant, rows.order.fingerprint)
 
 
 class Views:
