@@ -238,8 +238,8 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
             compared=bare,
             read=cast(expression, Text),
             carried=expression,
-            given=lambda value: cast(text_parameter(value), plain),
-            comes_back=lambda text: text is None or not _has_nanoseconds(text),
+            bind=lambda value: cast(text_parameter(value), plain),
+            round_trips=lambda text: text is None or not _has_nanoseconds(text),
         )
     # Beside a parameter of 64 bits, DuckDB reads UHUGEINT as one.
     is_unsigned = type(plain).__name__ == "UHugeInteger"
@@ -247,15 +247,15 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
         compared=bare,
         read=bare,
         carried=expression,
-        given=(lambda value: cast(text_parameter(str(value)), plain)) if is_unsigned else parameter,
-        comes_back=_comes_back,
+        bind=(lambda value: cast(text_parameter(str(value)), plain)) if is_unsigned else parameter,
+        round_trips=_compares_alike,
     )
 
 
-def _comes_back(value: Any) -> bool:
+def _compares_alike(value: Any) -> bool:
     """Whether DuckDB compares the value as it did before its driver read it; a MAP would be a STRUCT."""
     if isinstance(value, list | tuple):
-        return all(map(_comes_back, value))
+        return all(map(_compares_alike, value))
     return value is None or isinstance(value, time | timedelta) or round_trips(value)
 
 
