@@ -60,7 +60,7 @@ async def choose_stream(
         _taker(
             arrow, position, job.columns[place], (kinds[place], statement.types[place]), processors.get(place)
         )
-        for position, place in enumerate(job.written)
+        for position, place in enumerate(job.positions)
     ]
     return by_thread if None in takers else by_arrow_reader(relation, [taker for taker in takers if taker])
 
@@ -94,7 +94,7 @@ def _chunks(job: StreamJob, relation: Any, takers: list[Taker]) -> Generator[Chu
                 for start in range(0, batch.num_rows, rows):
                     piece = batch.slice(start, rows)
                     columns = [
-                        take(piece.column(place)) for take, place in zip(takers, job.written, strict=True)
+                        take(piece.column(place)) for take, place in zip(takers, job.positions, strict=True)
                     ]
                     yield writer.batch(writer.arrow.batch_of_columns(columns))
         finally:

@@ -490,12 +490,12 @@ def by_copy(job: StreamJob, statement: DriverStatement, driver: Any, prepared: A
     texts = job.writer.arrow.texts if isinstance(job.writer, BatchWriter) else ()
     spellings = [
         (speller.for_csv if number in texts else spelling)(job.columns[position], attributes[position].type)
-        for number, position in enumerate(job.written)
+        for number, position in enumerate(job.positions)
     ]
     plain = without_parameters(statement.sql, statement.parameters, prepared.get_parameters())
     if plain is None or not spellings or None in spellings:
         return None
-    query = _outer_statement(plain, len(job.columns), job.written, cast("list[str]", spellings))
+    query = _outer_statement(plain, len(job.columns), job.positions, cast("list[str]", spellings))
     return backend(query, statement, prepared.get_parameters())
 
 
@@ -650,7 +650,7 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
     texts = arrow.texts
     later = [
         None if number in texts else _converter_after_parsing(job, position)
-        for number, position in enumerate(job.written)
+        for number, position in enumerate(job.positions)
     ]
     as_text = {pa.duration("us"): pa.int64()}
     parsed_as = [
