@@ -58,9 +58,9 @@ async def choose_stream(
     processors = dict(statement.processors())
     takers = [
         _taker(
-            arrow, position, job.columns[place], (kinds[place], statement.types[place]), processors.get(place)
+            arrow, position, job.columns[index], (kinds[index], statement.types[index]), processors.get(index)
         )
-        for position, place in enumerate(job.positions)
+        for position, index in enumerate(job.positions)
     ]
     return by_thread if None in takers else by_arrow_reader(relation, [taker for taker in takers if taker])
 
@@ -94,7 +94,7 @@ def _chunks(job: StreamJob, relation: Any, takers: list[Taker]) -> Generator[Chu
                 for start in range(0, batch.num_rows, rows):
                     piece = batch.slice(start, rows)
                     columns = [
-                        take(piece.column(place)) for take, place in zip(takers, job.positions, strict=True)
+                        take(piece.column(index)) for take, index in zip(takers, job.positions, strict=True)
                     ]
                     yield writer.batch(writer.arrow.batch_of_columns(columns))
         finally:
