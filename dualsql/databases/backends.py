@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
@@ -136,7 +135,9 @@ def backend_named(name: str) -> Backend | None:
         bare = name.partition(".")[0]
         location = OWN.get(name) or OWN.get(bare)
         if location is None:
-            _loaded[name] = import_module("dualsql.databases.plugins").load_backend(name, bare)
+            from dualsql.databases.plugins import load_backend
+
+            _loaded[name] = load_backend(name, bare)
         else:
             _loaded[name] = resolve_name(location)
     return _loaded[name]
