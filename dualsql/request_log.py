@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,7 +26,7 @@ from dualsql.events import EVENTS, Measurement
 from dualsql.feature import Feature
 from dualsql.http.problems import METHODS
 from dualsql.http.router import FeatureRoutes
-from dualsql.log import REQUEST, REQUEST_ID_HEADER, RequestRecord, new_incident, resource_hash
+from dualsql.log import REQUEST, REQUEST_ID_HEADER, RequestRecord, resource_hash
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -104,7 +105,7 @@ class RequestIds(NamedTuple):
         """The ids that the caller sent, if they are well-formed; otherwise a new id, and no trace."""
         is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
         parent = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
-        return cls(str(request_id) if is_id else new_incident(), parent[1] if parent else "", address)
+        return cls(str(request_id) if is_id else token_hex(8), parent[1] if parent else "", address)
 
 
 def log_request(record: LoggedRequest) -> None:
