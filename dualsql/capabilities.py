@@ -36,15 +36,15 @@ class KeyForm:
         compared: the expression in conditions.
         read: the expression in the SELECT, which gives the exact value.
         carried: the expression in the SELECT of a subquery, which compares outside as the key does inside.
-        given: makes an expression from a value that was read.
-        comes_back: whether a value compares, when it is sent back, as it did when it was read.
+        bind: makes an expression from a value that was read.
+        round_trips: whether a value compares, when it is sent back, as it did when it was read.
     """
 
     compared: Expression
     read: Expression
     carried: Expression
-    given: Callable[[Any], Expression]
-    comes_back: Callable[[Any], bool] = lambda _: True
+    bind: Callable[[Any], Expression]
+    round_trips: Callable[[Any], bool] = lambda _: True
 
 
 class RowEstimate(NamedTuple):

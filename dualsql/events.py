@@ -69,7 +69,7 @@ class ErrorAnswered(NamedTuple):
 
 
 class CreationEnded(NamedTuple):
-    """A result was created and stored, at whatever door it was asked for; or it was not, and for this cause."""
+    """The creation of a result ended, by a tool or a request: "none" if the result is stored, else why it is not."""
 
     cause: Cause | Literal["none"]
 

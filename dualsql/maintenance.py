@@ -46,8 +46,12 @@ class Maintenance:
     def maximum_connections(self) -> int:
         """How many connections this worker opens at most, to all its databases and its store (docs/operations.md)."""
         sources = sum(source.maximum_connections for source in self.parts.sources.values())
+        return sources + self._store_connections
+
+    @property
+    def _store_connections(self) -> int:
         # ResourceStore does not ask for this attribute: a store of the application may have no connections.
-        return sources + int(getattr(self.store, "maximum_connections", 0))
+        return int(getattr(self.store, "maximum_connections", 0))
 
     @property
     def unproved(self) -> Sequence[str]:
@@ -84,7 +88,7 @@ class Maintenance:
                 from dualsql.databases.reach import server_at
 
                 if server == server_at(source.engine.sync_engine.url):
-                    number += int(getattr(self.store, "maximum_connections", 0))
+                    number += self._store_connections
             allowed = await connection_limit(source, timeout=timeout)
             if allowed is not None and number > allowed:
                 yield (

@@ -26,7 +26,7 @@ from dualsql.events import EVENTS, Measurement
 from dualsql.feature import Feature
 from dualsql.http.problems import METHODS
 from dualsql.http.router import FeatureRoutes
-from dualsql.log import REQUEST, REQUEST_ID_HEADER, RequestRecord, new_incident, resource_hash
+from dualsql.log import REQUEST, REQUEST_ID_HEADER, RequestRecord, resource_hash
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -105,7 +105,7 @@ class RequestIds(NamedTuple):
         """The ids that the caller sent, if they are well-formed; otherwise a new id, and no trace."""
         is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
         parent = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
-        return cls(str(request_id) if is_id else new_incident(), parent[1] if parent else "", address)
+        return cls(str(request_id) if is_id else token_hex(8), parent[1] if parent else "", address)
 
 
 def log_request(record: LoggedRequest) -> None:
@@ -187,7 +187,7 @@ def _fields_of(record: logging.LogRecord) -> Mapping[str, Any] | None:
 
 
 _SCOPE_KEY = "dualsql.request"
-_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
+_MEASURED_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
 """Of HTTP; OpenTelemetry's conventions call any other one _OTHER."""
 _ID_HEADER = REQUEST_ID_HEADER.lower().encode()
 
@@ -242,7 +242,7 @@ class RequestLog:
         if not self.is_measured or EVENTS.listener is None:
             await self.app(scope, receive, send)
             return
-        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+        method = scope["method"] if scope["method"] in _MEASURED_METHODS else "_OTHER"
         attributes = {
             "http.request.method": method,
             "url.scheme": "https" if scope["scheme"] == "https" else "http",
@@ -262,21 +262,18 @@ class RequestLog:
 
 def _begun(scope: Scope, prefix: str) -> LoggedRequest:
     """The record of a request, whose id stands in the headers from here on."""
-    ids, trace, others = [], None, []
+    ids, traceparent, others = [], None, []
     for header in scope["headers"]:
         if header[0] == _ID_HEADER:
             ids.append(header[1].decode("latin-1"))
             continue
         others.append(header)
         if header[0] == b"traceparent":
-            trace = TRACEPARENT.fullmatch(header[1].decode("latin-1"))
-    is_valid = len(ids) == 1 and REQUEST_ID.fullmatch(ids[0]) is not None
-    number = ids[0] if is_valid else token_hex(8)
-    scope["headers"] = [*others, (_ID_HEADER, number.encode())]
+            traceparent = header[1].decode("latin-1")
     client = scope.get("client")
-    return LoggedRequest(
-        id=number, trace_id=trace[1] if trace else "", prefix=prefix, address=client[0] if client else None
-    )
+    request = RequestIds.of(ids[0] if len(ids) == 1 else None, traceparent, client[0] if client else None)
+    scope["headers"] = [*others, (_ID_HEADER, request.id.encode())]
+    return LoggedRequest(id=request.id, trace_id=request.trace_id, prefix=prefix, address=request.address)
 
 
 def _measure(measurement: Measurement, method: str, scope: Scope) -> None:

@@ -24,11 +24,7 @@ from dualsql.errors import (
     ResourcePendingError,
     shown,
 )
-from dualsql_client.identifiers import (
-    ID_ALPHABET,
-    ID_RANDOM,
-    with_checksum,
-)
+from dualsql_client.identifiers import ID_ALPHABET, ID_RANDOM, with_checksum
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str

@@ -1,9 +1,9 @@
 """What dualsql uses of SQLAlchemy that has no public name, as read in SQLAlchemy 2.1.9.
 
-Only this module, `sqlalchemy_orm_internals` and `freeze.sqlalchemy_internals` touch a private attribute of SQLAlchemy's
-objects. `tests/test_sqlalchemy_internals.py` checks every one against the installed version, so that a new release that
-renames one fails with its name. Each name is one read, call or assignment, and says what the value is and where
-SQLAlchemy sets it, below `sqlalchemy/`.
+Only this module, `freeze.sqlalchemy_internals` and `plan.sqlalchemy_internals` touch private attributes of SQLAlchemy's
+objects; these two have what freezing alone and `plan.entities` alone use. `tests/test_sqlalchemy_internals.py` checks
+every one against the installed version, so that a new release that renames one fails with its name. Each name is one
+read, call or assignment, and says what the value is and where SQLAlchemy sets it, below `sqlalchemy/`.
 
 The tables in `dualsql/freeze/kinds_*.py` hold names of attributes too: there they are data, the description of an
 element's state, and the proof that follows each writing compares what both statements compile to.
@@ -146,8 +146,7 @@ def copy_with(statement: T, **state: Any) -> T:
     Args:
         state: values of its attributes, by name without the underscore.
     """
-    found: Any = statement
-    copied = found._generate()
+    copied: Any = statement._generate()  # type: ignore[attr-defined]
     for name, value in state.items():
         setattr(copied, f"_{name}", value)
     return copied
@@ -167,8 +166,7 @@ def annotations_of(element: Any) -> Mapping[str, Any]:
 
 def annotated(element: T, notes: Mapping[str, Any]) -> T:
     """A copy of the element with these notes besides its own."""
-    found: Any = element
-    return found._annotate(notes)
+    return element._annotate(notes)  # type: ignore[attr-defined]
 
 
 def unannotated(element: Any) -> Any:

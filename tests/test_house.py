@@ -50,7 +50,6 @@ SMALL_MODULES = {
         (f"dualsql/{name}/settings.py" for name in ("kept", "profiles", "query", "web")),
         "the arguments of a feature, read by its services",
     ),
-    "dualsql/databases/duckdb/described.py": "a table of the types of one database",
     "dualsql/results/described.py": "loaded for the databases that describe types",
     "dualsql/mcp/options.py": "read by the decorators and by what publishes results",
     "dualsql/databases/text_threads.py": "loaded with the first large SQL text",

@@ -55,13 +55,14 @@ from sqlalchemy.sql import elements
 from sqlalchemy.sql.cache_key import CacheKey
 from sqlalchemy.sql.sqltypes import TableValueType
 
-from dualsql import sqlalchemy_internals as internals, sqlalchemy_orm_internals as orm
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import sqlalchemy_internals as private
 from dualsql.freeze.kinds import KINDS, rare_kinds
+from dualsql.plan import sqlalchemy_internals as of_plan
 from dualsql.testing.tools import open_for_each_use
 
 PACKAGE = Path(internals.__file__).parent
-OWN_FILES = [Path(module.__file__ or "") for module in (internals, orm, private)]
+OWN_FILES = [Path(module.__file__ or "") for module in (internals, of_plan, private)]
 
 
 class Base(DeclarativeBase):
@@ -121,7 +122,7 @@ POLYMORPHIC: Any = sqlalchemy.inspect(with_polymorphic(Person, [Manager]))
 JOINED: Any = option_parts(joinedload(Person.team.and_(Team.id > 0)))[0]
 TYPED: Any = option_parts(defaultload(Team.people.of_type(Manager)))[0]
 CRITERIA: Any = with_loader_criteria(Person, lambda cls: cls.id > 0)
-STATE: Any = orm.orm_compile_state(select(Person).options(joinedload(Person.team)).limit(1))
+STATE: Any = of_plan.orm_compile_state(select(Person).options(joinedload(Person.team)).limit(1))
 ENTITY: Any = STATE._entities[0]
 LABELS = sqlalchemy.LABEL_STYLE_TABLENAME_PLUS_COL
 COMPILED: Any = NAMED.compile(dialect=sqlite.dialect())
@@ -273,7 +274,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda it: it is not NAMED and "ORDER" not in str(it) and "ORDER" in str(NAMED.order_by(_KEY)),
     ),
     "with_options": (
-        lambda: [*internals.statement_options(orm.with_options(NAMED, (CRITERIA,))), NAMED._with_options],
+        lambda: [*internals.statement_options(of_plan.with_options(NAMED, (CRITERIA,))), NAMED._with_options],
         ordered_like(CRITERIA, NAMED._with_options),
     ),
     "cache_key": (lambda: internals.cache_key(NAMED), shape(CacheKey)),
@@ -412,81 +413,81 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [len(internals.extra_criteria(one)) for one in (Person.team.and_(Team.id > 0), JOINED)],
         equal([1, 1]),
     ),
-    "is_merged_option": (lambda: orm.is_merged_option(JOINED), lambda it: it in (True, False, None)),
+    "is_merged_option": (lambda: private.is_merged_option(JOINED), lambda it: it in (True, False, None)),
     "polymorphic_path": (
-        lambda: orm.polymorphic_path(TYPED),
+        lambda: private.polymorphic_path(TYPED),
         shape(sqlalchemy.orm.path_registry.PathRegistry),
     ),
     "fill_option": (
         lambda: _after(
-            lambda it: orm.fill_option(it, (_CONDITION,), is_merged=True),
+            lambda it: private.fill_option(it, (_CONDITION,), is_merged=True),
             option_parts(joinedload(Person.team))[0],
-            lambda it: (*internals.extra_criteria(it), orm.is_merged_option(it)),
+            lambda it: (*internals.extra_criteria(it), private.is_merged_option(it)),
         ),
         ordered_like(_CONDITION, True),
     ),
     "fill_typed_option": (
         lambda: _after(
-            lambda it: orm.fill_typed_option(it, TABLE, _KEY),
+            lambda it: private.fill_typed_option(it, TABLE, _KEY),
             option_parts(joinedload(Person.team))[0],
-            lambda it: (private.of_type(it), orm.polymorphic_path(it)),
+            lambda it: (private.of_type(it), private.polymorphic_path(it)),
         ),
         ordered_like(TABLE, _KEY),
     ),
     "path_token": (
-        lambda: orm.path_token("relationship:*"),
+        lambda: private.path_token("relationship:*"),
         shape(sqlalchemy.orm.path_registry.PathToken),
     ),
     "mappers_of_criteria": (
-        lambda: orm.mappers_of_criteria(CRITERIA),
+        lambda: private.mappers_of_criteria(CRITERIA),
         ordered_like(sqlalchemy.inspect(Person), sqlalchemy.inspect(Manager)),
     ),
     "criteria_for": (
-        lambda: str(orm.criteria_for(CRITERIA.where_criteria, Person)),
+        lambda: str(private.criteria_for(CRITERIA.where_criteria, Person)),
         lambda it: "person.id >" in it,
     ),
     "hybrid_entity": (
         lambda: private.hybrid_entity(internals.annotations_of(Person.shout.expression)["entity_namespace"]),
         same(sqlalchemy.inspect(Person)),
     ),
-    "orm_compile_state": (lambda: STATE, shape(orm.ORMSelectCompileState)),
+    "orm_compile_state": (lambda: STATE, shape(of_plan.ORMSelectCompileState)),
     "nests_selectable": (
         lambda: [
-            bool(orm.nests_selectable(orm.orm_compile_state(one)))
+            bool(of_plan.nests_selectable(of_plan.orm_compile_state(one)))
             for one in (select(Team).options(joinedload(Team.people)).limit(1), select(Team))
         ],
         equal([True, False]),
     ),
     "selected_entities": (
-        lambda: [type(one) for one in orm.selected_entities(STATE)],
-        equal([orm.MapperEntity]),
+        lambda: [type(one) for one in of_plan.selected_entities(STATE)],
+        equal([of_plan.MapperEntity]),
     ),
     "entity_adapter": (
         lambda: [
-            orm.entity_adapter(state._entities[0], state) is None
-            for state in (STATE, orm.orm_compile_state(select(aliased(Person))))
+            of_plan.entity_adapter(state._entities[0], state) is None
+            for state in (STATE, of_plan.orm_compile_state(select(aliased(Person))))
         ],
         equal([True, False]),
     ),
     "polymorphic_discriminator": (
-        lambda: orm.polymorphic_discriminator(ENTITY),
+        lambda: of_plan.polymorphic_discriminator(ENTITY),
         same(TABLE.c.kind),
     ),
-    "polymorphic_mappers": (lambda: list(orm.polymorphic_mappers(ENTITY) or ()), equal([])),
+    "polymorphic_mappers": (lambda: list(of_plan.polymorphic_mappers(ENTITY) or ()), equal([])),
     "polymorphic_properties": (
         lambda: [
-            {one.key for one in orm.polymorphic_properties(sqlalchemy.inspect(Person), mappers)}
+            {one.key for one in of_plan.polymorphic_properties(sqlalchemy.inspect(Person), mappers)}
             for mappers in ((), [sqlalchemy.inspect(Manager)])
         ],
         lambda it: all({"id", "name", "team"} <= keys for keys in it),
     ),
     "loader_option": (
-        lambda: orm.loader_option(Person.team.property, STATE, ENTITY.path),
-        shape(orm.AttributeLoad),
+        lambda: of_plan.loader_option(Person.team.property, STATE, ENTITY.path),
+        shape(private.AttributeLoad),
     ),
     "loader_strategy": (
-        lambda: orm.loader_strategy(Person.team.property, (("lazy", "joined"),)),
-        shape(orm.JoinedLoader),
+        lambda: of_plan.loader_strategy(Person.team.property, (("lazy", "joined"),)),
+        shape(of_plan.JoinedLoader),
     ),
     "type_affinity": (lambda: internals.type_affinity(BigInteger()), same(Integer)),
     "type_variants": (
@@ -588,10 +589,10 @@ CLASSES: Mapping[str, Callable[[], Any]] = {
     "HybridNamespace": lambda: internals.annotations_of(Person.shout.expression)["entity_namespace"],
     "ORMCompileState": lambda: STATE,
     "ORMSelectCompileState": lambda: STATE,
-    "BundleEntity": lambda: orm.orm_compile_state(select(Bundle("b", Person.id)))._entities[0],
+    "BundleEntity": lambda: of_plan.orm_compile_state(select(Bundle("b", Person.id)))._entities[0],
     "MapperEntity": lambda: ENTITY,
     "ExpressionColumnLoader": lambda: Team.size.property.strategy,
-    "JoinedLoader": lambda: orm.loader_strategy(Person.team.property, (("lazy", "joined"),)),
+    "JoinedLoader": lambda: of_plan.loader_strategy(Person.team.property, (("lazy", "joined"),)),
 }
 
 
@@ -616,7 +617,7 @@ def test_a_private_attribute_is_what_it_is_taken_for(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_private_class_is_that_of_what_it_is_taken_for(name: str) -> None:
     found = CLASSES[name]()
-    module = next(each for each in (internals, orm, private) if hasattr(each, name))
+    module = next(each for each in (internals, of_plan, private) if hasattr(each, name))
     assert isinstance(found, getattr(module, name)), f"{found!r} is no {name}"
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy import URL, Engine
@@ -133,10 +133,11 @@ def backend_named(name: str) -> Backend | None:
     """
     if name not in _loaded:
         bare = name.partition(".")[0]
-        place = OWN.get(name) or OWN.get(bare)
-        if place is None:
-            _loaded[name] = import_module("dualsql.databases.plugins").load_backend(name, bare)
+        location = OWN.get(name) or OWN.get(bare)
+        if location is None:
+            from dualsql.databases.plugins import load_backend
+
+            _loaded[name] = load_backend(name, bare)
         else:
-            module, _, member = place.partition(":")
-            _loaded[name] = getattr(import_module(module), member)
+            _loaded[name] = resolve_name(location)
     return _loaded[name]

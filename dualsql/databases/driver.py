@@ -178,6 +178,9 @@ def driver_of(connection: AsyncConnection) -> Any:
     return opened.connection.driver_connection
 
 
+USED = "dualsql_used"
+"""Under this name, `memory_of` a connection has whether it has worked, and may be dead when it is used again."""
+
 ON_STOP = "dualsql_on_stop"
 """Under this name, `memory_of` a connection has the function that stops what another process reads for it."""
 

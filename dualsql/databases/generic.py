@@ -26,7 +26,7 @@ Expression = ColumnElement[Any]
 def raw_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value, without SQLAlchemy's types."""
     bare = type_coerce(grouped(expression), DriverValue())
-    return KeyForm(compared=bare, read=bare, carried=expression, given=parameter)
+    return KeyForm(compared=bare, read=bare, carried=expression, bind=parameter)
 
 
 @cache

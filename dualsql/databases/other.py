@@ -49,7 +49,7 @@ def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyF
         return None
     is_text = isinstance(plain, types.String) and not isinstance(plain, types.Enum)
 
-    def comes_back(value: Any) -> bool:
+    def round_trips(value: Any) -> bool:
         # A text of another type, such as a date by PyHive, and an instant or a double may have lost digits.
         if isinstance(value, str):
             return is_text
@@ -58,7 +58,7 @@ def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyF
         return value is None or isinstance(value, int | Decimal | date)
 
     bare = type_coerce(grouped(expression), DriverValue())
-    return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=comes_back)
+    return KeyForm(compared=bare, read=bare, carried=expression, bind=parameter, round_trips=round_trips)
 
 
 def capabilities(name: str) -> Capabilities:

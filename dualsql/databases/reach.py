@@ -10,8 +10,9 @@ from datetime import timedelta
 from sqlalchemy import URL, Connection
 from sqlalchemy.exc import DBAPIError
 
+from dualsql.databases.driver import USED
 from dualsql.databases.guard import FailureKind, Guard, Refusal
-from dualsql.databases.source import USED, Source
+from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError, DatabaseUnreachableError, DualResponseError
 
 
@@ -82,11 +83,11 @@ def refusal_of(guard: Guard, error: BaseException | None) -> tuple[Refusal, str,
 def for_operator(source: Source, error: DualResponseError) -> DualResponseError:
     """The error of a server that cannot start, in words for its operator; one that may pass by itself is unchanged."""
     cause = error.__cause__
-    known = refusal_of(source.guard, cause.orig if isinstance(cause, DBAPIError) else cause)
+    reason = refusal_of(source.guard, cause.orig if isinstance(cause, DBAPIError) else cause)
     # A handshake fails, too, while a proxy's database starts.
-    if known is None or known[0] in {Refusal.HOST, Refusal.TLS}:
+    if reason is None or reason[0] in {Refusal.HOST, Refusal.TLS}:
         return error
-    _, message, hint = known
+    _, message, hint = reason
     return ConfigurationError(f"The database {source.name!r}: {message}", hint=hint)
 
 

@@ -296,7 +296,7 @@ def _in_schema(inspector: Inspector, schema: str | None) -> dict[TableName, bool
     views = [*inspector.get_view_names(schema), *_materialized_views(inspector, schema)]
     names = {**dict.fromkeys(tables, False), **dict.fromkeys(views, True)}
     # If results are stored in the same database, SQL must not read them.
-    return {(schema, name): view for name, view in names.items() if not _is_own(name)}
+    return {(schema, name): is_view for name, is_view in names.items() if not _is_own(name)}
 
 
 def _is_own(name: str) -> bool:
@@ -327,15 +327,13 @@ def _with_names(inspector: Inspector, names: Sequence[str]) -> dict[TableName, b
     listed: dict[str | None, dict[TableName, bool]] = {}
     selected: dict[TableName, bool] = {}
     for name in names:
-        schema, _, bare = name.rpartition(".")
-        table_name: TableName = (_existing(inspector, schema) if schema else None, bare)
-        if table_name[0] not in listed:
-            listed[table_name[0]] = _in_schema(inspector, table_name[0])
-        if table_name not in listed[table_name[0]]:
-            _refuse(
-                "table", name, [qualified_name(table_of_schema) for table_of_schema in listed[table_name[0]]]
-            )
-        selected[table_name] = listed[table_name[0]][table_name]
+        prefix, _, bare = name.rpartition(".")
+        schema = _existing(inspector, prefix) if prefix else None
+        if schema not in listed:
+            listed[schema] = _in_schema(inspector, schema)
+        if (schema, bare) not in listed[schema]:
+            _refuse("table", name, list(map(qualified_name, listed[schema])))
+        selected[schema, bare] = listed[schema][schema, bare]
     return selected
 
 

@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import plan
 from dualsql.databases.driver import (
+    USED,
     DriverStatement,
     driver_statement,
     is_listened_to,
@@ -26,7 +27,7 @@ from dualsql.databases.driver import (
     require_described,
 )
 from dualsql.databases.guard import FailureKind, SessionTerms
-from dualsql.databases.source import USED, Source
+from dualsql.databases.source import Source
 from dualsql.errors import (
     CountExecutionError,
     DatabaseBusyError,

@@ -168,10 +168,6 @@ def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
     return sources[name]
 
 
-USED = "dualsql_used"
-"""In `Connection.info` of a connection of the driver that has worked, and may be dead when it is used again."""
-
-
 Database = AsyncEngine | Engine | URL | str
 """How an application names a database."""
 

@@ -38,7 +38,7 @@ class StreamJob:
 
     Attributes:
         columns: the columns of the statement, in order.
-        places: the positions of the columns to write; None for all.
+        subset: the positions of the columns to write; None for all.
     """
 
     source: Source
@@ -46,18 +46,18 @@ class StreamJob:
     rules: ActiveRules
     columns: Sequence[ResultColumn]
     writer: Writer
-    places: Sequence[int] | None = None
+    subset: Sequence[int] | None = None
 
     @property
-    def written(self) -> Sequence[int]:
+    def positions(self) -> Sequence[int]:
         """The positions of the columns to write."""
-        return range(len(self.columns)) if self.places is None else self.places
+        return range(len(self.columns)) if self.subset is None else self.subset
 
     def encode(self, rows: Rows) -> Chunk:
         """Encode rows of all columns, each a tuple or list, with the writer."""
-        if self.places is None:
+        if self.subset is None:
             return self.writer.rows(rows)
-        return self.writer.rows([[row[place] for place in self.places] for row in rows])
+        return self.writer.rows([[row[position] for position in self.subset] for row in rows])
 
 
 StreamBackend = Callable[[StreamJob, AsyncConnection, Put], Awaitable[None]]
@@ -202,11 +202,11 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
 
 def _without_unread_columns(job: StreamJob) -> StreamJob:
     """The job without the columns that are not written, where the database may leave them out."""
-    if job.places is None:
+    if job.subset is None:
         return job
     from dualsql.plan.projection import projected
 
-    statement = projected(cast("AnySelect", job.statement), job.places)
+    statement = projected(cast("AnySelect", job.statement), job.subset)
     if statement is None:
         return job
-    return replace(job, statement=statement, columns=[job.columns[n] for n in job.places], places=None)
+    return replace(job, statement=statement, columns=[job.columns[n] for n in job.subset], subset=None)

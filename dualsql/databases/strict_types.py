@@ -28,7 +28,7 @@ def untyped_form(database: str, expression: Expression) -> KeyForm | None:
     if isinstance(stored_in(database, expression.type), types.JSON):
         return None  # a driver reads documents: whether "1" was one or a text is not known
     bare = type_coerce(grouped(expression), DriverValue())
-    return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=round_trips)
+    return KeyForm(compared=bare, read=bare, carried=expression, bind=parameter, round_trips=round_trips)
 
 
 def round_trips(value: Any) -> bool:

@@ -124,8 +124,8 @@ def _sheets_of(book: Any, path: Path, folder: Path, notes: list[str]) -> Iterato
         staged = folder / f"{number}.csv"
         _write_rows(staged, body)
         hidden = [] if visible[name] == "Visible" else ["is hidden"]
-        said = [*hidden, *nameless(map(_text_of_cell, head)), *_missing_values(path, number)]
-        yield Sheet(name, len(names) > 1, dict(zip(columns, kinds, strict=True)), str(staged), said)
+        facts = [*hidden, *nameless(map(_text_of_cell, head)), *_missing_values(path, number)]
+        yield Sheet(name, len(names) > 1, dict(zip(columns, kinds, strict=True)), str(staged), facts)
 
 
 _CELL = re.compile(rb"<c [^>]*?(?:/>|>.*?</c>)", re.DOTALL)

@@ -15,7 +15,7 @@ from sqlalchemy.orm.strategy_options import Load
 from sqlalchemy.orm.util import LoaderCriteriaOption
 from sqlalchemy.util import EMPTY_DICT, immutabledict
 
-from dualsql import sqlalchemy_internals as internals, sqlalchemy_orm_internals as orm
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import registry, sqlalchemy_internals as private
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import NodeKind, check_operand
@@ -47,7 +47,7 @@ def _read_path(dec: Decoder, wire: Any) -> Any:
             continue
         mark, text = step
         if mark == "token":
-            path = path[orm.path_token(text)]
+            path = path[private.path_token(text)]
         else:
             path = path[mapped_property(dec, entity, text)]
     return path
@@ -132,7 +132,7 @@ def _read_load(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     load = Load.__new__(Load)
     load.path = _read_path(dec, fields["path"])
     parts = tuple([dec.element(number) for number in expect(fields["parts"], list)])
-    if not all(isinstance(part, orm.LoadElement) for part in parts):
+    if not all(isinstance(part, private.LoadElement) for part in parts):
         malformed("part of a loader option")
     load.context = parts
     sources = [as_entity(dec.element(number)) for number in expect(fields["sources"], list)]
@@ -148,11 +148,11 @@ def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
         "with": _write_local(enc, part.local_opts),
         "and": [enc.ref(criterion) for criterion in internals.extra_criteria(part)],
         "deep": part.propagate_to_loaders,
-        "merged": orm.is_merged_option(part),
+        "merged": private.is_merged_option(part),
     }
-    if isinstance(part, orm.AttributeLoad) and private.of_type(part) is not None:
+    if isinstance(part, private.AttributeLoad) and private.of_type(part) is not None:
         fields["of type"] = enc.ref(private.of_type(part))
-        fields["polymorphic path"] = _write_path(enc, orm.polymorphic_path(part))
+        fields["polymorphic path"] = _write_path(enc, private.polymorphic_path(part))
     return fields
 
 
@@ -164,15 +164,15 @@ def _read_part(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     criteria = tuple([_criterion(dec, number) for number in expect(fields["and"], list)])
     part.propagate_to_loaders = expect(fields["deep"], bool)
     is_merged = None if fields["merged"] is None else expect(fields["merged"], bool)
-    orm.fill_option(part, criteria, is_merged=is_merged)
+    private.fill_option(part, criteria, is_merged=is_merged)
     # The class of a part fixes the kind of its path. A forged document could combine them differently.
     if part.is_token_strategy != part.path.is_token:
         malformed("path of a loader option")
-    if isinstance(part, orm.AttributeLoad):
+    if isinstance(part, private.AttributeLoad):
         typed = "of type" in fields
         entity = as_entity(dec.element(fields["of type"])) if typed else None
         path = _read_path(dec, fields["polymorphic path"]) if typed else None
-        orm.fill_typed_option(part, entity, path)
+        private.fill_typed_option(part, entity, path)
     return part
 
 
@@ -193,8 +193,8 @@ def _write_wildcard(enc: Encoder, kind: NodeKind, load: Any) -> dict[str, Any]:
 
 
 def _read_wildcard(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
-    load = orm.WildcardLoad()
-    load.path = (str(orm.path_token(expect(fields["token"], str))),)
+    load = private.WildcardLoad()
+    load.path = (str(private.path_token(expect(fields["token"], str))),)
     load.strategy = _read_strategy(dec, fields["strategy"])
     load.local_opts = _read_local(dec, fields["with"])
     return load
@@ -212,14 +212,16 @@ def _write_criteria(enc: Encoder, kind: NodeKind, option: Any) -> dict[str, Any]
 
 def _resolved(option: Any, entity: Any) -> tuple[Any, Any]:
     criteria = option.where_criteria
-    return entity, orm.criteria_for(criteria, entity.entity) if option.deferred_where_criteria else criteria
+    return entity, private.criteria_for(
+        criteria, entity.entity
+    ) if option.deferred_where_criteria else criteria
 
 
 def _targets(option: Any) -> Sequence[Any]:
     """The entity of the option, or the topmost mapped classes below its mixin."""
     if option.entity is not None:
         return [option.entity]
-    mappers = list(orm.mappers_of_criteria(option))
+    mappers = list(private.mappers_of_criteria(option))
     # An option for a class applies to its subclasses, so options for the topmost classes are enough.
     return [mapper for mapper in dict.fromkeys(mappers) if mapper.inherits not in mappers]
 
@@ -250,7 +252,7 @@ def read_options(dec: Decoder, wire: Any) -> tuple[Any, ...]:
         option = dec.element(number)
         if isinstance(option, Criteria):
             options += option
-        elif isinstance(option, Load | orm.WildcardLoad):
+        elif isinstance(option, Load | private.WildcardLoad):
             options.append(option)
         else:
             malformed("something else where an option is due")
@@ -261,10 +263,10 @@ KINDS = tuple(
     NodeKind(tag, cls, write=write, read=read, is_own=False)
     for tag, cls, write, read in (
         ("load", Load, _write_load, _read_load),
-        ("load attribute", orm.AttributeLoad, _write_part, _read_part),
-        ("load token", orm.TokenLoad, _write_part, _read_part),
-        ("load class", orm.ClassLoad, _write_part, _read_part),
-        ("load all", orm.WildcardLoad, _write_wildcard, _read_wildcard),
+        ("load attribute", private.AttributeLoad, _write_part, _read_part),
+        ("load token", private.TokenLoad, _write_part, _read_part),
+        ("load class", private.ClassLoad, _write_part, _read_part),
+        ("load all", private.WildcardLoad, _write_wildcard, _read_wildcard),
         ("criteria", LoaderCriteriaOption, _write_criteria, _read_criteria),
     )
 )

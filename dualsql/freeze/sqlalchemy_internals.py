@@ -1,4 +1,4 @@
-"""What freezing and thawing use of SQLAlchemy that has no public name; see `dualsql.sqlalchemy_internals`."""
+"""What only freezing and thawing use of SQLAlchemy that has no public name; see `dualsql.sqlalchemy_internals`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from operator import attrgetter, methodcaller
 from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement
-from sqlalchemy.orm import attributes, mapperlib, util
+from sqlalchemy.orm import attributes, mapperlib, path_registry, strategy_options, util
 from sqlalchemy.sql import functions, selectable
+from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.types import TypeEngine
 
 from dualsql.sqlalchemy_internals import Reader
@@ -25,6 +26,16 @@ ORMJoin = util._ORMJoin
 """A join that follows a relationship."""
 HybridNamespace = attributes._AdHocHasEntityNamespace
 """What stands for the entity in the annotations of a hybrid's expression."""
+AttributeLoad = strategy_options._AttributeStrategyLoad
+"""The part of a loader option that is for an attribute."""
+ClassLoad = strategy_options._ClassStrategyLoad
+"""The part of a loader option that is for a class: selectin_polymorphic()."""
+TokenLoad = strategy_options._TokenStrategyLoad
+"""The part of a loader option that is for a wildcard: defaultload("*")."""
+LoadElement = strategy_options._LoadElement
+"""Any part of a loader option."""
+WildcardLoad = strategy_options._WildcardLoad
+"""A loader option that is for a wildcard as a whole."""
 
 
 def compiles_as(cls: type, base: type) -> bool:
@@ -147,3 +158,33 @@ of_type: Reader[Any] = attrgetter("_of_type")
 """The entity that of_type() was given: of an attribute, or of a part of a loader option."""
 hybrid_entity: Reader[Any] = attrgetter("_entity_namespace")
 """The entity that a HybridNamespace stands for."""
+is_merged_option: Reader[bool | None] = attrgetter("_reconcile_to_other")
+"""How a part of a loader option meets a statement of other entities (`orm/strategy_options.py`)."""
+polymorphic_path: Reader[Any] = attrgetter("_path_with_polymorphic_path")
+"""The path of a part of a loader option that was given of_type()."""
+
+
+def fill_option(part: Any, criteria: tuple[Any, ...], *, is_merged: bool | None) -> None:
+    """Set what `extra_criteria` and `is_merged_option` read."""
+    part._extra_criteria = criteria
+    part._reconcile_to_other = is_merged
+
+
+def fill_typed_option(part: Any, of_type: Any, path: Any) -> None:
+    """Set what `of_type` and `polymorphic_path` read."""
+    part._of_type = of_type
+    part._path_with_polymorphic_path = path
+
+
+def path_token(text: str) -> path_registry.PathToken:
+    """The token of a wildcard; KeyError for any text that is none (`orm/path_registry.py`)."""
+    return path_registry.PathToken._intern[text]
+
+
+mappers_of_criteria: Reader[Iterable[Any]] = methodcaller("_all_mappers")
+"""The mappers that a with_loader_criteria() is for."""
+
+
+def criteria_for(lambda_: Any, cls: Any) -> ClauseElement:
+    """What the function of a with_loader_criteria() returns for a class."""
+    return lambda_._resolve_with_args(cls)

@@ -414,7 +414,7 @@ class KeptWriter:
         self._bytes_left = most_bytes
         self.first_rows: list[Sequence[Any]] = []
         self.number = 0
-        self._writers: list[_KeptColumn] | None = None
+        self._kept_columns: list[_KeptColumn] | None = None
         self.refusal: str | None = None
         self.copied: list[int | None] = []
 
@@ -427,7 +427,7 @@ class KeptWriter:
 
     @property
     def cells(self) -> list[str]:
-        return [column.cell for column in self._writers or self._start([])]
+        return [column.cell for column in self._kept_columns or self._start([])]
 
     @property
     def schema(self) -> Any:
@@ -435,7 +435,9 @@ class KeptWriter:
         import pyarrow as pa
 
         # Not the result's names: one of them may be `n`, which numbers the rows.
-        return pa.schema([(f"c{index}", column.type) for index, column in enumerate(self._writers or [])])
+        return pa.schema(
+            [(f"c{index}", column.type) for index, column in enumerate(self._kept_columns or [])]
+        )
 
     def head(self) -> bytes:
         return b""
@@ -448,7 +450,7 @@ class KeptWriter:
             return Chunk(b"", 0)
         values = list(zip(*rows))  # noqa: B905 - rows are equally long
         arrays = []
-        for column, cells in zip(self._writers or self._start(values), values, strict=True):
+        for column, cells in zip(self._kept_columns or self._start(values), values, strict=True):
             try:
                 arrays.append(column.array(cells))
             except (UnkeepableError, ValueNotRepresentableError, pa.ArrowException, *_OF_ONE_VALUE):
@@ -474,11 +476,11 @@ class KeptWriter:
 
     def _start(self, values: Sequence[Sequence[Any]]) -> list[_KeptColumn]:
         columns = values or [()] * len(self._columns)
-        self._writers = [
+        self._kept_columns = [
             _KeptColumn(column, _kind_of(column, cells, self._dialect), self._dialect)
             for column, cells in zip(self._columns, columns, strict=True)
         ]
-        return self._writers
+        return self._kept_columns
 
 
 # The uses for which kept cells give the answer of their database. For others, the rows come from the database.

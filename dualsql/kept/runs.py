@@ -23,12 +23,7 @@ from dualsql.kept.writing import UNWRITABLE, KeptRun, RunFile, keep, open_file
 from dualsql.log import log_failure
 from dualsql.pending.progress import in_background, report_to_caller
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total
-from dualsql.results.create import (
-    MAXIMUM_SAMPLE_SIZE,
-    NOT_COUNTED,
-    Creation,
-    Creator,
-)
+from dualsql.results.create import MAXIMUM_SAMPLE_SIZE, NOT_COUNTED, Creation, Creator
 from dualsql.results.kept_rows import (
     OF_VALUES,
     ROWS_OF_NOW,
@@ -268,10 +263,10 @@ class KeptRunner:
     def _run_of(
         self, view: View, writer: KeptWriter, progress: RunProgress, answer: KeptAnswer | None
     ) -> KeptRun:
-        ran = view if answer is None or answer.view is None else answer.view
-        rows = plan.page(ran.ordered(), offset=0, limit=None)
+        to_read = view if answer is None or answer.view is None else answer.view
+        rows = plan.page(to_read.ordered(), offset=0, limit=None)
         return KeptRun(
-            stream=lambda to: _count(ran.stream(to, ran.columns, rows), progress),
+            stream=lambda to: _count(to_read.stream(to, to_read.columns, rows), progress),
             writer=writer,
             fingerprint=self._kept_views.fingerprint(view) or "",
             as_of=None if answer is None else answer.as_of,

@@ -112,7 +112,7 @@ class KeptViews:
             live.settings,
             # The file has the rows of this reader only: an estimate discloses nothing of others (decision 10).
             may_estimate=True,
-            results=None,
+            cache=None,
             original=Original(live.derived, live.dialect, record["copied"]),
             run=f"@{record['digest'][:32]}",
             as_of=datetime.fromisoformat(record["as_of"]),

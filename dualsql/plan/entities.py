@@ -15,9 +15,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import ColumnProperty, RelationshipProperty, aliased
 from sqlalchemy.sql.selectable import SelectStatementGrouping
 
-from dualsql import sqlalchemy_internals as internals, sqlalchemy_orm_internals as orm
+from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
+from dualsql.plan import sqlalchemy_internals as private
 from dualsql.plan.outputs import criteria_options, has_loaders, is_open, raw_columns
 
 # SQLAlchemy raises these for a statement that it cannot compile.
@@ -65,11 +66,11 @@ def _write_out_select(statement: AnySelect) -> AnySelect:
     select = _with_columns(statement, list(_outputs(state)))
     conditions = [
         condition
-        for entity in orm.selected_entities(state)
-        if isinstance(entity, orm.MapperEntity) and not entity.entity_zero.represents_outer_join
+        for entity in private.selected_entities(state)
+        if isinstance(entity, private.MapperEntity) and not entity.entity_zero.represents_outer_join
         for condition in _partners(entity.entity_zero.entity, _properties(entity), entity.path, state)
     ]
-    if conditions and orm.nests_selectable(_compile_state(statement)):
+    if conditions and private.nests_selectable(_compile_state(statement)):
         raise NotFreezableError(
             "An eager load with innerjoin=True removes rows from the result of a DISTINCT, GROUP BY or LIMIT.",
             hint=_SPELL_OUT,
@@ -84,7 +85,7 @@ def _with_columns(statement: AnySelect, columns: list[Any]) -> AnySelect:
         raw_columns=columns,
         with_options=criteria_options(statement),
         memoized_select_entities=tuple(
-            orm.with_options(earlier, criteria_options(earlier))
+            private.with_options(earlier, criteria_options(earlier))
             for earlier in internals.earlier_selects(statement)
         ),
     )
@@ -93,7 +94,7 @@ def _with_columns(statement: AnySelect, columns: list[Any]) -> AnySelect:
 def _compile_state(statement: Any, **options: bool) -> Any:
     """The compile state that the ORM makes for a statement."""
     try:
-        return orm.orm_compile_state(statement, **options)
+        return private.orm_compile_state(statement, **options)
     except _UNCOMPILABLE as error:
         raise NotFreezableError(
             f"The statement cannot be stored: SQLAlchemy cannot compile it ({type(error).__name__}).",
@@ -105,8 +106,8 @@ def _outputs(state: Any) -> Iterator[ColumnElement[Any]]:
     """The columns that the ORM selects, each as the expression that was passed or as the attribute that it fills."""
     # The ORM has already put its columns into this set: without emptying it, every one would be a repeat.
     state.dedupe_columns = set()
-    for entity in _single(orm.selected_entities(state)):
-        if isinstance(entity, orm.MapperEntity):
+    for entity in _single(private.selected_entities(state)):
+        if isinstance(entity, private.MapperEntity):
             yield from _loaded_columns(entity, state)
             continue
         count = len(state.primary_columns)
@@ -117,15 +118,15 @@ def _outputs(state: Any) -> Iterator[ColumnElement[Any]]:
 
 def _single(entities: Any) -> Iterator[Any]:
     for entity in entities:
-        if isinstance(entity, orm.BundleEntity):
-            yield from _single(orm.selected_entities(entity))
+        if isinstance(entity, private.BundleEntity):
+            yield from _single(private.selected_entities(entity))
         else:
             yield entity
 
 
 def _loaded_columns(entity: Any, state: Any) -> Iterator[ColumnElement[Any]]:
     """The columns of a mapped class, as `sqlalchemy.orm.loading` sets them up."""
-    owner, adapter = entity.entity_zero, orm.entity_adapter(entity, state)
+    owner, adapter = entity.entity_zero, private.entity_adapter(entity, state)
     for property_ in _properties(entity):
         if not isinstance(property_, ColumnProperty):
             continue
@@ -140,16 +141,16 @@ def _loaded_columns(entity: Any, state: Any) -> Iterator[ColumnElement[Any]]:
             memoized_populators={},
             check_for_adapt=adapter and owner.is_aliased_class,
         )
-        is_expression = isinstance(property_.strategy, orm.ExpressionColumnLoader)
+        is_expression = isinstance(property_.strategy, private.ExpressionColumnLoader)
         for column in columns:
             yield column.label(property_.key) if is_expression else _attributed(column, owner, property_)
-    discriminator = orm.polymorphic_discriminator(entity)
+    discriminator = private.polymorphic_discriminator(entity)
     if discriminator is not None and discriminator is not entity.mapper.polymorphic_on:
         yield _annotated(adapter.columns[discriminator] if adapter else discriminator, owner, None)
 
 
 def _properties(entity: Any) -> Iterator[Any]:
-    return iter(orm.polymorphic_properties(entity.mapper, orm.polymorphic_mappers(entity)))
+    return iter(private.polymorphic_properties(entity.mapper, private.polymorphic_mappers(entity)))
 
 
 def _attributed(column: Any, owner: Any, property_: ColumnProperty[Any]) -> ColumnElement[Any]:
@@ -175,14 +176,14 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
     for property_ in properties:
         if not isinstance(property_, RelationshipProperty):
             continue
-        option = orm.loader_option(property_, state, path)
+        option = private.loader_option(property_, state, path)
         strategy = (
-            orm.loader_strategy(property_, option.strategy)
+            private.loader_strategy(property_, option.strategy)
             if option and option.strategy
             else property_.strategy
         )
         options = option.local_opts if option else {}
-        if not isinstance(strategy, orm.JoinedLoader):
+        if not isinstance(strategy, private.JoinedLoader):
             continue
         further = path[property_]
         if "eager_from_alias" in options:  # contains_eager()
@@ -203,7 +204,9 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
         # A new alias: SQLAlchemy adapts conditions within a tree of inheriting classes twice.
         partner = aliased(property_.mapper, flat=True)
         inner = list(
-            _partners(partner, orm.polymorphic_properties(property_.mapper), further[property_.entity], state)
+            _partners(
+                partner, private.polymorphic_properties(property_.mapper), further[property_.entity], state
+            )
         )
         comparator = attribute.of_type(partner)
         yield (comparator.any if property_.uselist else comparator.has)(and_(*inner) if inner else None)
@@ -213,7 +216,7 @@ def _beyond_join(property_: Any, source: Any, path: Any, state: Any) -> Iterator
     """Conditions of eager loads that start at rows joined for contains_eager()."""
     polymorphic = path.get(state.attributes, "path_with_polymorphic", None)
     mappers = polymorphic.with_polymorphic_mappers if polymorphic is not None else ()
-    properties = orm.polymorphic_properties(property_.mapper, mappers)
+    properties = private.polymorphic_properties(property_.mapper, mappers)
     sub_entity: Any = None
     if source is None:
         sub_entity = property_.entity.entity

@@ -246,7 +246,7 @@ def _parts(rows: Ordered, keys: Sequence[Key], position: KeysetPosition) -> list
     terms = []
     for key, value in zip(keys, position.values, strict=True):
         assert key.form is not None  # otherwise the order has an obstacle
-        terms.append(KeyTerm(key, key.form.compared, None if value is None else key.form.given(value)))
+        terms.append(KeyTerm(key, key.form.compared, None if value is None else key.form.bind(value)))
     if rows.order.is_unique:
         return parts_after(terms, rows.capabilities, or_equal=position.includes_own_row)
     if position.equal_after is None:

@@ -77,7 +77,7 @@ class KeyedSelect(NamedTuple):
             return None
         values = tuple(row[position] for position in self.positions)
         for key, value in zip(self.keys, values, strict=True):
-            if key.form is None or not (value is None or key.form.comes_back(value)):
+            if key.form is None or not (value is None or key.form.round_trips(value)):
                 return None
         return values
 

@@ -210,9 +210,9 @@ def page_forms(view: View) -> Iterator[AnySelect]:
     yield plan.keyed_page(rows, offset=0, limit=1).select
     if not rows.order.obstacle:
         # The values are bound parameters: the numbers do not matter.
-        place = KeysetPosition(values=("",) * len(rows.order.keys))
-        yield plan.page_beside(rows, place, limit=1).select
-        yield plan.page_beside(rows, place.reversed(), limit=1).select
+        position = KeysetPosition(values=("",) * len(rows.order.keys))
+        yield plan.page_beside(rows, position, limit=1).select
+        yield plan.page_beside(rows, position.reversed(), limit=1).select
 
 
 Profiler = Callable[[View, Sequence[Sequence[Any]]], Awaitable[Mapping[str, Any]]]

@@ -23,7 +23,7 @@ async def with_described_types(view: View, statement: Statement) -> Statement | 
         view: of the statement.
     """
     source, columns = view.source, view.shape.columns
-    if source.backend.described_type is None or not any(column.is_untyped for column in columns):
+    if not any(column.is_untyped for column in columns):
         return None
     describe = partial(described_types, source, view.shape.select.limit(0), view.rules)
     types = await in_session(source, view.rules, describe, timeout=view.settings.query_timeout)

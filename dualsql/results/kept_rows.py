@@ -72,13 +72,12 @@ class Original(NamedTuple):
     def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of some of the columns, which writes what the database would have written."""
         backend = backend_named(self.dialect.name)
-        copied = None if backend is None else backend.copied_writers.get(output.name)
+        copied_writer = None if backend is None else backend.copied_writers.get(output.name)
         all_columns = self.derived.shape.columns
-        kinds = [self.copied[all_columns.index(column)] for column in columns] if self.copied else [None]
-        oids = [kind for kind in kinds if kind is not None]
-        if copied is None or len(oids) < len(kinds):
+        numbers = [self.copied[all_columns.index(column)] for column in columns] if self.copied else [None]
+        if copied_writer is None or None in numbers:
             return output.writer(columns, self.dialect, options)
-        return copied(columns, self.dialect, options, oids)
+        return copied_writer(columns, self.dialect, options, numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

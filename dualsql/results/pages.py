@@ -94,8 +94,8 @@ class Cursors:
 @lru_cache(1_000)
 def _cipher(subkey: bytes, scope: CursorScope) -> AESSIV:
     """The cipher of a scope, with a key of 64 bytes. Each part has its length before it: no two scopes are equal."""
-    *reader, order = scope
-    fields = [order, *(b"" if part is None else b"=" + part.encode() for part in reader)]
+    texts = (scope.key, scope.reader, scope.tenant)
+    fields = [scope.order, *(b"" if text is None else b"=" + text.encode() for text in texts)]
     key = hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in fields), sha512)
     return AESSIV(key)
 

@@ -42,44 +42,44 @@ class RowCache:
         self, select: AnySelect, rules: ActiveRules, source: Source, fetch: Callable[[], Awaitable[Rows]]
     ) -> tuple[Rows, bool]:
         """The rows of a page, and whether they come from the cache; if not, `fetch` reads them."""
-        question = self.question(select, rules, source)
-        if question is None:
+        key = self.key_of(select, rules, source)
+        if key is None:
             return await fetch(), False
-        cached = self.get(question)
+        cached = self.get(key)
         if cached is not None:
             return cached, True
         # No lock: of readers who miss at the same time, each asks the database.
         rows = await fetch()
-        self.keep(question, rows)
+        self.keep(key, rows)
         return rows, False
 
     @staticmethod
-    def question(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:
+    def key_of(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:
         """What a page is cached by; None if the statement has no unambiguous key."""
-        key = internals.cache_key(select)
-        if key is None:
+        select_key = internals.cache_key(select)
+        if select_key is None:
             return None
         # SQLAlchemy's key has places for bound values and not the values (sqlalchemy/sql/cache_key.py).
-        bound = exact_forms(parameter.effective_value for parameter in key.bindparams)
+        bound = exact_forms(parameter.effective_value for parameter in select_key.bindparams)
         values = exact_forms(part for name in sorted(rules.values) for part in (name, rules.values[name]))
         if bound is None or values is None:
             return None
-        return key.key, bound, rules.form, values, tuple(rules.settings), source.name
+        return select_key.key, bound, rules.form, values, tuple(rules.settings), source.name
 
-    def get(self, question: object) -> Rows | None:
+    def get(self, key: object) -> Rows | None:
         """The cached rows, which the caller may change; None if there are none."""
-        page = self._pages.get(question)
+        page = self._pages.get(key)
         if page is None:
             return None
         if page.ends_at <= self._clock():
-            self._drop(question)
+            self._drop(key)
             return None
-        self._pages.move_to_end(question)
+        self._pages.move_to_end(key)
         return page.rows if page.is_fixed else deepcopy(page.rows)
 
-    def keep(self, question: object, rows: Rows) -> None:
+    def keep(self, key: object, rows: Rows) -> None:
         """Cache the rows, if they fit."""
-        self._drop(question)
+        self._drop(key)
         weight = _FIXED + sum(_FIXED + _weight(row) for row in rows)
         if weight > self._most_bytes:
             return
@@ -88,13 +88,13 @@ class RowCache:
         is_fixed = all(type(value) in EXACT for row in own for value in row)
         # A copy: the caller may change the rows.
         copied = own if is_fixed else deepcopy(own)
-        self._pages[question] = _CachedPage(copied, is_fixed, weight, self._clock() + self._seconds)
+        self._pages[key] = _CachedPage(copied, is_fixed, weight, self._clock() + self._seconds)
         self.bytes += weight
         while self.bytes > self._most_bytes:
             self._drop(next(iter(self._pages)))
 
-    def _drop(self, question: object) -> None:
-        page = self._pages.pop(question, None)
+    def _drop(self, key: object) -> None:
+        page = self._pages.pop(key, None)
         if page is not None:
             self.bytes -= page.weight
 

@@ -422,5 +422,4 @@ def token_parts(
         columns: names, in the order they are written.
         start: the cursor at which the stream began.
     """
-    *reader, order = scope
-    return ["dualsql.resume/1", *reader, order, start, repr(replace(options, summary=True)), *columns]
+    return ["dualsql.resume/1", *scope, start, repr(replace(options, summary=True)), *columns]

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Mutabl
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import ColumnElement, Dialect, util
 
@@ -125,7 +125,7 @@ class View:
 
     Attributes:
         may_estimate: the principal may see what the planner's statistics reveal.
-        results: the cache of pages, if there is one.
+        cache: the cache of pages, if there is one.
         run: tells the rows of one kept run from those of others; empty for rows of the database.
         as_of: when the run of kept rows began; None if the rows are those of the database.
         kept: the record of the rows, if they are kept; then this is a `dualsql.results.kept_rows.KeptView`.
@@ -136,7 +136,7 @@ class View:
     rules: ActiveRules
     settings: Settings
     may_estimate: bool
-    results: RowCache | None
+    cache: RowCache | None
     run: str = ""
     as_of: datetime | None = None
     kept: KeptRows | None = None
@@ -188,9 +188,9 @@ class View:
         rules, names = self.rules.with_values(keyed.values), self.derived.names
         described = names.followed_by(keyed.added) if keyed.added else names
         fetch = self._fetch(keyed.select, rules, described, self.settings.query_timeout)
-        if self.results is None:
+        if self.cache is None:
             return await fetch.rows(), False
-        return await self.results.page(keyed.select, rules, self.source, fetch.rows)
+        return await self.cache.page(keyed.select, rules, self.source, fetch.rows)
 
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
         """The rows of a query over this statement, which may read all of its rows."""
@@ -246,7 +246,7 @@ class View:
                 statement=select,
                 rules=self.rules,
                 columns=self.columns,
-                places=None if columns is self.columns else [self.columns.index(c) for c in columns],
+                subset=None if columns is self.columns else [self.columns.index(c) for c in columns],
                 writer=writer,
             )
         )
@@ -256,8 +256,19 @@ class View:
         return self.derived.ordered(self.source.capabilities, self.rules.form, sort)
 
 
-CursorScope = tuple[str, str | None, str | None, bytes]
-"""What a cursor is valid for: what is read, the id and the tenant of its reader, and a fingerprint of the sort keys."""
+class CursorScope(NamedTuple):
+    """What cursors and resume tokens are valid for.
+
+    Attributes:
+        key: see `ReadTarget`.
+        reader, tenant: of the principal who reads; None for an anonymous caller.
+        order: a fingerprint of the sort keys.
+    """
+
+    key: str
+    reader: str | None
+    tenant: str | None
+    order: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -289,8 +300,8 @@ class ReadTarget:
     def scope(self, rows: Ordered) -> CursorScope:
         """What cursors and resume tokens of these rows are valid for."""
         who = self.principal
-        reader = (None, None) if who is None else (who.id, who.tenant)
-        return (self.key, *reader, rows.order.fingerprint)
+        reader, tenant = (None, None) if who is None else (who.id, who.tenant)
+        return CursorScope(self.key, reader, tenant, rows.order.fingerprint)
 
 
 class Views:

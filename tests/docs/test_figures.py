@@ -25,8 +25,9 @@ from dualsql.cli.local_store import _UNUSED
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions
 from dualsql.cli.workers import _LONGEST_PAUSE
 from dualsql.databases import duckdb
-from dualsql.databases.duckdb import _ARROW_ROWS, CONNECT_ARGUMENTS, MOST_SPILL
+from dualsql.databases.duckdb import CONNECT_ARGUMENTS, MOST_SPILL
 from dualsql.databases.duckdb.files import _MOST_COLUMNS, _SAMPLE
+from dualsql.databases.duckdb.streams import _ARROW_ROWS
 from dualsql.databases.file_cache import _MOST_BYTES, CACHED_FROM
 from dualsql.databases.postgresql import _GONE, _PENALTY, _SECONDS
 from dualsql.databases.reflection import MOST_TABLES

@@ -17,6 +17,7 @@ import pytest
 from dualsql.formats.writer import WriterOptions
 from dualsql.http.parameters import STREAM_PARAMETERS
 from dualsql.results.streams import token_parts
+from dualsql.results.view import CursorScope
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,7 +117,7 @@ def test_contributing_names_the_places(added: str) -> None:
 
 def test_an_option_of_writers_is_part_of_the_token_of_a_stream() -> None:
     """A stream that continues with other options would not be the file that was begun. A summary is no row."""
-    scope = ("a", None, None, b"")
+    scope = CursorScope("a", None, None, b"")
     others: dict[type, Any] = {bool: True, str: "another", tuple: ("name",)}
     plain = WriterOptions()
     for each in fields(WriterOptions):

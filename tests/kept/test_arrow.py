@@ -31,7 +31,8 @@ from sqlalchemy import (
 )
 
 from dualsql import DualResponse, DualResponseServer, LocalResultStorage, PageRequest, StreamRequest
-from dualsql.databases.duckdb import DuckDBGuard, _driver_error
+from dualsql.databases.duckdb import DuckDBGuard
+from dualsql.databases.duckdb.streams import _driver_error
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.source import Source
 from dualsql.errors import DualResponseError

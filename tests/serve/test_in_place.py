@@ -20,8 +20,7 @@ from sqlalchemy.dialects import postgresql
 from dualsql.cli.files import with_database
 from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import selection_of
-from dualsql.databases.duckdb import BACKEND, close_instance
-from dualsql.databases.duckdb.described import described_type
+from dualsql.databases.duckdb import BACKEND, _described_type, close_instance
 from dualsql.databases.files import files_url
 from dualsql.databases.threads import new_synchronous_engine
 from dualsql.serve import build_mcp, build_server, serve_app
@@ -203,7 +202,7 @@ async def test_a_file_that_changes_is_read_no_further(tmp_path: Path, how: str) 
 
 
 def test_a_list_of_decimals_has_a_type() -> None:
-    assert str(described_type("DECIMAL(5,2)[]").compile(dialect=postgresql.dialect())) == "NUMERIC[]"
+    assert str(_described_type("DECIMAL(5,2)[]").compile(dialect=postgresql.dialect())) == "NUMERIC[]"
 
 
 async def test_parquet_that_cannot_be_read_in_place_is_copied(tmp_path: Path) -> None:

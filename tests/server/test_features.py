@@ -492,10 +492,11 @@ LOADED_LATER = {
     "formats.csv", "formats.json_array", "formats.json_fallback", "formats.ranges", "formats.unfit_cells",
     "formats.xlsx", "http.cors",
     "freeze.kinds_options", "freeze.kinds_own", "freeze.paths", "freeze.shadowing", "hints", "plan.entities",
-    "plan.other_statements", "plan.projection", "plan.sampling", "plan.subqueries", "plan.words", "query_dialects",
+    "plan.other_statements", "plan.projection", "plan.sampling", "plan.sqlalchemy_internals", "plan.subqueries",
+    "plan.words", "query_dialects",
     "results.audit", "results.described", "results.kept_rows", "results.quotas", "results.resources",
     "results.resuming", "results.row_cache", "results.snapshots",
-    "sqlalchemy_orm_internals", "store.eviction", "store.guard", "store.health", "tenancy.functions",
+    "store.eviction", "store.guard", "store.health", "tenancy.functions",
     "tenancy.grouping", "tenancy.masks", "tenancy.row_filters", "tenancy.tenant_filters", "tenancy.visibility",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""

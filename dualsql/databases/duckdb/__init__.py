@@ -8,7 +8,7 @@ import gc
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, datetime, time, timedelta
 from functools import partial
@@ -23,15 +23,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.capabilities import Capabilities, DriverValues, KeyForm
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import Computation, SQLType
-from dualsql.columns.result import DriverValue, ResultColumn
+from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
-from dualsql.databases.driver import DriverStatement, driver_of, memory_of, require_described
-from dualsql.databases.duckdb.described import described_type
+from dualsql.databases.driver import driver_of, memory_of
 from dualsql.databases.duckdb.files import DuckDBFileImport
 from dualsql.databases.duckdb.in_place import allow_files, read_in_place, require_unchanged, url_of_files
+from dualsql.databases.duckdb.streams import choose_stream
 from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
-from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
 from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
@@ -45,8 +44,6 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.errors import ConfigurationError, QueryExecutionError
-from dualsql.formats.arrow import ArrowCast, ArrowSchema
-from dualsql.formats.writer import BatchWriter, Chunk
 from dualsql.query_dialects import QueryDialect
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
 
@@ -238,8 +235,8 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
             compared=bare,
             read=cast(expression, Text),
             carried=expression,
-            given=lambda value: cast(text_parameter(value), plain),
-            comes_back=lambda text: text is None or not _has_nanoseconds(text),
+            bind=lambda value: cast(text_parameter(value), plain),
+            round_trips=lambda text: text is None or not _has_nanoseconds(text),
         )
     # Beside a parameter of 64 bits, DuckDB reads UHUGEINT as one.
     is_unsigned = type(plain).__name__ == "UHugeInteger"
@@ -247,15 +244,15 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
         compared=bare,
         read=bare,
         carried=expression,
-        given=(lambda value: cast(text_parameter(str(value)), plain)) if is_unsigned else parameter,
-        comes_back=_comes_back,
+        bind=(lambda value: cast(text_parameter(str(value)), plain)) if is_unsigned else parameter,
+        round_trips=_compares_alike,
     )
 
 
-def _comes_back(value: Any) -> bool:
+def _compares_alike(value: Any) -> bool:
     """Whether DuckDB compares the value as it did before its driver read it; a MAP would be a STRUCT."""
     if isinstance(value, list | tuple):
-        return all(map(_comes_back, value))
+        return all(map(_compares_alike, value))
     return value is None or isinstance(value, time | timedelta) or round_trips(value)
 
 
@@ -380,171 +377,31 @@ def _require_whole(code: object) -> None:
         )
 
 
-_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-_ARROW_TYPES: Mapping[str, tuple[type[types.TypeEngine[Any]], str]] = {
-    **dict.fromkeys(_WHOLE, (types.Integer, "int64")),
-    "FLOAT": (types.Float, "double"),
-    "DOUBLE": (types.Float, "double"),
-    "BOOLEAN": (types.Boolean, "bool"),
-    "VARCHAR": (types.String, "string"),
-    "DATE": (types.Date, "date32[day]"),
-    "TIMESTAMP": (types.DateTime, "timestamp[us]"),
-    "TIME": (types.Time, "time64[us]"),
-    "BLOB": (types.LargeBinary, "binary"),
-    "DECIMAL": (types.Numeric, "decimal128"),
+_DESCRIBED_TYPES: Mapping[str, SQLType] = {
+    "BOOLEAN": types.Boolean(),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"), types.Integer()),
+    **dict.fromkeys(("BIGINT", "UINTEGER", "UBIGINT", "HUGEINT", "UHUGEINT"), types.BigInteger()),
+    "FLOAT": types.REAL(),
+    "DOUBLE": types.Double(),
+    "VARCHAR": types.String(),
+    "DATE": types.Date(),
+    "TIME": types.Time(),
+    "TIMESTAMP": types.DateTime(),
+    "TIMESTAMP WITH TIME ZONE": types.DateTime(timezone=True),
+    "INTERVAL": types.Interval(),
+    "UUID": types.Uuid(),
+    "BLOB": types.LargeBinary(),
+    "JSON": types.JSON(),
 }
-"""DuckDB's types whose values Arrow and the driver read alike; the SQLAlchemy type whose columns are taken as they are,
-and the beginning of the name of their Arrow type."""
-
-_ARROW_ROWS = 2_048
-"""Rows of a batch: DuckDB computes so many at a time."""
-
-Taker = Callable[[Any], Any]
-"""Makes what `ArrowSchema.batch_of_columns` takes of one of DuckDB's arrays."""
 
 
-async def choose_stream(
-    job: StreamJob, connection: AsyncConnection, statement: DriverStatement
-) -> StreamBackend:
-    """Arrow's batches for formats that are made of them, if DuckDB gives the values of all columns exactly."""
-    if not isinstance(job.writer, BatchWriter):
-        return by_thread
-    threaded: Any = connection
-    # Bound only; it runs when it is read. A result of `execute` would be gathered and copied first.
-    relation = await threaded.run(
-        driver_of(connection).sql, statement.sql, params=list(statement.parameters) or None
-    )
-    require_described(relation.columns, statement.described)
-    kinds = [str(kind).partition("(")[0] for kind in relation.types]
-    if not all(kind in _ARROW_TYPES for kind in kinds):
-        return by_thread
-    arrow = job.writer.arrow
-    processors = dict(statement.processors())
-    takers = [
-        _taker(
-            arrow, position, job.columns[place], (kinds[place], statement.types[place]), processors.get(place)
-        )
-        for position, place in enumerate(job.written)
-    ]
-    return by_thread if None in takers else by_arrow_reader(relation, [taker for taker in takers if taker])
-
-
-def by_arrow_reader(relation: Any, takers: list[Taker]) -> StreamBackend:
-    """Stream `relation`, one of DuckDB, with one of `takers` for each column to write."""
-
-    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-        threaded: Any = connection
-        chunks = _chunks(job, relation, takers)
-        try:
-            while (chunk := await threaded.run(next, chunks, None)) is not None:
-                await put(chunk)
-        finally:
-            await threaded.run(chunks.close)
-
-    return backend
-
-
-def _chunks(job: StreamJob, relation: Any, takers: list[Taker]) -> Generator[Chunk, None, None]:
-    """In the connection's thread: pieces of the batches. Few rows are in memory, however many there are."""
-    import pyarrow as pa
-
-    writer: Any = job.writer
-    try:
-        reader = relation.to_arrow_reader(_ARROW_ROWS)
-        try:
-            for batch in reader:
-                pieces = batch.nbytes // BATCH_BYTES + 1
-                rows = batch.num_rows // pieces + 1
-                for start in range(0, batch.num_rows, rows):
-                    piece = batch.slice(start, rows)
-                    columns = [
-                        take(piece.column(place)) for take, place in zip(takers, job.written, strict=True)
-                    ]
-                    yield writer.batch(writer.arrow.batch_of_columns(columns))
-        finally:
-            reader.close()
-    except (OSError, pa.ArrowException) as error:
-        raise _driver_error(error) from error
-
-
-def _driver_error(error: Exception) -> Exception:
-    """The error of DuckDB that an error of Arrow stands for: its readers raise Arrow's, with DuckDB's message."""
-    import duckdb
-
-    kind, colon, _ = str(error).partition(" Error:")
-    name = (
-        "Interrupt" if kind == "INTERRUPT" else "".join(part[:1].upper() + part[1:] for part in kind.split())
-    )
-    error_type: type[Exception] = getattr(duckdb, f"{name}Exception", duckdb.Error) if colon else duckdb.Error
-    return error_type(str(error))
-
-
-def _taker(
-    arrow: ArrowSchema,
-    position: int,
-    column: ResultColumn,
-    source: tuple[str, types.TypeEngine[Any]],
-    processor: Callable[[Any], Any] | None,
-) -> Taker | None:
-    """How the arrays of one column are taken; None if only the driver reads its values.
-
-    Args:
-        position: of the column in the schema.
-        source: DuckDB's type of the column, and SQLAlchemy's of the values. processor: of that type.
-    """
-    kind, type_ = source
-    expected, target = _ARROW_TYPES[kind]
-    field_type = arrow.schema.field(position).type
-    is_time = kind in ("DATE", "TIMESTAMP", "TIME")
-    within = partial(_within, arrow, position) if is_time else _same
-    if arrow.is_unconverted(position):
-        if isinstance(type_, ArrowCast):
-            if type_.is_cast and (kind != "VARCHAR" or str(field_type) == "string"):
-                return within
-        elif isinstance(type_, expected) and not isinstance(type_, types.Enum):
-            if str(field_type).startswith(target):
-                return within
-            if kind == "DECIMAL" and column.encoding == "decimal" and str(field_type) == "string":
-                return _digits
-
-    if is_time:
-        return None  # of infinities and other values that Python lacks, the driver makes texts
-
-    def take(array: Any) -> Any:
-        values = array.to_pylist()
-        if processor is not None:
-            values = [None if value is None else processor(value) for value in values]
-        return arrow.column(position, values)
-
-    return take
-
-
-def _same(array: Any) -> Any:
-    return array
-
-
-def _within(arrow: ArrowSchema, position: int, array: Any) -> Any:
-    """The array, if Python has all of its values: not DuckDB's infinities, the year 10000, or 24:00:00."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    limits = (time.min, time.max) if pa.types.is_time(array.type) else (datetime.min, datetime.max)  # noqa: DTZ901
-    first, last = (pa.scalar(limit).cast(array.type) for limit in limits)
-    extremes = compute.min_max(array)
-    # With no values, the comparisons are null.
-    if compute.less(extremes["min"], first).as_py() or compute.greater(extremes["max"], last).as_py():
-        raise arrow.unfit(position)
-    return array
-
-
-def _digits(array: Any) -> Any:
-    """Decimals as text. Arrow writes those below a millionth with an exponent."""
-    from pyarrow import compute
-
-    texts = array.cast("string")
-    if not compute.any(compute.match_substring(texts, "E")).as_py():
-        return texts
-    return [None if value is None else format(value, "f") for value in array.to_pylist()]
+def _described_type(kind: Any) -> SQLType:
+    """The type with this name; NullType for a struct, a map and others without a form in all formats."""
+    name = str(kind)
+    if name.endswith("[]"):
+        items = _described_type(name.removesuffix("[]"))
+        return types.NULLTYPE if isinstance(items, types.NullType | types.ARRAY) else types.ARRAY(items)
+    return types.Numeric() if name.startswith("DECIMAL(") else _DESCRIBED_TYPES.get(name, types.NULLTYPE)
 
 
 def _in_bytes(column: str, value: str, _: SQLType) -> str:
@@ -601,7 +458,7 @@ BACKEND = Backend(
     engine_options={"connect_args": CONNECT_ARGUMENTS},
     opened=close_instance,
     stream_backends={"duckdb_sqlalchemy": choose_stream},
-    described_type=described_type,
+    described_type=_described_type,
 )
 
 

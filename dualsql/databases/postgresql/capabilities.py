@@ -39,7 +39,7 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     bare = type_coerce(grouped(expression), DriverValue())
     if isinstance(_stored(expression.type), _EXACT_IN_ASYNCPG):
         # Without a type, the parameter takes that of the other side: an ENUM's, a NUMERIC's.
-        return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=_accepts)
+        return KeyForm(compared=bare, read=bare, carried=expression, bind=parameter, round_trips=_accepts)
     if isinstance(expression, Function) and expression.name == _ORDERED:
         return None  # of which type a value is compared, only the database knows
     plain = key_type(_NAME, expression)
@@ -49,7 +49,7 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
         compared=bare,
         read=cast(expression, Text),
         carried=expression,
-        given=lambda value: cast(text_parameter(value), plain if is_stored else _unlimited(plain)),
+        bind=lambda value: cast(text_parameter(value), plain if is_stored else _unlimited(plain)),
     )
 
 

@@ -19,11 +19,11 @@ from dualsql.formats.writer import Chunk, Rows, WriterOptions
 
 
 def copied_csv_writer(
-    columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions, kinds: Sequence[int]
+    columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions, oids: Sequence[int]
 ) -> CSVWriter:
     """See `Backend.copied_writers`. What COPY cannot write is written as for any database."""
     if is_database_csv(options):
-        return CopiedCSVWriter(columns, dialect, options, kinds)
+        return CopiedCSVWriter(columns, dialect, options, oids)
     return CSVWriter(columns, dialect, options)
 
 
@@ -47,15 +47,15 @@ class CopiedCSVWriter(CSVWriter):
 
     def rows(self, rows: Rows) -> Chunk:
         lines = [
-            ",".join([self._copy(value, kind) for value, kind in zip(row, self._oids, strict=True)])
+            ",".join([self._copy(value, oid) for value, oid in zip(row, self._oids, strict=True)])
             for row in json.converted(rows, self._converters)
         ]
         return Chunk("".join([f"{line}\r\n" for line in lines]).encode(), len(rows))
 
-    def _copy(self, value: Any, kind: int) -> str:
+    def _copy(self, value: Any, oid: int) -> str:
         if value is None:
             return ""
-        text = _copied_text(value, kind)
+        text = _copied_text(value, oid)
         # A lone \. ends the data of COPY, so PostgreSQL quotes it (copyto.c: CopyAttributeOutCSV).
         is_safe = text and not _QUOTED.intersection(text) and not (self._alone and text == "\\.")
         return text if is_safe else quoted(text)
@@ -66,11 +66,11 @@ _QUOTED = frozenset('",\r\n')
 _JSONB, _FLOAT4 = 3802, 700
 
 
-def _copied_text(value: Any, kind: int) -> str:
-    if kind == _JSONB:
-        return _space(value)
+def _copied_text(value: Any, oid: int) -> str:
+    if oid == _JSONB:
+        return _jsonb_text(value)
     if isinstance(value, float):
-        return _shortest(repr(value), 6) if kind == _FLOAT4 else _shortest(_inside(value), 15)
+        return _shortest(repr(value), 6) if oid == _FLOAT4 else _shortest(_inside(value), 15)
     if isinstance(value, datetime | time):
         return _WHOLE_SECONDS.sub("", _TRAILING_ZEROS.sub(r"\1", value.isoformat()))
     if isinstance(value, Decimal) and not json.is_finite(value):
@@ -83,12 +83,12 @@ _TRAILING_ZEROS = re.compile(r"(\.[0-9]*?)0+(?=[+-]|$)")
 _WHOLE_SECONDS = re.compile(r"\.(?=[+-]|$)")
 
 
-def _space(value: Any) -> str:
+def _jsonb_text(value: Any) -> str:
     """A document as PostgreSQL writes a jsonb."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_space(key)}: {_space(part)}' for key, part in value.items())}}}"
+        return f"{{{', '.join(f'{_jsonb_text(key)}: {_jsonb_text(part)}' for key, part in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_space, value))}]"
+        return f"[{', '.join(map(_jsonb_text, value))}]"
     return json.dumps(value).decode()
 
 

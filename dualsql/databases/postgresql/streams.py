@@ -69,8 +69,8 @@ def without_parameters(sql: str, parameters: Sequence[Any], types: Sequence[Any]
         numbers.add(number)
         return f"(current_setting('{setting_of(number)}')::{type_name(types[number - 1])})"
 
-    spelling = _PARAMETER.sub(read, sql)
-    return spelling if numbers == set(range(1, len(parameters) + 1)) else None
+    plain = _PARAMETER.sub(read, sql)
+    return plain if numbers == set(range(1, len(parameters) + 1)) else None
 
 
 def setting_statement(types: Sequence[Any]) -> str:
@@ -79,8 +79,8 @@ def setting_statement(types: Sequence[Any]) -> str:
     COPY takes no parameters. So set_config() stores each value for this transaction, and the statement reads it with
     current_setting(), cast to the type that the server found for the parameter.
     """
-    spelling = [_as_text(f"${number}::{type_name(type_)}", type_) for number, type_ in enumerate(types, 1)]
-    settings = [f"set_config('{setting_of(n)}', {text}, true)" for n, text in enumerate(spelling, 1)]
+    texts = [_as_text(f"${number}::{type_name(type_)}", type_) for number, type_ in enumerate(types, 1)]
+    settings = [f"set_config('{setting_of(n)}', {text}, true)" for n, text in enumerate(texts, 1)]
     return f"SELECT {', '.join(settings)}"
 
 
@@ -103,7 +103,6 @@ def _quote(name: str) -> str:
 _INTEGERS = (20, 21, 23)
 _TEXTS = (25, 1042, 1043, 19)
 _DECIMAL = 1700
-_BUILT_IN = 16_384
 
 # to_json() writes ISO 8601 whatever the session's DateStyle.
 _ISO = "btrim(to_json({c})::text, '\"')"
@@ -203,7 +202,7 @@ _CSV: Mapping[tuple[str, int], str] = {
 }
 
 _ARROW: Mapping[tuple[str, int], str] = {
-    **{key: spelling for key, spelling in _CSV.items() if key[0] not in {"any", "interval"}},
+    **{key: expression for key, expression in _CSV.items() if key[0] not in {"any", "interval"}},
     ("interval", 1186): f"CASE WHEN {_WITHOUT_MONTHS} THEN {_MICROSECONDS}::text ELSE {{c}}::text END",
 }
 
@@ -228,18 +227,22 @@ class TextConverter:
         Args:
             type_: the type in PostgreSQL, as asyncpg reports it.
         """
-        return self._spelling(_CSV, column, type_)
+        return self._expression(_CSV, column, type_)
 
     def for_arrow(self, column: ResultColumn, type_: Any) -> str | None:
         """The SQL that gives a text for parsing into the column's Arrow type; see `for_csv`."""
-        return self._spelling(_ARROW, column, type_)
+        return self._expression(_ARROW, column, type_)
 
-    def _spelling(self, table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any) -> str | None:
-        spelling = _spelling_of(table, column, type_, self.dialect)
-        return spelling if self.date_style.startswith("ISO") else _ELSEWHERE.get(spelling or "", spelling)
+    def _expression(
+        self, table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any
+    ) -> str | None:
+        expression = _expression_of(table, column, type_, self.dialect)
+        return (
+            expression if self.date_style.startswith("ISO") else _ELSEWHERE.get(expression or "", expression)
+        )
 
 
-def _spelling_of(
+def _expression_of(
     table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any, dialect: Dialect
 ) -> str | None:
     encoding = column.encoding
@@ -247,7 +250,7 @@ def _spelling_of(
         encoding == "json" and reads_for_an_application(dialect)
     ):
         return None
-    if isinstance(column.type, types.Enum) and type_.oid >= _BUILT_IN and type_.kind == "scalar":
+    if isinstance(column.type, types.Enum) and type_.oid >= _BUILT_IN_TYPES and type_.kind == "scalar":
         return _TEXT
     return table.get((encoding, type_.oid))
 
@@ -476,47 +479,47 @@ def by_copy(job: StreamJob, statement: DriverStatement, driver: Any, prepared: A
     Args:
         driver: asyncpg's connection, which `prepared` the statement.
     """
-    speller = TextConverter(statement.dialect, driver.get_settings().DateStyle)
+    converter = TextConverter(statement.dialect, driver.get_settings().DateStyle)
     if isinstance(job.writer, CSVWitness):
-        job.writer.note_csv(_csv_oids(job, statement, speller, prepared))
+        job.writer.note_csv(_csv_oids(job, statement, converter, prepared))
         return None
     if isinstance(job.writer, DatabaseCSVWriter):
-        spelling, backend = speller.for_csv, by_csv_copy
+        to_text, backend = converter.for_csv, by_csv_copy
     elif isinstance(job.writer, BatchWriter):
-        spelling, backend = speller.for_arrow, by_arrow_copy
+        to_text, backend = converter.for_arrow, by_arrow_copy
     else:
         return None
     attributes = prepared.get_attributes()
     texts = job.writer.arrow.texts if isinstance(job.writer, BatchWriter) else ()
-    spellings = [
-        (speller.for_csv if number in texts else spelling)(job.columns[position], attributes[position].type)
-        for number, position in enumerate(job.written)
+    expressions = [
+        (converter.for_csv if number in texts else to_text)(job.columns[position], attributes[position].type)
+        for number, position in enumerate(job.positions)
     ]
     plain = without_parameters(statement.sql, statement.parameters, prepared.get_parameters())
-    if plain is None or not spellings or None in spellings:
+    if plain is None or not expressions or None in expressions:
         return None
-    query = _outer_statement(plain, len(job.columns), job.written, cast("list[str]", spellings))
+    query = _outer_statement(plain, len(job.columns), job.positions, cast("list[str]", expressions))
     return backend(query, statement, prepared.get_parameters())
 
 
 def _csv_oids(
-    job: StreamJob, statement: DriverStatement, speller: TextConverter, prepared: Any
+    job: StreamJob, statement: DriverStatement, converter: TextConverter, prepared: Any
 ) -> list[int | None]:
     """The number of the type of each column that COPY would write as CSV; else None."""
     types = [attribute.type for attribute in prepared.get_attributes()]
     if without_parameters(statement.sql, statement.parameters, prepared.get_parameters()) is None:
         return [None] * len(types)
     return [
-        type_.oid if speller.for_csv(column, type_) else None
+        type_.oid if converter.for_csv(column, type_) else None
         for column, type_ in zip(job.columns, types, strict=True)
     ]
 
 
-def _outer_statement(sql: str, columns: int, positions: Sequence[int], spellings: Sequence[str]) -> str:
+def _outer_statement(sql: str, columns: int, positions: Sequence[int], expressions: Sequence[str]) -> str:
     """The outer statement of `sql`. It keeps the order of its subquery, because it only computes from its rows."""
-    if list(positions) == list(range(columns)) and all(spelling == "{c}" for spelling in spellings):
+    if list(positions) == list(range(columns)) and all(expression == "{c}" for expression in expressions):
         return sql
-    outputs = [spelling.replace("{c}", f"r.c{n}") for n, spelling in zip(positions, spellings, strict=True)]
+    outputs = [_of(expression, n) for n, expression in zip(positions, expressions, strict=True)]
     names = ", ".join(f"c{n}" for n in range(columns))
     return f"SELECT {', '.join(outputs)} FROM ({sql}) AS r({names})"
 
@@ -650,7 +653,7 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
     texts = arrow.texts
     later = [
         None if number in texts else _converter_after_parsing(job, position)
-        for number, position in enumerate(job.written)
+        for number, position in enumerate(job.positions)
     ]
     as_text = {pa.duration("us"): pa.int64()}
     parsed_as = [

@@ -98,10 +98,12 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
         return raw_form(_as_text(expression), is_stored=False)
     bare = type_coerce(grouped(expression), DriverValue())
     output = cast(expression, types.Double()) if isinstance(plain, types.Float) else bare
-    return KeyForm(compared=bare, read=output, carried=expression, given=parameter, comes_back=_comes_back)
+    return KeyForm(
+        compared=bare, read=output, carried=expression, bind=parameter, round_trips=_compares_alike
+    )
 
 
-def _comes_back(value: Any) -> bool:
+def _compares_alike(value: Any) -> bool:
     if isinstance(value, date) or value is None:
         return True  # Spark has no infinities
     return isinstance(value, timedelta) or round_trips(value)

@@ -86,17 +86,9 @@ _READS = frozenset(
 )
 # These are left to query_only, whose error is clearer: CREATE, DROP, DELETE, INSERT, UPDATE, ALTER and similar.
 _LEFT_TO_QUERY_ONLY = frozenset({*range(1, 19), sqlite3.SQLITE_UPDATE, 26, 27, 28, 29, 30}) - {19}
-_SETTINGS = frozenset(
-    {
-        "data_version",
-        "database_list",
-        "encoding",
-        "foreign_keys",
-        "query_only",
-        "read_uncommitted",
-        "user_version",
-    }
-)
+_SETTINGS = frozenset({
+    "data_version", "database_list", "encoding", "foreign_keys", "query_only", "read_uncommitted", "user_version",
+})  # fmt: skip
 _ABOUT_TABLES = frozenset(
     {"foreign_key_list", "index_info", "index_list", "index_xinfo", "table_info", "table_list", "table_xinfo"}
 )

@@ -156,7 +156,7 @@ class _ProcessRun:
     def _encode(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
         writer = cast("BatchWriter", self._job.writer)
         arrays = _arrays(header["columns"], header["rows"], body)
-        columns = [make(arrays[index]) for index, make in zip(self._job.written, self._makers, strict=True)]
+        columns = [make(arrays[index]) for index, make in zip(self._job.positions, self._makers, strict=True)]
         return writer.batch(writer.arrow.batch_of_columns(columns))
 
 
@@ -164,7 +164,7 @@ def _makers(job: StreamJob, statement: DriverStatement) -> list[Callable[[Any], 
     arrow, processors = cast("BatchWriter", job.writer).arrow, dict(statement.processors())
     return [
         _maker(arrow, position, job.columns[index], statement.types[index], processors.get(index))
-        for position, index in enumerate(job.written)
+        for position, index in enumerate(job.positions)
     ]
 
 

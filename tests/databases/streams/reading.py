@@ -46,7 +46,7 @@ async def streamed(
         statement=statement,
         rules=rules,
         columns=columns,
-        places=places,
+        subset=places,
         writer=writer,
     )
     async for chunk in stream_rows(job):

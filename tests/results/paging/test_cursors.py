@@ -24,7 +24,7 @@ from dualsql.results.pages import _LONGEST_CURSOR, Cursor, Cursors
 from dualsql.results.view import CursorScope
 
 OLD, NEW = "the secret of last year, 32 characters", "the secret of this year, 32 characters"
-SCOPE: CursorScope = ("resource", "ana", "north", b"o" * 32)
+SCOPE = CursorScope("resource", "ana", "north", b"o" * 32)
 HERE = Cursor(KeysetPosition(values=(1, "a", None)), row=17)
 CURSORS = Cursors(Seal([NEW]))
 
@@ -109,13 +109,13 @@ def test_nothing_of_the_row_is_to_be_seen() -> None:
 
 
 OTHERS: Mapping[str, CursorScope] = {
-    "resource": ("another", "ana", "north", b"o" * 32),
-    "order": ("resource", "ana", "north", b"p" * 32),
-    "user": ("resource", "ben", "north", b"o" * 32),
-    "tenant": ("resource", "ana", "south", b"o" * 32),
-    "no tenant": ("resource", "ana", None, b"o" * 32),
-    "nobody": ("resource", None, None, b"o" * 32),
-    "parts moved": ("resourcea", "na", "north", b"o" * 32),
+    "resource": SCOPE._replace(key="another"),
+    "order": SCOPE._replace(order=b"p" * 32),
+    "user": SCOPE._replace(reader="ben"),
+    "tenant": SCOPE._replace(tenant="south"),
+    "no tenant": SCOPE._replace(tenant=None),
+    "nobody": SCOPE._replace(reader=None, tenant=None),
+    "parts moved": SCOPE._replace(key="resourcea", reader="na"),
 }
 
 

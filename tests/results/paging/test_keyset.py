@@ -15,6 +15,7 @@ from dualsql.errors import BadParameterError
 from dualsql.freeze import Seal
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.results.pages import Cursor, Cursors
+from dualsql.results.view import CursorScope
 from dualsql_client.wire import SortKey
 from tests.engines import SOURCES
 from tests.results.paging.sorts import NULLS, SORTS
@@ -77,7 +78,7 @@ def values_of(select: KeyedSelect, found: Sequence[Any]) -> list[tuple[Any, ...]
 def through_a_reader(place: KeysetPosition | None, rows: Ordered) -> KeysetPosition:
     """The place as it comes back from whoever was given a cursor."""
     assert place is not None
-    scope = ("r", None, None, rows.order.fingerprint)
+    scope = CursorScope("r", None, None, rows.order.fingerprint)
     told = CURSORS.write(Cursor(place, 0), scope)
     assert told is not None
     return CURSORS.read(told, scope).position

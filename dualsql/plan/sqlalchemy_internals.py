@@ -1,16 +1,12 @@
-"""What loader options and entities of the ORM have without a public name; see `dualsql.sqlalchemy_internals`.
-
-`dualsql.freeze.kinds_options` and `dualsql.plan.entities` use it, which few servers load.
-"""
+"""What only `dualsql.plan.entities` uses of SQLAlchemy that has no public name; see `dualsql.sqlalchemy_internals`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy.orm import context, path_registry, strategies, strategy_options
-from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy.orm import context, strategies
 
 from dualsql.sqlalchemy_internals import ORMCompileState, Reader, copy_with
 
@@ -26,17 +22,6 @@ ExpressionColumnLoader = strategies._ExpressionColumnLoader
 """Loads an attribute made by query_expression()."""
 JoinedLoader = strategies._JoinedLoader
 """Loads a relationship by a join: joinedload() and lazy="joined"."""
-
-AttributeLoad = strategy_options._AttributeStrategyLoad
-"""The part of a loader option that is for an attribute."""
-ClassLoad = strategy_options._ClassStrategyLoad
-"""The part of a loader option that is for a class: selectin_polymorphic()."""
-TokenLoad = strategy_options._TokenStrategyLoad
-"""The part of a loader option that is for a wildcard: defaultload("*")."""
-LoadElement = strategy_options._LoadElement
-"""Any part of a loader option."""
-WildcardLoad = strategy_options._WildcardLoad
-"""A loader option that is for a wildcard as a whole."""
 
 
 def with_options(element: T, options: tuple[Any, ...]) -> T:
@@ -83,35 +68,3 @@ def loader_option(property_: Any, state: Any, path: Any) -> Any:
 def loader_strategy(property_: Any, key: Any) -> Any:
     """The strategy of the property for the key of a loader option."""
     return property_._get_strategy(key)
-
-
-is_merged_option: Reader[bool | None] = attrgetter("_reconcile_to_other")
-"""How a part of a loader option meets a statement of other entities (`orm/strategy_options.py`)."""
-polymorphic_path: Reader[Any] = attrgetter("_path_with_polymorphic_path")
-"""The path of a part of a loader option that was given of_type()."""
-
-
-def fill_option(part: Any, criteria: tuple[Any, ...], *, is_merged: bool | None) -> None:
-    """Set what `extra_criteria` and `is_merged_option` read."""
-    part._extra_criteria = criteria
-    part._reconcile_to_other = is_merged
-
-
-def fill_typed_option(part: Any, of_type: Any, path: Any) -> None:
-    """Set what `of_type` and `polymorphic_path` read."""
-    part._of_type = of_type
-    part._path_with_polymorphic_path = path
-
-
-def path_token(text: str) -> path_registry.PathToken:
-    """The token of a wildcard; KeyError for any text that is none (`orm/path_registry.py`)."""
-    return path_registry.PathToken._intern[text]
-
-
-mappers_of_criteria: Reader[Iterable[Any]] = methodcaller("_all_mappers")
-"""The mappers that a with_loader_criteria() is for."""
-
-
-def criteria_for(lambda_: Any, cls: Any) -> ClauseElement:
-    """What the function of a with_loader_criteria() returns for a class."""
-    return lambda_._resolve_with_args(cls)
