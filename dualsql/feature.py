@@ -169,8 +169,8 @@ def feature_routes(server: ResultServer) -> list[FeatureRoutes]:
 
 
 def _claims(routes: FeatureRoutes) -> Iterator[str]:
-    every_route = [*routes.routes, *routes.documents]
-    yield from {f"the path {route.path}": None for route in every_route if isinstance(route, Route)}
+    paths = [route.path for route in (*routes.routes, *routes.documents) if isinstance(route, Route)]
+    yield from (f"the path {path}" for path in dict.fromkeys(paths))
     yield from (f"the representation {media_type} of a result" for media_type in routes.representations)
     yield from (
         f"the representation {media_type} of a listing" for media_type in routes.listing_representations

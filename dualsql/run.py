@@ -146,6 +146,6 @@ def warn_of_uvicorn(base_url: str) -> None:
             )
         # 8000 is also what a config has whose server gets sockets, as those of gunicorn, or a socket's path.
         url, port = urlsplit(base_url), getattr(config, "port", 8000)
-        named = url.port or (443 if url.scheme == "https" else 80)
-        if port not in (0, 8000, named) and url.hostname in {"localhost", "127.0.0.1", "::1"}:
-            logger.warning("base_url has the port %s, and uvicorn listens on %s.", named, port)
+        url_port = url.port or (443 if url.scheme == "https" else 80)
+        if port not in (0, 8000, url_port) and url.hostname in {"localhost", "127.0.0.1", "::1"}:
+            logger.warning("base_url has the port %s, and uvicorn listens on %s.", url_port, port)

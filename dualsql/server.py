@@ -265,7 +265,7 @@ class ResultServer:
             request: format, columns, sort, limit; all rows as NDJSON unless given.
 
         Raises:
-            DualResponseError: as `read_page`, or while it is read.
+            DualResponseError: as `read_page`; that of the query is raised while the rows are read.
         """
         resource = await self.open_resource(resource_id, principal, "read")
         return await self.unchecked.stream(resource, principal, request)

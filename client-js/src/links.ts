@@ -119,17 +119,17 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   const match = own ?? url;
   // The scheme of a long URL is before these characters.
   if (!match && start > BEFORE && !ENDS_ADDRESS.test(before)) return undefined;
-  const said = match ? before.slice(0, match.index) : before;
-  const sentence = SENTENCE.exec(said);
-  const isInResource = IN_RESOURCE.test(said);
-  if (!sentence && !isInResource && QUOTED.some((quoted) => quoted.test(said))) return undefined;
+  const wordsBefore = match ? before.slice(0, match.index) : before;
+  const sentence = SENTENCE.exec(wordsBefore);
+  const isInResource = IN_RESOURCE.test(wordsBefore);
+  if (!sentence && !isInResource && QUOTED.some((quoted) => quoted.test(wordsBefore))) return undefined;
   const address = own ? `${own[0]}${id}` : "";
   return {
     id,
     uri: resourceId(address) === id ? address : undefined,
     url: url ? `${url[0]}${id}` : undefined,
     isAnnounced: sentence !== null,
-    beginsParagraph: sentence !== null && endsParagraph(said.slice(0, sentence.index)),
+    beginsParagraph: sentence !== null && endsParagraph(wordsBefore.slice(0, sentence.index)),
     isInResource,
   };
 }

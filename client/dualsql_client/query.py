@@ -66,8 +66,8 @@ class Condition:
 
     __slots__ = ("_json",)
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
-        self._json = dict(said)
+    def __init__(self, json: Mapping[str, Any]) -> None:
+        self._json = dict(json)
 
     def __and__(self, other: Condition) -> Condition:
         return Condition({"and": [self._json, other._json]})

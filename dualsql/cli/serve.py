@@ -127,13 +127,13 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
 
 
 def _port_notice(base_url: str | None, listener: socket) -> Iterator[str]:
-    """That --base-url names another port of this machine, where a proxy may be, or nothing."""
+    """A line if --base-url names another port of this machine: a mistake, unless a proxy listens there."""
     if base_url is None or not is_of_this_machine(base_url):
         return
     parts = urlsplit(base_url)
-    named, port = parts.port or (443 if parts.scheme == "https" else 80), listener.getsockname()[1]
-    if named != port:
-        yield f"Note: --base-url has the port {named}, and the server listens on {port}. Is a proxy at {named}?"
+    url_port, port = parts.port or (443 if parts.scheme == "https" else 80), listener.getsockname()[1]
+    if url_port != port:
+        yield f"Note: --base-url has the port {url_port}, and the server listens on {port}. Is a proxy at {url_port}?"
 
 
 UNOPENED_URL = "sqlite+aiosqlite://"
