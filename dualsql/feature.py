@@ -91,7 +91,7 @@ def attach_features(server: ResultServer, features: Any) -> None:
                 f"{name} is no feature.", hint="Give objects: features=[Queries(), ...]."
             )
         if any(feature is other for other in features[:position]):
-            raise ConfigurationError(f"One feature is given twice: {type(feature).__name__}.")
+            raise ConfigurationError(f"{type(feature).__name__} is given twice.", hint="Leave one out.")
         if feature.is_attached:
             raise ConfigurationError(
                 f"The feature {type(feature).__name__} belongs to another server.",
@@ -117,7 +117,7 @@ def _in_order(features: Sequence[Feature]) -> list[Feature]:
     def add(feature: Feature) -> None:
         if feature in waiting:
             names = " and ".join(type(each).__name__ for each in waiting[waiting.index(feature) :])
-            raise ConfigurationError(f"The features {names} need each other.")
+            raise ConfigurationError(f"{names} need each other.", hint="Remove one from `needs` or `uses`.")
         if feature in ordered:
             return
         waiting.append(feature)

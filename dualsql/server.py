@@ -42,8 +42,8 @@ logger = logging.getLogger(__name__)
 
 
 class UncheckedResults:
-    """The results of a server for the application's own code: rights are not checked, and of a
-    resource that is given no expiry.
+    """Reads and changes results for the application's own code, without a check of rights. A resource that is
+    passed may have expired.
 
     `ResultServer.open_resource` checks both, and returns the resource that these methods take.
     """

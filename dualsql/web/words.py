@@ -190,7 +190,7 @@ _LEADS_TO = "#/components/schemas/"
 
 
 class Words(NamedTuple):
-    """A part of how a schema is said.
+    """A part of the description of a schema.
 
     Attributes:
         schema: the name of the schema that the text leads to; empty for a text.
