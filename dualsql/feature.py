@@ -87,11 +87,11 @@ def attach_features(server: ResultServer, features: Any) -> None:
     for position, feature in enumerate(features):
         if not isinstance(feature, Feature):
             name = feature.__name__ if isinstance(feature, type) else type(feature).__name__
-            raise ConfigurationError(
-                f"{name} is no feature.", hint="Give objects: features=[Queries(), ...]."
-            )
+            raise ConfigurationError(f"{name} is no feature.", hint="Give objects, such as Queries().")
         if any(feature is other for other in features[:position]):
-            raise ConfigurationError(f"{type(feature).__name__} is given twice.", hint="Leave one out.")
+            raise ConfigurationError(
+                f"One feature is given twice: {type(feature).__name__}.", hint="Leave one out."
+            )
         if feature.is_attached:
             raise ConfigurationError(
                 f"The feature {type(feature).__name__} belongs to another server.",
