@@ -22,6 +22,7 @@ from dualsql_client.wire import (
     IMPLIED_ENCODINGS,
     Column,
     ColumnarContent,
+    Profile,
     ProfileNotes,
     ResourceLink,
     ResultMetadata,
@@ -29,9 +30,6 @@ from dualsql_client.wire import (
     ShownColumn,
     StructuredContent,
     TotalCountKind,
-)
-from dualsql_client.wire_features import (
-    Profile,  # at run time: SDKs resolve the annotations of a tool's result
 )
 
 if TYPE_CHECKING:

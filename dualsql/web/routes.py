@@ -57,8 +57,7 @@ from dualsql.web.words import (
     time_left,
     total_in_words,
 )
-from dualsql_client.wire import Column, SortKey
-from dualsql_client.wire_features import Profile
+from dualsql_client.wire import Column, Profile, SortKey
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

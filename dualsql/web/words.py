@@ -16,8 +16,7 @@ from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS, ConditionOperator
 from dualsql.query.conditions import OPERATOR_KINDS
 from dualsql.query.parse import MAXIMUM_GROUPS, MAXIMUM_MEASURES
-from dualsql_client.wire import Column, Row, TotalCountKind
-from dualsql_client.wire_features import Profile
+from dualsql_client.wire import Column, Profile, Row, TotalCountKind
 
 LONGEST_CELL = 500
 """Characters of one cell in a page without JavaScript."""
