@@ -63,10 +63,10 @@ def _cell(column: Column, value: Any, longest: int) -> Cell:
     if isinstance(value, bool):
         return Cell("text", "true" if value else "false")
     kind: CellKind = "number" if is_number(column) else "json" if column["encoding"] == "json" else "text"
-    shown = beginning(value, longest)
-    text = exact(shown)
+    head = beginning(value, longest)
+    text = exact(head)
     # The text of millions of elements is not made: it is as long as their JSON, but for blanks.
-    length = len(text) if shown is value else max(len(text), len(dumps(value).decode()))
+    length = len(text) if head is value else max(len(text), len(dumps(value).decode()))
     return Cell(kind, visible(text[:longest]), max(0, length - longest))
 
 
