@@ -171,7 +171,5 @@ def feature_routes(server: ResultServer) -> list[FeatureRoutes]:
 def _claims(routes: FeatureRoutes) -> Iterator[str]:
     paths = [route.path for route in (*routes.routes, *routes.documents) if isinstance(route, Route)]
     yield from (f"the path {path}" for path in dict.fromkeys(paths))
-    yield from (f"the representation {media_type} of a result" for media_type in routes.representations)
-    yield from (
-        f"the representation {media_type} of a listing" for media_type in routes.listing_representations
-    )
+    yield from (f"the representation {name} of a result" for name in routes.representations)
+    yield from (f"the representation {name} of a listing" for name in routes.listing_representations)

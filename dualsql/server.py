@@ -436,10 +436,8 @@ class ResultServer:
         self.run.is_draining = True
         running = sum(each.value for each in self._readings() if each.gauge in {"streams", "pending"})
         if running:
-            seconds = timeout.total_seconds()
-            logger.warning(
-                "Stopping: %d streams and pending queries have %g seconds to end.", running, seconds
-            )
+            text = "Stopping: %d streams and pending queries have %g seconds to end."
+            logger.warning(text, running, timeout.total_seconds())
         remaining = await asyncio.gather(self.parts.streams.drain(timeout), self.features.drain(timeout))
         if any(remaining):
             logger.warning("Stopping: %d streams and %d other tasks did not end in time.", *remaining)
