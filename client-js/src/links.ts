@@ -30,9 +30,12 @@ const MOST_CHARACTERS = 4 * 1024 * 1024;
 const RESERVE = 1_024;
 /** Characters before an id that say what it is. */
 const BEFORE = 400;
+const PATH_IN_FORM = "(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*$";
 /** The space before a URI, as forms encode both, once or twice. A scheme may have a `+` of its own. */
-const SPACE_IN_FORM =
-  /\+(?=(?:[a-z0-9.-]|%2B){1,64}%3A(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*$)|%2B(?=(?:[a-z0-9.-]|%252B){1,64}%253A(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*$)/gi;
+const SPACE_IN_FORM = new RegExp(
+  String.raw`\+(?=(?:[a-z0-9.-]|%2B){1,64}%3A${PATH_IN_FORM})|%2B(?=(?:[a-z0-9.-]|%252B){1,64}%253A${PATH_IN_FORM})`,
+  "gi",
+);
 const URI = /([a-z][a-z0-9+.-]{0,31}):\/\/(?:[a-z0-9[][\w.:@~\]-]{0,99}\/){0,8}$/i;
 const OF_HOST = /^(?:https?|wss?|ftps?)$/i;
 const ADDRESS = /(?:(?:https?|wss?|ftps?):\/\/|(?<![a-z0-9:/])\/\/[a-z0-9.-]+\/)[^\s"'<>`\\|,]*$/i;
