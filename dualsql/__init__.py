@@ -233,6 +233,8 @@ if TYPE_CHECKING:
         KeptDescription as KeptDescription,
         Page as Page,
         PageOrder as PageOrder,
+        Profile as Profile,
+        ProfileKind as ProfileKind,
         ProfileNotes as ProfileNotes,
         ResourceDescription as ResourceDescription,
         Row as Row,
@@ -241,7 +243,6 @@ if TYPE_CHECKING:
         ToolProblem as ToolProblem,
         TotalCountKind as TotalCountKind,
     )
-    from dualsql_client.wire_features import Profile as Profile, ProfileKind as ProfileKind
 
 # Modules by name, imported on first use: the command line imports them without garbage collection (docs/serve.md).
 _MODULES = dict(
@@ -313,9 +314,8 @@ _MODULES = dict(
             "dualsql.web.feature": "Pages",
             "dualsql.web.settings": "PageSettings",
             "dualsql_client.wire": """
-            Column ColumnarContent CutCell KeptDescription Page PageOrder ProfileNotes
+            Column ColumnarContent CutCell KeptDescription Page PageOrder Profile ProfileKind ProfileNotes
             ResourceDescription Row SortKey StructuredContent ToolProblem TotalCountKind""",
-            "dualsql_client.wire_features": "Profile ProfileKind",
         }.items()
         for name in names.split()
     )

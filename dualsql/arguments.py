@@ -12,7 +12,7 @@ from dualsql_client.keywords import refuse_unknown_keywords
 def mistake_in_call(
     method: Callable[..., Any],
     signature: inspect.Signature,
-    given: Sequence[Any],
+    arguments: Sequence[Any],
     keywords: Mapping[str, Any],
     elsewhere: Callable[[str], str | None] | None,
 ) -> TypeError:
@@ -21,20 +21,20 @@ def mistake_in_call(
     names = [*parameters]
     required = [each for each in names[1:] if parameters[each].default is inspect.Parameter.empty]
     unnamed = [each for each in names[1:] if parameters[each].kind is not inspect.Parameter.KEYWORD_ONLY]
-    owner = type(given[0]).__name__ if given else method.__qualname__.partition(".")[0]
+    owner = type(arguments[0]).__name__ if arguments else method.__qualname__.partition(".")[0]
     name = owner if method.__name__ == "__init__" else f"{owner}.{method.__name__}"
     unknown = next((each for each in keywords if each not in names), "")
     if unknown and elsewhere is not None and (place := elsewhere(unknown)) is not None:
         return TypeError(f"{name}() has no argument {unknown!r}. {place}")
     refuse_unknown_keywords(name, keywords, names)
-    if len(given) > 1 + len(unnamed):
+    if len(arguments) > 1 + len(unnamed):
         others = next(each for each in [*required, *names[1:]] if each not in unnamed)
         return TypeError(
             f"Only {' and '.join(unnamed) or 'nothing'} can be given to {name}() without a name. "
             f"Name the others: {others}=..."
         )
-    if doubled := [each for each in names[1 : len(given)] if each in keywords]:
+    if doubled := [each for each in names[1 : len(arguments)] if each in keywords]:
         return TypeError(f"{name}() got {doubled[0]} twice.")
-    lacking = [each for each in required if each not in keywords and each not in names[: len(given)]]
+    lacking = [each for each in required if each not in keywords and each not in names[: len(arguments)]]
     example = ", ".join(f"{each}=..." for each in lacking)
     return TypeError(f"{name}() requires {', '.join(lacking)}: {name.split('.')[-1]}(..., {example})")

@@ -410,11 +410,11 @@ class PackageMissingError(ConfigurationError):
 
 
 @contextmanager
-def blaming(wording: Asked | None, *, reads_conversions: Callable[[], bool]) -> Iterator[None]:
+def blaming(input_kind: Asked | None, *, reads_conversions: Callable[[], bool]) -> Iterator[None]:
     """Turn an unsuited statement into an error of the caller who gave the query or the SQL text.
 
     Args:
-        wording: what the caller gave; None for a statement of the application, whose error is raised unchanged.
+        input_kind: what the caller gave; None for a statement of the application, whose error is raised unchanged.
         reads_conversions: whether a statement converts values that the question or the text reads.
 
     Raises:
@@ -426,12 +426,12 @@ def blaming(wording: Asked | None, *, reads_conversions: Callable[[], bool]) -> 
     try:
         yield
     except QueryExecutionError as error:
-        if wording is None:
+        if input_kind is None:
             raise
         from dualsql import hints
 
         kind: type[DualResponseError] = QueryExecutionError
-        message, hint, is_text = error.message, error.hint, wording == "text"
+        message, hint, is_text = error.message, error.hint, input_kind == "text"
         if is_text and error.is_of_its_form:
             kind = InvalidSQLError
         elif error.is_unsuited and error.is_of_a_value and reads_conversions():
@@ -439,7 +439,7 @@ def blaming(wording: Asked | None, *, reads_conversions: Callable[[], bool]) -> 
         elif error.is_unsuited:
             kind = InvalidSQLError if is_text else BadParameterError
             is_conversion = is_text and error.is_of_a_value
-            message, hint = hints.CONVERSION if is_conversion else hints.UNSUITED[wording]
+            message, hint = hints.CONVERSION if is_conversion else hints.UNSUITED[input_kind]
             if is_text and error.missing_operation:
                 message = error.message
         elif is_text and hint == QueryExecutionError.default_hint:

@@ -203,14 +203,14 @@ class Extensions:
     async def drain(self, timeout: timedelta) -> int:
         """Call `drain` of all at once. Returns how much still runs."""
 
-        left: list[int] = []
+        still_running: list[int] = []
 
         async def drain(each: Extension) -> None:
             with _logged(each, "drain"):
-                left.append(await each.drain(timeout))
+                still_running.append(await each.drain(timeout))
 
         await asyncio.gather(*map(drain, self._all))
-        return sum(left)
+        return sum(still_running)
 
 
 @contextmanager

@@ -87,11 +87,11 @@ def attach_features(server: ResultServer, features: Any) -> None:
     for position, feature in enumerate(features):
         if not isinstance(feature, Feature):
             name = feature.__name__ if isinstance(feature, type) else type(feature).__name__
-            raise ConfigurationError(
-                f"{name} is no feature.", hint="Give objects: features=[Queries(), ...]."
-            )
+            raise ConfigurationError(f"{name} is no feature.", hint="Give objects, such as Queries().")
         if any(feature is other for other in features[:position]):
-            raise ConfigurationError(f"One feature is given twice: {type(feature).__name__}.")
+            raise ConfigurationError(
+                f"One feature is given twice: {type(feature).__name__}.", hint="Leave one out."
+            )
         if feature.is_attached:
             raise ConfigurationError(
                 f"The feature {type(feature).__name__} belongs to another server.",
@@ -117,7 +117,7 @@ def _in_order(features: Sequence[Feature]) -> list[Feature]:
     def add(feature: Feature) -> None:
         if feature in waiting:
             names = " and ".join(type(each).__name__ for each in waiting[waiting.index(feature) :])
-            raise ConfigurationError(f"The features {names} need each other.")
+            raise ConfigurationError(f"{names} need each other.", hint="Remove one from `needs` or `uses`.")
         if feature in ordered:
             return
         waiting.append(feature)
@@ -169,9 +169,7 @@ def feature_routes(server: ResultServer) -> list[FeatureRoutes]:
 
 
 def _claims(routes: FeatureRoutes) -> Iterator[str]:
-    every_route = [*routes.routes, *routes.documents]
-    yield from {f"the path {route.path}": None for route in every_route if isinstance(route, Route)}
-    yield from (f"the representation {media_type} of a result" for media_type in routes.representations)
-    yield from (
-        f"the representation {media_type} of a listing" for media_type in routes.listing_representations
-    )
+    paths = [route.path for route in (*routes.routes, *routes.documents) if isinstance(route, Route)]
+    yield from (f"the path {path}" for path in dict.fromkeys(paths))
+    yield from (f"the representation {name} of a result" for name in routes.representations)
+    yield from (f"the representation {name} of a listing" for name in routes.listing_representations)

@@ -208,19 +208,19 @@ class Links:
         return f"{url}?{token}" if "json" in allowed else f"{url}/rows?format={min(allowed)}&{token}"
 
     async def open(
-        self, resource_id: str, token: str, *, wanted: str = "json", takes: bool = True
+        self, resource_id: str, token: str, *, format_name: str = "json", takes: bool = True
     ) -> tuple[Principal | None, Resource]:
         """Open a link: the principal in whose name it reads, and the resource.
 
         Args:
-            wanted: the requested format.
+            format_name: the requested format.
             takes: rows will be read, which uses up a single-use link.
 
         Raises:
             ResourceNotFoundError: the link is not valid for this request. The answer does not say why.
             ResourceExpiredError: the link is valid, and the resource has expired.
         """
-        grant, resource = await self._grant_and_resource(resource_id, token, wanted)
+        grant, resource = await self._grant_and_resource(resource_id, token, format_name)
         # A pending result shows no rows yet, which would use up the link.
         await self._use(grant, resource, takes=takes and resource.status == "ready")
         record = REQUEST.get()
@@ -334,7 +334,7 @@ class SentLinks:
         return None if token is None else SentLink(token, is_in_address=False)
 
     async def open(
-        self, request: Request, resource_id: str, *, wanted: str, takes: bool
+        self, request: Request, resource_id: str, *, format_name: str, takes: bool
     ) -> tuple[Principal | None, Resource] | None:
         """See `LinkOpener`.
 
@@ -344,7 +344,7 @@ class SentLinks:
         if link is None:
             return None
         try:
-            return await self._links.open(resource_id, link.token, wanted=wanted, takes=takes)
+            return await self._links.open(resource_id, link.token, format_name=format_name, takes=takes)
         except ResourceNotFoundError:
             if link.is_in_address:
                 raise

@@ -1,4 +1,4 @@
-"""Imports of packages that features need, and what is said where one is not installed."""
+"""Imports of packages that features need, and the error for one that is not installed."""
 
 from __future__ import annotations
 

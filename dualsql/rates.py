@@ -181,7 +181,7 @@ _DOES: Mapping[LimitedAction, str] = {
 
 
 class Rates(Feature):
-    """Rate limits; see docs/identity.md. Its arguments are `RateLimits`. The log knows the addresses of callers."""
+    """Rate limits; see docs/identity.md. Its arguments are `RateLimits`. The log has the addresses of callers."""
 
     needs = (Log,)
 

@@ -22,6 +22,7 @@ from dualsql_client.wire import (
     IMPLIED_ENCODINGS,
     Column,
     ColumnarContent,
+    Profile,
     ProfileNotes,
     ResourceLink,
     ResultMetadata,
@@ -29,9 +30,6 @@ from dualsql_client.wire import (
     ShownColumn,
     StructuredContent,
     TotalCountKind,
-)
-from dualsql_client.wire_features import (
-    Profile,  # at run time: SDKs resolve the annotations of a tool's result
 )
 
 if TYPE_CHECKING:
@@ -135,9 +133,7 @@ class DualResponse:
         if text_format == "json":
             return json_text(self._content(self.text_budget))
         title = unlinked(single_line(self.name, 200))
-        about = (
-            "" if self.description is None else unlinked(single_line(self.description, _DESCRIPTION_WIDTH))
-        )
+        about = unlinked(single_line(self.description or "", _DESCRIPTION_WIDTH))
         rows, is_whole, hints = "", self.total_count == 0, [_COUNT] if self._is_uncounted else []
         if self.status == "pending":
             heading = f"{title}: the query still runs, so there is nothing to show yet. {_AGAIN}"

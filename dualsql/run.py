@@ -145,7 +145,16 @@ def warn_of_uvicorn(base_url: str) -> None:
                 "Give it a limit: --timeout-graceful-shutdown 20 (docs/operations.md)."
             )
         # 8000 is also what a config has whose server gets sockets, as those of gunicorn, or a socket's path.
-        url, port = urlsplit(base_url), getattr(config, "port", 8000)
-        named = url.port or (443 if url.scheme == "https" else 80)
-        if port not in (0, 8000, named) and url.hostname in {"localhost", "127.0.0.1", "::1"}:
-            logger.warning("base_url has the port %s, and uvicorn listens on %s.", named, port)
+        port = getattr(config, "port", 8000)
+        other = None if port in (0, 8000) else other_port(base_url, port)
+        if other is not None:
+            logger.warning("base_url has the port %s, and uvicorn listens on %s.", other, port)
+
+
+def other_port(base_url: str, port: int) -> int | None:
+    """The port of a `base_url` on this machine, if it is not `port`; None otherwise."""
+    url = urlsplit(base_url)
+    if url.hostname not in {"localhost", "127.0.0.1", "::1"}:
+        return None
+    url_port = url.port or (443 if url.scheme == "https" else 80)
+    return None if url_port == port else url_port

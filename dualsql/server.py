@@ -42,8 +42,8 @@ logger = logging.getLogger(__name__)
 
 
 class UncheckedResults:
-    """The results of a server for the application's own code: rights are not checked, and of a
-    resource that is given no expiry.
+    """Reads and changes results for the application's own code, without a check of rights. A resource that is
+    passed may have expired.
 
     `ResultServer.open_resource` checks both, and returns the resource that these methods take.
     """
@@ -265,7 +265,7 @@ class ResultServer:
             request: format, columns, sort, limit; all rows as NDJSON unless given.
 
         Raises:
-            DualResponseError: as `read_page`, or while it is read.
+            DualResponseError: as `read_page`; that of the query is raised while the rows are read.
         """
         resource = await self.open_resource(resource_id, principal, "read")
         return await self.unchecked.stream(resource, principal, request)
@@ -436,10 +436,8 @@ class ResultServer:
         self.run.is_draining = True
         running = sum(each.value for each in self._readings() if each.gauge in {"streams", "pending"})
         if running:
-            seconds = timeout.total_seconds()
-            logger.warning(
-                "Stopping: %d streams and pending queries have %g seconds to end.", running, seconds
-            )
+            text = "Stopping: %d streams and pending queries have %g seconds to end."
+            logger.warning(text, running, timeout.total_seconds())
         remaining = await asyncio.gather(self.parts.streams.drain(timeout), self.features.drain(timeout))
         if any(remaining):
             logger.warning("Stopping: %d streams and %d other tasks did not end in time.", *remaining)

@@ -361,7 +361,7 @@ def _check(option: Field[Any], value: object) -> None:
 
 
 def is_keep_option(value: object) -> bool:
-    """Whether a value says what is kept."""
+    """Whether a value is a `KeepOption`."""
     return isinstance(value, bool) or (isinstance(value, str) and value == "slow")
 
 

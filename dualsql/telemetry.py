@@ -345,7 +345,10 @@ class Exporter:
     def measure(
         self, kind: WorkKind, name: str, attributes: Attributes, headers: Iterable[tuple[bytes, bytes]] = ()
     ) -> MeasuredWork | None:
-        """Measure a block, as a part of the trace that `headers` name: a tool always, others unless they are in one."""
+        """Measure a block, as a part of the trace that `headers` name: a tool always, others unless they are in one.
+
+        Returns None if neither its duration nor a span would be exported.
+        """
         if not self._measures(kind):
             return None
         context, how = None, KINDS[kind]

@@ -1,7 +1,7 @@
 """Write the generated files of docs/standard: python scripts/make_standard.py
 
-The JSON Schemas in client/dualsql_client/schemas are made of the types in its `wire`, `wire_requests` and
-`wire_features`; the sentences of docs/standard/README.md are those of dualsql/conformance/standard.json.
+The JSON Schemas in client/dualsql_client/schemas are made of the types in its `wire` and `wire_requests`; the
+sentences of docs/standard/README.md are those of dualsql/conformance/standard.json.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from dualsql.conformance.standard import Sentence, sentences, standard
-from dualsql_client import wire, wire_features, wire_requests
+from dualsql_client import wire, wire_requests
 
-TYPES = {**vars(wire), **vars(wire_requests), **vars(wire_features)}
+TYPES = {**vars(wire), **vars(wire_requests)}
 ROOT = Path(__file__).parents[1]
 SCHEMAS = ROOT / "client" / "dualsql_client" / "schemas"
 DOCUMENT = ROOT / "docs" / "standard" / "README.md"

@@ -30,9 +30,12 @@ const MOST_CHARACTERS = 4 * 1024 * 1024;
 const RESERVE = 1_024;
 /** Characters before an id that say what it is. */
 const BEFORE = 400;
+const PATH_IN_FORM = "(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*$";
 /** The space before a URI, as forms encode both, once or twice. A scheme may have a `+` of its own. */
-const SPACE_IN_FORM =
-  /\+(?=(?:[a-z0-9.-]|%2B){1,64}%3A(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*$)|%2B(?=(?:[a-z0-9.-]|%252B){1,64}%253A(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*$)/gi;
+const SPACE_IN_FORM = new RegExp(
+  String.raw`\+(?=(?:[a-z0-9.-]|%2B){1,64}%3A${PATH_IN_FORM})|%2B(?=(?:[a-z0-9.-]|%252B){1,64}%253A${PATH_IN_FORM})`,
+  "gi",
+);
 const URI = /([a-z][a-z0-9+.-]{0,31}):\/\/(?:[a-z0-9[][\w.:@~\]-]{0,99}\/){0,8}$/i;
 const OF_HOST = /^(?:https?|wss?|ftps?)$/i;
 const ADDRESS = /(?:(?:https?|wss?|ftps?):\/\/|(?<![a-z0-9:/])\/\/[a-z0-9.-]+\/)[^\s"'<>`\\|,]*$/i;
@@ -119,17 +122,17 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   const match = own ?? url;
   // The scheme of a long URL is before these characters.
   if (!match && start > BEFORE && !ENDS_ADDRESS.test(before)) return undefined;
-  const said = match ? before.slice(0, match.index) : before;
-  const sentence = SENTENCE.exec(said);
-  const isInResource = IN_RESOURCE.test(said);
-  if (!sentence && !isInResource && QUOTED.some((quoted) => quoted.test(said))) return undefined;
+  const wordsBefore = match ? before.slice(0, match.index) : before;
+  const sentence = SENTENCE.exec(wordsBefore);
+  const isInResource = IN_RESOURCE.test(wordsBefore);
+  if (!sentence && !isInResource && QUOTED.some((quoted) => quoted.test(wordsBefore))) return undefined;
   const address = own ? `${own[0]}${id}` : "";
   return {
     id,
     uri: resourceId(address) === id ? address : undefined,
     url: url ? `${url[0]}${id}` : undefined,
     isAnnounced: sentence !== null,
-    beginsParagraph: sentence !== null && endsParagraph(said.slice(0, sentence.index)),
+    beginsParagraph: sentence !== null && endsParagraph(wordsBefore.slice(0, sentence.index)),
     isInResource,
   };
 }

@@ -156,10 +156,10 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     # The scheme of a long URL is before these characters.
     if match is None and start > _BEFORE and not _ENDS_URL.search(before):
         return None
-    said = before[: match.start()] if match else before
-    sentence = _SENTENCE.search(said)
-    is_in_resource = _IN_RESOURCE.search(said) is not None
-    if sentence is None and not is_in_resource and _QUOTED.search(said):
+    words_before = before[: match.start()] if match else before
+    sentence = _SENTENCE.search(words_before)
+    is_in_resource = _IN_RESOURCE.search(words_before) is not None
+    if sentence is None and not is_in_resource and _QUOTED.search(words_before):
         return None
     address = f"{own.group()}{identifier}" if own else ""
     return _Mention(
@@ -167,7 +167,7 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
         uri=address if resource_id(address) == identifier else None,
         url=f"{url.group()}{identifier}" if url else None,
         is_announced=sentence is not None,
-        begins_paragraph=sentence is not None and _ends_paragraph(said[: sentence.start()]),
+        begins_paragraph=sentence is not None and _ends_paragraph(words_before[: sentence.start()]),
         is_in_resource=is_in_resource,
     )
 

@@ -226,17 +226,17 @@ class TerminalPreview:
         from rich.table import Table
         from rich.text import Text
 
-        content, shown = self.content, max(1, options.max_width // _NARROWEST)
+        content, columns = self.content, max(1, options.max_width // _NARROWEST)
         table = Table()
         # rich reads a str as markup, and a Text as it is.
-        for heading, is_number in zip(content.headings[:shown], content.numeric, strict=False):
+        for heading, is_number in zip(content.headings[:columns], content.numeric, strict=False):
             justify: Literal["left", "right"] = "right" if is_number else "left"
             table.add_column(Text(heading), justify=justify, overflow="ellipsis", no_wrap=True)
         for row in content.rows:
             table.add_row(
-                *(Text("NULL", style="dim") if value is None else Text(value) for value in row[:shown])
+                *(Text("NULL", style="dim") if value is None else Text(value) for value in row[:columns])
             )
-        hidden = len(content.headings) - shown
+        hidden = len(content.headings) - columns
         narrow = f"{hidden:,} more columns in a wider terminal" if hidden > 0 else ""
         view = f"dualsql-client view {content.address}" if content.address else ""
         facts = [content.count, content.left_out, narrow, content.uri, view, content.expiry]

@@ -19,8 +19,7 @@ from dualsql_client.errors import FetchError
 from dualsql_client.keywords import checked_keywords
 from dualsql_client.progress import ProgressCallback
 from dualsql_client.transport import Transport
-from dualsql_client.wire import Column, Row, SortKey
-from dualsql_client.wire_features import Profile, ProfileKind
+from dualsql_client.wire import Column, Profile, ProfileKind, Row, SortKey
 from dualsql_client.wire_requests import Bucket, Operator, PageBody, RowsBody
 
 if TYPE_CHECKING:
@@ -66,8 +65,8 @@ class Condition:
 
     __slots__ = ("_json",)
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
-        self._json = dict(said)
+    def __init__(self, json: Mapping[str, Any]) -> None:
+        self._json = dict(json)
 
     def __and__(self, other: Condition) -> Condition:
         return Condition({"and": [self._json, other._json]})

@@ -20,8 +20,7 @@ from dualsql_client.preview import TerminalPreview
 from dualsql_client.progress import ProgressCallback
 from dualsql_client.query import Filters, Question, Sort, StreamOptions
 from dualsql_client.streaming import PartialFile
-from dualsql_client.wire import Column, Row, TotalCountKind
-from dualsql_client.wire_features import Profile, ProfileKind
+from dualsql_client.wire import Column, Profile, ProfileKind, Row, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from dualsql.cli.connect import (
     entry_over_http,
     entry_over_stdio,
     missing,
-    planned,
+    plan_change,
     snippet,
 )
 from dualsql.cli.options import DoctorOptions, ServeOptions, takes_options, unknown_variables
@@ -285,7 +285,7 @@ def connect_command(
             entry = entry_over_stdio(host, ["serve", "--stdio", *arguments], variables)
         typer.echo(f"{path.resolve()}\n{snippet(host, name, entry)}")
         if not dry_run:
-            _write(planned(host, path, name, entry), yes=yes)
+            _write(plan_change(host, path, name, entry), yes=yes)
 
 
 def _write(change: Change, *, yes: bool) -> None:

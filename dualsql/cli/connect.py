@@ -222,15 +222,17 @@ def _without_secrets(url: str) -> str:
 
 def snippet(host: HostName, name: str, entry: Entry) -> str:
     """The content of the file with the entry, as JSON, with dots in place of secrets."""
-    shown = dict(entry)
-    if "url" in shown:
-        shown["url"] = _without_secrets(shown["url"])
-    if "env" in shown:
-        shown["env"] = {key: "..." if key in _SECRETS else value for key, value in shown["env"].items()}
-    return json.dumps({_HOSTS[host].key: {name: shown}}, indent=2, ensure_ascii=False)
+    safe_entry = dict(entry)
+    if "url" in safe_entry:
+        safe_entry["url"] = _without_secrets(safe_entry["url"])
+    if "env" in safe_entry:
+        safe_entry["env"] = {
+            key: "..." if key in _SECRETS else value for key, value in safe_entry["env"].items()
+        }
+    return json.dumps({_HOSTS[host].key: {name: safe_entry}}, indent=2, ensure_ascii=False)
 
 
-def planned(host: HostName, path: Path, name: str, entry: Entry) -> Change:
+def plan_change(host: HostName, path: Path, name: str, entry: Entry) -> Change:
     """The change that puts the entry into the file. Nothing is written.
 
     Raises:

@@ -57,7 +57,7 @@ from dualsql.kept.feature import Kept
 from dualsql.openapi.feature import OpenAPI
 from dualsql.rates import Rate, Rates
 from dualsql.request_log import LogFormatter, request_logger
-from dualsql.run import START_INTERVAL
+from dualsql.run import START_INTERVAL, other_port
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
 from dualsql.serve.hosts import over_http, over_stdio
@@ -127,13 +127,11 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
 
 
 def _port_notice(base_url: str | None, listener: socket) -> Iterator[str]:
-    """That --base-url names another port of this machine, where a proxy may be, or nothing."""
-    if base_url is None or not is_of_this_machine(base_url):
-        return
-    parts = urlsplit(base_url)
-    named, port = parts.port or (443 if parts.scheme == "https" else 80), listener.getsockname()[1]
-    if named != port:
-        yield f"Note: --base-url has the port {named}, and the server listens on {port}. Is a proxy at {named}?"
+    """A line if --base-url names another port of this machine: a mistake, unless a proxy listens there."""
+    port = listener.getsockname()[1]
+    other = None if base_url is None else other_port(base_url, port)
+    if other is not None:
+        yield f"Note: --base-url has the port {other}, and the server listens on {port}. Is a proxy at {other}?"
 
 
 UNOPENED_URL = "sqlite+aiosqlite://"

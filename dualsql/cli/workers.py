@@ -224,8 +224,8 @@ class Workers:
     async def _ready(self, _: Request) -> JSONResponse:
         answers = list((await self._answers("/ready")).values())
         ready = [each for each in answers if each.status_code == 200]
-        shown = next(iter(ready or answers), None)
-        states = {"status": "not ready", "parts": {SERVER: NOT_STARTED}} if shown is None else shown.json()
+        answer = next(iter(ready or answers), None)
+        states = {"status": "not ready", "parts": {SERVER: NOT_STARTED}} if answer is None else answer.json()
         body = {**states, "workers": {"ready": len(ready), "all": len(self._workers)}}
         headers = NO_STORE if ready else {**NO_STORE, "Retry-After": "1"}
         return JSONResponse(body, 200 if ready else 503, headers)

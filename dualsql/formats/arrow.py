@@ -359,8 +359,8 @@ class ArrowWriter:
         """A batch without rows. pyarrow writes custom metadata of a batch in a stream only."""
         from pyarrow import ipc
 
-        sink = _Sink()
-        stream = ipc.new_stream(sink.file, self.arrow.schema)
+        sink = MemoryFile()
+        stream = ipc.new_stream(sink, self.arrow.schema)
         stream.write_batch(
             self.arrow.empty(), custom_metadata={name: json.dumps(value) for name, value in metadata.items()}
         )
@@ -377,7 +377,7 @@ class ParquetWriter:
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self.arrow = ArrowSchema(columns, dialect, options.text_columns)
-        self._sink = _Sink()
+        self._sink = MemoryFile()
         self._file: Any = None
         self._batches: list[Any] = []
         self._size = 0
@@ -386,7 +386,7 @@ class ParquetWriter:
         from pyarrow import parquet
 
         # Parquet keeps dictionaries for one row group, so row groups are small.
-        self._file = parquet.ParquetWriter(self._sink.file, self.arrow.schema, compression="zstd")
+        self._file = parquet.ParquetWriter(self._sink, self.arrow.schema, compression="zstd")
         return self._sink.drain()
 
     def rows(self, rows: Rows) -> Chunk:
@@ -418,17 +418,3 @@ class ParquetWriter:
             batches, self._batches, self._size = self._batches, [], 0
             table = Table.from_batches(batches)
             self._file.write_table(table, row_group_size=table.num_rows)
-
-
-class _Sink:
-    """A write-only file for pyarrow. `drain` returns the bytes written since the last call."""
-
-    def __init__(self) -> None:
-        import pyarrow as pa
-
-        self._raw = MemoryFile()
-        self.file = pa.PythonFile(self._raw, mode="w")
-
-    def drain(self) -> bytes:
-        """The bytes written since the last call."""
-        return self._raw.drain()

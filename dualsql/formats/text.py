@@ -57,10 +57,10 @@ def csv_cell(value: Any, width: int) -> str:
 
 def json_text(value: Any) -> str:
     """The JSON of a plain value, with invisible characters and backticks as escapes."""
-    written = _json(value)
-    if written.isascii() and not {"`", "\x7f"} & set(written):
-        return written
-    return "".join(map(_escaped, written))
+    text = _json(value)
+    if text.isascii() and not {"`", "\x7f"} & set(text):
+        return text
+    return "".join(map(_escaped, text))
 
 
 def single_line(text: str, width: int) -> str:

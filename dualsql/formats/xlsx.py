@@ -239,8 +239,8 @@ def _decimal(value: Decimal) -> Typed | None:
     if not value.is_finite():
         return None
     number = float(value)
-    shown = f"{number:.15g}"
-    return ("", shown) if _float(number) and Decimal(shown) == value else None
+    digits = f"{number:.15g}"
+    return ("", digits) if _float(number) and Decimal(digits) == value else None
 
 
 _EPOCH = dt.datetime(1899, 12, 30)  # noqa: DTZ001 - a spreadsheet's instants have no zone

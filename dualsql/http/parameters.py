@@ -315,7 +315,7 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     raise BadParameterError(wrong, hint=hint, details={"name": name})
 
 
-def _formed(name: str, value: Any) -> str:
+def _token(name: str, value: Any) -> str:
     schema = TOKEN if name == "resume" else DIGEST
     if not isinstance(value, str) or not re.fullmatch(schema["pattern"], value, re.ASCII):
         raise BadParameterError(
@@ -333,8 +333,8 @@ _READERS: Mapping[ParameterKind, Callable[[str, Any], Any]] = {
     "offset": integer_value,
     "flag": _flag,
     "words": _word,
-    "token": _formed,
-    "digest": _formed,
+    "token": _token,
+    "digest": _token,
 }
 """By kind, functions that check a value in JSON; the others are checked where they are used."""
 

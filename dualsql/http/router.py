@@ -152,7 +152,7 @@ class Routes:
         values = await self._values(request, parameters.STREAM_PARAMETERS)
         stream_request = parameters.parse_stream(values, request.headers)
         principal, resource, _ = await open_result(
-            self.server, request, form=stream_request.format, takes=request.method != "HEAD"
+            self.server, request, format_name=stream_request.format, takes=request.method != "HEAD"
         )
         stream = await self.server.unchecked.stream(resource, principal, stream_request)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
@@ -242,11 +242,13 @@ def query_of(server: ResultServer, request: Request) -> bytes:
     return query
 
 
-async def open_result(server: ResultServer, request: Request, *, form: str = "json", takes: bool) -> Opened:
+async def open_result(
+    server: ResultServer, request: Request, *, format_name: str = "json", takes: bool
+) -> Opened:
     """As whom the resource of the path is read, by a link or by the caller's own right, and what it is.
 
     Args:
-        form: the name of the format of the rows, which a link may not allow.
+        format_name: of the rows; a link may not allow it.
         takes: rows will be read, which uses up a single-use link.
 
     Raises:
@@ -255,7 +257,7 @@ async def open_result(server: ResultServer, request: Request, *, form: str = "js
     resource_id = parameters.resource_id_of(request)
     links = server.access.links
     if links is not None:
-        opened = await links.open(request, resource_id, wanted=form, takes=takes)
+        opened = await links.open(request, resource_id, format_name=format_name, takes=takes)
         if opened is not None:
             return Opened(*opened, is_own=False)
     principal = await server.access.identify(request)
@@ -320,10 +322,8 @@ class HostCheck:
             )
         # Browsers set these headers, and a page's script cannot change them. Other programs send none.
         is_from_elsewhere = headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}
-        is_followed = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == (
-            "navigate",
-            "document",
-        )
+        fetch = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest"))
+        is_followed = fetch == ("navigate", "document")
         if self.is_local and not origins and is_from_elsewhere and not is_followed:
             return ForeignRequestError(
                 "Pages of another site may not load this address.",

@@ -26,8 +26,7 @@ from dualsql.log import REQUEST_ID_HEADER
 from dualsql.pending.progress import WAITING_CALL, WaitingCall
 from dualsql.request_log import RequestIds
 from dualsql.response import DualResponse, LinkForm, ResultsFormat, text_block
-from dualsql_client.wire import ToolProblem
-from dualsql_client.wire_features import ProblemContent
+from dualsql_client.wire import ProblemContent, ToolProblem
 
 Report = Callable[[float, str], Awaitable[None]]
 """Sends progress to a client: a number that grows, and a message."""

@@ -28,7 +28,7 @@ from dualsql.openapi.operations import (
     Schema,
     ref,
 )
-from dualsql_client import wire, wire_features
+from dualsql_client import wire
 
 _ALWAYS = (*PRIVATE_HEADERS, REQUEST_ID_HEADER)
 # RFC 9110 requires those of 401 (15.5.2) and 426 (15.5.22), RFC 6750 that of 403 (3.1).
@@ -365,13 +365,13 @@ EXAMPLES: Mapping[str, Any] = {
             expires_at=_EXPIRES,
         ),
     ),
-    "Profile": wire_features.Profile(
+    "Profile": wire.Profile(
         kind="sample",
         covers=wire.Covered(rows=10_000, of="sample"),
         complete=True,
         left_out=0,
         columns=[
-            wire_features.ColumnProfile(
+            wire.ColumnProfile(
                 name="earnings",
                 type="number",
                 covers=wire.Covered(rows=10_000, of="sample"),

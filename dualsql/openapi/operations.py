@@ -34,7 +34,7 @@ from dualsql.results.pages import LONGEST_CELL
 from dualsql.results.resources import LONGEST_LISTING
 from dualsql.settings import Settings
 from dualsql_client import wire
-from dualsql_client.wire_features import Profile, ServiceDescription
+from dualsql_client.wire import Profile, ServiceDescription
 
 OPENAPI = "/openapi.json"
 WELL_KNOWN = "/.well-known/resource-link-service"

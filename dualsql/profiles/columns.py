@@ -19,7 +19,7 @@ from dualsql.kept.cells import Use
 from dualsql.plan import Ordered
 from dualsql.plan.outputs import with_criteria_of
 from dualsql.sqlalchemy_dialects import ranges
-from dualsql_client.wire_features import StatisticName
+from dualsql_client.wire import StatisticName
 
 Hides = Callable[[Any], bool]
 """Whether a column of a table is masked."""

@@ -15,7 +15,7 @@ from dualsql.query.feature import Queries
 from dualsql.resource import Principal
 from dualsql.settings import Settings, takes
 from dualsql_client.keywords import checked_keywords
-from dualsql_client.wire_features import Profile
+from dualsql_client.wire import Profile
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

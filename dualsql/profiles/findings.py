@@ -14,8 +14,7 @@ from dualsql.columns.result import ResultColumn
 from dualsql.formats import json
 from dualsql.formats.text import cell
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
-from dualsql_client.wire import Covered, ProfileNotes
-from dualsql_client.wire_features import ColumnProfile, Profile, ProfileKind, StatisticName
+from dualsql_client.wire import ColumnProfile, Covered, Profile, ProfileKind, ProfileNotes, StatisticName
 
 _VALUES = ("minimum", "maximum")
 

@@ -25,7 +25,7 @@ from dualsql.profiles.service import ProfileService
 from dualsql.query import KEYS, read_structured_query
 from dualsql.query.http import SCHEMAS, questions_of
 from dualsql.settings import Settings
-from dualsql_client.wire_features import ProfileKind
+from dualsql_client.wire import ProfileKind
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

@@ -30,8 +30,7 @@ from dualsql.results.access import AccessControl
 from dualsql.results.create import Profiler
 from dualsql.results.kept_rows import kept_or_live, view_of
 from dualsql.results.view import View, Views
-from dualsql_client.wire import ProfileNotes
-from dualsql_client.wire_features import Profile, ProfileKind
+from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
 
 Statistics = dict[str, dict[str, Any]]
 """Column name -> name of the statistic -> value."""

@@ -58,11 +58,11 @@ class LinkOpener(Protocol):
         """The query string of a request, without a link."""
 
     async def open(
-        self, request: Request, resource_id: str, *, wanted: str, takes: bool
+        self, request: Request, resource_id: str, *, format_name: str, takes: bool
     ) -> tuple[Principal | None, Resource] | None:
         """In whose name the link of a request reads, and the resource; None if the caller's own right decides.
 
-        The format is `wanted`; rows will be read if `takes` is true.
+        Rows will be read in that format if `takes` is true.
         """
 
 

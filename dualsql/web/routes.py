@@ -57,8 +57,7 @@ from dualsql.web.words import (
     time_left,
     total_in_words,
 )
-from dualsql_client.wire import Column, SortKey
-from dualsql_client.wire_features import Profile
+from dualsql_client.wire import Column, Profile, SortKey
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -273,8 +272,8 @@ class WebPages:
         following = (
             None if own_results.next_cursor is None else f"?{urlencode({'cursor': own_results.next_cursor})}"
         )
-        shown = {"entries": entries, "following": following, "unreadable": own_results.unreadable}
-        return render("listing.html", request, shown)
+        values = {"entries": entries, "following": following, "unreadable": own_results.unreadable}
+        return render("listing.html", request, values)
 
     async def reference(self, request: Request) -> Response:
         """GET of the OpenAPI document as a page. It holds no data, so it needs no credential."""

@@ -16,8 +16,7 @@ from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS, ConditionOperator
 from dualsql.query.conditions import OPERATOR_KINDS
 from dualsql.query.parse import MAXIMUM_GROUPS, MAXIMUM_MEASURES
-from dualsql_client.wire import Column, Row, TotalCountKind
-from dualsql_client.wire_features import Profile
+from dualsql_client.wire import Column, Profile, Row, TotalCountKind
 
 LONGEST_CELL = 500
 """Characters of one cell in a page without JavaScript."""
@@ -64,10 +63,10 @@ def _cell(column: Column, value: Any, longest: int) -> Cell:
     if isinstance(value, bool):
         return Cell("text", "true" if value else "false")
     kind: CellKind = "number" if is_number(column) else "json" if column["encoding"] == "json" else "text"
-    shown = beginning(value, longest)
-    text = exact(shown)
+    head = beginning(value, longest)
+    text = exact(head)
     # The text of millions of elements is not made: it is as long as their JSON, but for blanks.
-    length = len(text) if shown is value else max(len(text), len(dumps(value).decode()))
+    length = len(text) if head is value else max(len(text), len(dumps(value).decode()))
     return Cell(kind, visible(text[:longest]), max(0, length - longest))
 
 
@@ -190,7 +189,7 @@ _LEADS_TO = "#/components/schemas/"
 
 
 class Words(NamedTuple):
-    """A part of how a schema is said.
+    """A part of the description of a schema.
 
     Attributes:
         schema: the name of the schema that the text leads to; empty for a text.

@@ -95,7 +95,7 @@ PARTS = (
     Part("envelopes", "Envelopes", (), ("dualsql.envelope",)),
     Part("testing", "Testing", (), ("dualsql.testing",)),
     Part("exceptions", "Exceptions", ("errors",), first=("DualResponseError",)),
-    Part("json", "JSON", ("wire", "wire_features", "wire_requests")),
+    Part("json", "JSON", ("wire", "wire_requests")),
     Part(
         "client",
         "The client",

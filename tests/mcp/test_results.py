@@ -17,7 +17,7 @@ from dualsql.formats.samples import TextFormat
 from dualsql.mcp import Answer
 from dualsql.mcp.results import output_schema
 from dualsql.response import LinkForm, ResultsFormat
-from dualsql_client import DualResponseClient, wire, wire_features
+from dualsql_client import DualResponseClient, wire
 from tests.engines import sqlite_url_in
 from tests.formats.test_text import HOSTILE
 from tests.mcp.conftest import Host, MakeDual, text_of, wire_of
@@ -32,7 +32,7 @@ def test_the_published_shape_is_an_outline_of_the_one_that_is_written() -> None:
         assert set(properties[name]["properties"]) < set(get_type_hints(shape))
         assert set(properties[name]["required"]) <= shape.__required_keys__
     assert set(properties) == set(get_type_hints(wire.StructuredContent)) | set(
-        get_type_hints(wire_features.ProblemContent)
+        get_type_hints(wire.ProblemContent)
     )
 
 

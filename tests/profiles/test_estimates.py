@@ -13,7 +13,7 @@ from dualsql import DualResponseServer
 from dualsql.freeze.document import Statement
 from dualsql.profiles import estimates, service
 from dualsql.web.words import profile_rows
-from dualsql_client.wire_features import Profile
+from dualsql_client.wire import Profile
 from tests.profiles.conftest import PATIENT
 from tests.profiles.test_profile import assert_right
 from tests.profiles.things import COUNT, METADATA, ROWS, things

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
 from dualsql.freeze.document import Statement
-from dualsql_client.wire_features import ColumnProfile, Profile
+from dualsql_client.wire import ColumnProfile, Profile
 from tests.profiles.conftest import SAMPLED
 from tests.profiles.polars_figures import FREQUENT, counts_between, figures, read
 from tests.profiles.things import COUNT, ROWS, WORDS, things

@@ -19,7 +19,7 @@ from dualsql.cli.connect import (
     configuration_file,
     entry_over_http,
     missing,
-    planned,
+    plan_change,
     with_the_line_that_installs,
 )
 from dualsql.errors import ConfigurationError
@@ -207,7 +207,7 @@ def test_a_link_stays_one(here: Path) -> None:
 def test_a_file_that_another_program_changes_meanwhile(here: Path) -> None:
     path = here / ".mcp.json"
     path.write_text("{}")
-    change = planned("claude-code", path, "dualsql", entry_over_http("claude-code", URL))
+    change = plan_change("claude-code", path, "dualsql", entry_over_http("claude-code", URL))
     path.write_text('{"mcpServers": {"new": {}}}')
     with pytest.raises(ConfigurationError, match="changed by another program"):
         change.write()

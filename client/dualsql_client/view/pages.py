@@ -21,8 +21,7 @@ from dualsql_client.answers import FetchResult
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import cell_text, printable
 from dualsql_client.query import OrderKey
-from dualsql_client.wire import Column, Row, SortKey, TotalCountKind
-from dualsql_client.wire_features import Profile
+from dualsql_client.wire import Column, Profile, Row, SortKey, TotalCountKind
 from dualsql_client.wire_requests import Operator
 
 ROWS_OF_A_PAGE = 100

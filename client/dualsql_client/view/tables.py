@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer
 
 from dualsql_client.preview import cell_text, printable
-from dualsql_client.wire_features import ColumnProfile, Profile
+from dualsql_client.wire import ColumnProfile, Profile
 
 _CHARACTERS = 24
 
