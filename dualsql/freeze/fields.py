@@ -26,7 +26,7 @@ from sqlalchemy.util import immutabledict
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names, types
 from dualsql.freeze.document import expect, malformed, refuse
-from dualsql.freeze.types import OPERATOR_NAMES, OPERATORS, POSTGRESQL_OPERATORS
+from dualsql.freeze.types import OPERATOR_NAMES, OPERATORS, POSTGRESQL_OPERATORS, WORD_OPERATORS
 
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
@@ -338,7 +338,8 @@ def _write_operator(enc: Encoder, op: Any) -> Any:
 
 def _read_custom(dec: Decoder, wire: Any, *, is_infix: bool) -> Any:
     mark, text, *rest = wire
-    if text in _LOOSE and not is_infix:
+    if not is_infix and (text in _LOOSE or text in WORD_OPERATORS):
+        # A word before a tuple is the call of a function: REGEXP ('a+', name).
         malformed("operator in a wrong position")
     if mark == "postgresql":
         return POSTGRESQL_OPERATORS[text]

@@ -150,9 +150,8 @@ _SIGN_OPERATORS = """= <> != < > <= >= <=> ~ ~* !~ !~* ~~ ~~* !~~ !~~* ^@ @> <@ 
     @@ @@@ @? ? ?| ?& -> ->> || | & ^ + - * / % %% <-> <+> <% %> <<% %>> @ |/ ||/ ** //"""
 
 # Texts for `.op(...)`: comparison, matching, JSON, array, range, bit and distance operators.
-OP_STRINGS = frozenset(_SIGN_OPERATORS.split()) | frozenset(
-    " ".join(words.split()) for words in _WORD_OPERATORS.split(",")
-)
+WORD_OPERATORS = frozenset(" ".join(words.split()) for words in _WORD_OPERATORS.split(","))
+OP_STRINGS = frozenset(_SIGN_OPERATORS.split()) | WORD_OPERATORS
 
 # Rendered as written by Extract.
 EXTRACT_FIELDS = frozenset(

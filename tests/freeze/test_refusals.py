@@ -22,6 +22,7 @@ from sqlalchemy import (
     select,
     table,
     text,
+    tuple_,
     type_coerce,
     union_all,
 )
@@ -29,7 +30,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Bundle, with_loader_criteria
 from sqlalchemy.orm.interfaces import CompileStateOption
-from sqlalchemy.sql.expression import ColumnElement
+from sqlalchemy.sql.expression import ColumnElement, UnaryExpression
+from sqlalchemy.sql.operators import custom_op
 
 from dualsql.errors import DualResponseError, LimitExceededError, NotFreezableError, TamperedError
 from dualsql.freeze import Registry, freeze, thaw
@@ -77,6 +79,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "hint": (select(customers).with_hint(customers, "FORCE INDEX (x)"), "a hint"),
     "prefix": (select(customers_.id).prefix_with("/* x */"), "prefix or suffix"),
     "operator": (select(customers_.id.op("; DROP")(1)), "operator '; DROP'"),
+    "operator that calls": (
+        select(UnaryExpression(tuple_("(a+)+$", customers_.name), operator=custom_op("REGEXP"))),
+        "position",
+    ),
     "collation": (select(customers_.name.collate("x y")), "collation|name 'x y'"),
     "own element": (select(Own()), "Own"),
     "pickle by cast": (select(cast(customers_.name, PickleType)), "PickleType"),
