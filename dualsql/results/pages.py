@@ -23,10 +23,10 @@ from dualsql.errors import (
     DualResponseError,
     NotFreezableError,
     QueryTimeoutError,
-    blaming,
+    raise_for_input,
 )
 from dualsql.formats import json
-from dualsql.formats.cells import are_heavy
+from dualsql.formats.cells import are_heavy, run_heavy
 from dualsql.formats.writer import Rows
 from dualsql.freeze import Seal
 from dualsql.freeze.values import Values
@@ -35,7 +35,6 @@ from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl
 from dualsql.results.view import CursorScope, ReadTarget
 from dualsql.settings import Settings
-from dualsql.threads import run_heavy
 from dualsql_client.wire import Column, CutCell, Page, PageOrder, Row, SortKey, TotalCountKind
 
 _LONGEST_CURSOR = 16 * 1024
@@ -268,11 +267,11 @@ class ResultPages:
 
     async def _recorded(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         try:
-            with blaming(target.input_kind, reads_conversions=target.reads_conversions):
-                page = await self._read(target, request)
+            page = await self._read(target, request)
         except DualResponseError as error:
             if target.instead is not None:
                 return await self._recorded(await target.instead(error), request)
+            raise_for_input(error, target.input_kind, target.reads_conversions)
             if target.late_hint and isinstance(error, QueryTimeoutError):
                 raise QueryTimeoutError(
                     error.message, hint=target.late_hint, details=error.details
@@ -284,8 +283,7 @@ class ResultPages:
 
     def check(self, target: ReadTarget, request: PageRequest) -> None:
         """Raise what `read` raises before its query."""
-        with blaming(target.input_kind, reads_conversions=target.reads_conversions):
-            self._query(target, request)
+        self._query(target, request)
 
     def _query(
         self, target: ReadTarget, request: PageRequest

@@ -39,7 +39,7 @@ from sqlalchemy.dialects import postgresql
 from dualsql.columns.result import ResultColumn, result_columns
 from dualsql.errors import BadParameterError, LimitExceededError, ValueNotRepresentableError
 from dualsql.formats.csv import DatabaseCSVWriter, begins_formula
-from dualsql.formats.table import FORMATS, format_named
+from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import StreamEnd, Writer, WriterOptions
 from tests.databases.streams.reading import read, read_csv
 
@@ -300,4 +300,4 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_format() -> None:
     with pytest.raises(BadParameterError, match="format must not be"):
-        format_named("xls")
+        FORMATS["xls"]

@@ -646,6 +646,7 @@ async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
 
 async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kept: KeptServer) -> None:
     made = await kept.make()
+    await kept.lines(made)  # its first reader opens the file
     (file,) = kept.files()
     spilled = file.with_name(f"{file.name}.tmp")
     spilled.mkdir()
