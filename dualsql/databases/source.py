@@ -153,14 +153,16 @@ class Source:
 class Sources(dict[str, Source]):
     """The databases of a server by name. An unknown name raises ConfigurationError."""
 
-    def __missing__(self, name: str) -> Source:
+    def __missing__(self, name: str | None) -> Source:
         several = "source is required: this server has several databases."
-        message = f"There is no source {name!r}." if name else several
+        message = several if name is None else f"There is no source {name!r}."
         raise ConfigurationError(message, hint=f"Use one of: {', '.join(sorted(self))}.")
 
     def chosen(self, name: str | None) -> Source:
         """The source with that name; without a name, the only one. Raises ConfigurationError if there are several."""
-        return next(iter(self.values())) if name is None and len(self) == 1 else self[name or ""]
+        if name is not None:
+            return self[name]
+        return next(iter(self.values())) if len(self) == 1 else self.__missing__(None)
 
 
 Database = AsyncEngine | Engine | URL | str

@@ -281,14 +281,10 @@ class ResultPages:
         expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
 
-    def check(self, target: ReadTarget, request: PageRequest) -> None:
-        """Raise what `read` raises before its query."""
-        self._query(target, request)
-
-    def _query(
+    def query(
         self, target: ReadTarget, request: PageRequest
     ) -> tuple[Ordered, CursorScope, Cursor | None, KeyedSelect]:
-        """The rows in their order, where their cursors are valid, the cursor of the request, and the Select."""
+        """The rows in order, the scope of their cursors, the cursor of the request, the Select; raises as `read`."""
         assert request.limit is not None, "PageRequest.checked gives it one"
         # One row more than the limit tells whether there is a next page: a count could not, once rows change.
         rows, limit = target.view.ordered(request.sort), request.limit + 1
@@ -301,7 +297,7 @@ class ResultPages:
 
     async def _read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         view = target.view
-        rows, scope, start, select = self._query(target, request)
+        rows, scope, start, select = self.query(target, request)
         fetched, is_cached = await view.page(select)
         page_rows = _page_rows(fetched, request, start)
         following, preceding = _cursors(page_rows, select, rows, start)
