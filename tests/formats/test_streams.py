@@ -82,6 +82,21 @@ def test_however_it_is_cut(written: str) -> None:
     assert once["json"] == [{"k": [1]}, None, "text"]
 
 
+@pytest.mark.parametrize("written", [name for name in FORMATS if FORMATS[name].is_stateless])
+def test_a_writer_without_a_state_writes_several_streams_at_once(written: str) -> None:
+    """Results keep such a writer for all of their streams."""
+    shared = writer(written)
+    streams = [shared.head(), shared.head()]
+    for row in ROWS:
+        streams = [data + shared.rows([row]).data for data in streams]
+    streams[0] += shared.end(StreamEnd(len(ROWS)))
+    assert shared.failure(PROBLEM, StreamEnd(len(ROWS))) == writer(written).failure(
+        PROBLEM, StreamEnd(len(ROWS))
+    )
+    streams[1] += shared.end(StreamEnd(len(ROWS)))
+    assert streams == [whole(written, [[row] for row in ROWS])] * 2
+
+
 def test_null_is_not_an_empty_text_in_csv() -> None:
     lines = whole("csv", [ROWS[:2]]).split(b"\r\n")
     assert lines == [
