@@ -37,14 +37,14 @@ class KeyForm:
         read: the expression in the SELECT, which gives the exact value.
         carried: the expression in the SELECT of a subquery, which compares outside as the key does inside.
         bind: makes an expression from a value that was read.
-        round_trips: whether a value compares, when it is sent back, as it did when it was read.
+        round_trips: whether a value compares, when it is sent back, as it did when it was read; None if each does.
     """
 
     compared: Expression
     read: Expression
     carried: Expression
     bind: Callable[[Any], Expression]
-    round_trips: Callable[[Any], bool] = lambda _: True
+    round_trips: Callable[[Any], bool] | None = None
 
 
 class RowEstimate(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -61,10 +61,9 @@ class DualModeAnswers:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+            return self.app(scope, receive, send)
         started = time.perf_counter()
         form = None if scope["method"] == "HEAD" else _form_of_answer(Headers(scope=scope))
         start: Message | None = None  # of an answer that gets the form: its length is known when its body is
@@ -94,7 +93,7 @@ class DualModeAnswers:
                 message["body"] = bytes(body)
             await send(message)
 
-        await self.app(scope, receive, send_on)
+        return self.app(scope, receive, send_on)
 
 
 def _below(scope: Scope) -> str | None:

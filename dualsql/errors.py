@@ -13,8 +13,7 @@ Every error is a DualResponseError. These have subclasses:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -87,7 +86,7 @@ class QueryExecutionError(DualResponseError):
 
     Attributes:
         is_unsuited: a type does not have the operator, function or conversion that the statement uses.
-            See `blaming`.
+            See `raise_for_input`.
         missing_operation: that operator or function with its types; empty if the database does not tell it.
         is_of_a_value: some rows have no such value, of which another statement may be the reason: one with a CAST, that
             this one reads.
@@ -409,12 +408,13 @@ class PackageMissingError(ConfigurationError):
     caller_words = None
 
 
-@contextmanager
-def blaming(input_kind: Asked | None, *, reads_conversions: Callable[[], bool]) -> Iterator[None]:
-    """Turn an unsuited statement into an error of the caller who gave the query or the SQL text.
+def raise_for_input(
+    error: DualResponseError, input_kind: Asked | None, reads_conversions: Callable[[], bool]
+) -> None:
+    """Raise the error of an unsuited statement as one of the caller who gave the query or the SQL text.
 
     Args:
-        input_kind: what the caller gave; None for a statement of the application, whose error is raised unchanged.
+        input_kind: what the caller gave; None for a statement of the application.
         reads_conversions: whether a statement converts values that the question or the text reads.
 
     Raises:
@@ -423,30 +423,27 @@ def blaming(input_kind: Asked | None, *, reads_conversions: Callable[[], bool]) 
         BadParameterError, InvalidSQLError: the database has no such operation for the types of the values in the
             question, in the text; or a part of the text stands where it cannot.
     """
-    try:
-        yield
-    except QueryExecutionError as error:
-        if input_kind is None:
-            raise
-        from dualsql import hints
+    if input_kind is None or not isinstance(error, QueryExecutionError):
+        return
+    from dualsql import hints
 
-        kind: type[DualResponseError] = QueryExecutionError
-        message, hint, is_text = error.message, error.hint, input_kind == "text"
-        if is_text and error.is_of_its_form:
-            kind = InvalidSQLError
-        elif error.is_unsuited and error.is_of_a_value and reads_conversions():
-            message, hint = hints.UNCONVERTED
-        elif error.is_unsuited:
-            kind = InvalidSQLError if is_text else BadParameterError
-            is_conversion = is_text and error.is_of_a_value
-            message, hint = hints.CONVERSION if is_conversion else hints.UNSUITED[input_kind]
-            if is_text and error.missing_operation:
-                message = error.message
-        elif is_text and hint == QueryExecutionError.default_hint:
-            hint = hints.OWN_TEXT
-        else:
-            raise
-        raise kind(message, hint=hint) from error
+    kind: type[DualResponseError] = QueryExecutionError
+    message, hint, is_text = error.message, error.hint, input_kind == "text"
+    if is_text and error.is_of_its_form:
+        kind = InvalidSQLError
+    elif error.is_unsuited and error.is_of_a_value and reads_conversions():
+        message, hint = hints.UNCONVERTED
+    elif error.is_unsuited:
+        kind = InvalidSQLError if is_text else BadParameterError
+        is_conversion = is_text and error.is_of_a_value
+        message, hint = hints.CONVERSION if is_conversion else hints.UNSUITED[input_kind]
+        if is_text and error.missing_operation:
+            message = error.message
+    elif is_text and hint == QueryExecutionError.default_hint:
+        hint = hints.OWN_TEXT
+    else:
+        return
+    raise kind(message, hint=hint) from error
 
 
 def refuse_mistaken(argument: str, value: object) -> None:

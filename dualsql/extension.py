@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dualsql.databases.source import Database, Source, open_sources
+from dualsql.databases.source import Database, open_sources
 from dualsql.errors import ConfigurationError
 from dualsql.events import EVENTS, BackgroundFailed, GaugeReading
 from dualsql.freeze import Registry
@@ -91,7 +91,7 @@ class Parts:
         )  # fmt: skip
         self.registry = _registry(options.tables, settings)
         self.policy = Policy(self.registry, options.hooks)
-        self.sources: dict[str, Source] = open_sources(options.databases, self.registry, settings)
+        self.sources = open_sources(options.databases, self.registry, settings)
         self.views = Views(self.sources, self.policy, settings)
         self.pages = ResultPages(Cursors(self.seal), self.access)
         self.streams = Streams(self.seal, settings, self.access)

@@ -37,10 +37,6 @@ def first_characters(text: ColumnElement[Any], number: int) -> ColumnElement[Any
     return func.substr(text, 1, number, type_=types.String())
 
 
-def _always(_type: SQLType) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryDialect:
     """How queries over results are written for one database.
@@ -65,8 +61,8 @@ class QueryDialect:
         has_months: an interval has months apart from days, and its ISO 8601 text is read back.
         has_single_reals: a REAL has four bytes.
         shortens_reals: a number of four bytes is shown with fewer digits than it is compared with.
-        tells_apart: whether values of a type have equality.
-        compares: whether they can be compared with a value in a query.
+        tells_apart: whether values of a type have equality; None if all types do.
+        compares: whether they can be compared with a value in a query; likewise.
         type_name: the name of an expression's type, if values are only accepted with their exact type.
         is_bytes: whether an expression of no declared type holds bytes, as a condition.
         storage_class: which kind of value a cell is, whatever its column declares: "integer", "real", "text" or "blob";
@@ -97,8 +93,8 @@ class QueryDialect:
     has_months: bool = False
     has_single_reals: bool = False
     shortens_reals: bool = False
-    tells_apart: Callable[[SQLType], bool] = _always
-    compares: Callable[[SQLType], bool] = _always
+    tells_apart: Callable[[SQLType], bool] | None = None
+    compares: Callable[[SQLType], bool] | None = None
     type_name: Transform | None = None
     is_bytes: Transform
     storage_class: Transform | None = None

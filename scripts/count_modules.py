@@ -1,6 +1,7 @@
 """Count the modules of dualsql that one warm request passes through: `python scripts/count_modules.py [--names]`.
 
-A `create_response`, a page and a stream of SQLite rows are traced after a first request of the same kind. A module is
+A `create_response`, a page, a stream, a refinement and a creation that keeps its rows, all of SQLite rows, are traced
+after a first request of the same kind. The server has the default features and a storage for kept results. A module is
 counted when a function of it is called, in whatever thread. Pages and streams are asked for over the REST routes.
 `--names` lists the modules. `MOST_MODULES` is what the design allows.
 """
@@ -24,9 +25,11 @@ from starlette.routing import Mount
 
 import dualsql
 from dualsql import DualResponseServer
+from dualsql.features import default_features
+from dualsql.kept.feature import Kept
 
 ROOT = Path(dualsql.__file__).parent
-MOST_MODULES = {"create_response": 36, "page": 29, "stream": 33}
+MOST_MODULES = {"create_response": 36, "page": 26, "stream": 26, "refine": 54, "kept create": 46}
 BASE_URL = "http://127.0.0.1:8000/resources"
 
 
@@ -76,13 +79,20 @@ async def trace(crossings: Crossings) -> dict[str, tuple[set[str], int]]:
     with tempfile.TemporaryDirectory() as folder:
         people = fill(Path(folder) / "people.db")
         async with DualResponseServer(
-            f"sqlite:///{folder}/people.db", base_url=BASE_URL, tables=people.metadata
+            f"sqlite:///{folder}/people.db",
+            base_url=BASE_URL,
+            tables=people.metadata,
+            features=default_features(Kept(f"{folder}/kept")),
         ) as dual:
             app = Starlette(routes=[Mount("/resources", dual.router())])
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE_URL) as http:
 
-                async def create() -> str:
-                    return (await dual.create_response(select(people), name="People")).resource_id
+                async def create(**options: Any) -> str:
+                    return (await dual.create_response(select(people), name="People", **options)).resource_id
+
+                async def refine() -> None:
+                    refinement = {"columns": ["name"], "filters": {"column": "id", "op": "lt", "value": 500}}
+                    await dual.create_response(name="Some", parent=resource_id, refinement=refinement)
 
                 async def get(path: str) -> None:
                     (await http.get(path)).raise_for_status()
@@ -92,6 +102,8 @@ async def trace(crossings: Crossings) -> dict[str, tuple[set[str], int]]:
                     "create_response": create,
                     "page": lambda: get(f"{BASE_URL}/{resource_id}?limit=100&offset=200"),
                     "stream": lambda: get(f"{BASE_URL}/{resource_id}/rows?format=ndjson"),
+                    "refine": refine,
+                    "kept create": lambda: create(keep=True),
                 }
                 modules = {}
                 for kind, request in requests.items():

@@ -26,7 +26,7 @@ LONGEST_MODULE = 700
 SHORTEST_MODULE = 30
 SMALL_MODULES = {
     "client/dualsql_client/notebook.py": "imported by IPython alone",
-    "dualsql/threads.py": "read by formats, kept, query and http",
+    "dualsql/threads.py": "read by formats and kept",
     "dualsql/formats/bind_values.py": "read by `sql` and `query`",
     "dualsql/formats/json_array.py": "a format of streams has a file of its own",
     "dualsql/formats/ndjson.py": "a format of streams has a file of its own",
@@ -39,7 +39,6 @@ SMALL_MODULES = {
     "dualsql/tenancy/grouping.py": "for databases whose GROUP BY is strict",
     "dualsql/store/eviction.py": "loaded with a store in memory that is almost full",
     "dualsql/store/health.py": "loaded with the first readiness check",
-    "dualsql/kept/locks.py": "what Windows lacks, in one place",
     "dualsql/kept/translation/ordering.py": "a table of its own, read by the others",
     "dualsql/freeze/row_number.py": "one kind of column, read by `plan` and `databases`, too",
     **dict.fromkeys(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from dualsql.catalogue.catalogue import Catalogue, Visible
-from dualsql.databases.source import Source, chosen_source
+from dualsql.databases.source import Sources
 from dualsql.errors import ConfigurationError, LimitExceededError, NotFreezableError
 from dualsql.extension import Parts
 from dualsql.feature import Feature
@@ -53,9 +53,7 @@ class Tables(Feature):
         )
 
 
-def checked_saved_queries(
-    queries: Iterable[SavedQuery], sources: Mapping[str, Source]
-) -> dict[str, SavedQuery]:
+def checked_saved_queries(queries: Iterable[SavedQuery], sources: Sources) -> dict[str, SavedQuery]:
     """The saved queries by name; each is frozen once to check that it can be stored.
 
     Raises:
@@ -64,7 +62,7 @@ def checked_saved_queries(
     by_name = saved_queries(queries)
     for query in by_name.values():
         try:
-            chosen_source(sources, query.source).freeze(query.select)
+            sources.chosen(query.source).freeze(query.select)
         except (NotFreezableError, LimitExceededError) as error:
             raise ConfigurationError(
                 f"The saved query {query.name!r} cannot be stored: {error.message}"[:500], hint=error.hint

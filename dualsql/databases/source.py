@@ -150,22 +150,19 @@ class Source:
             await self.engine.dispose()
 
 
-def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
-    """The source with that name; without a name, the only source.
+class Sources(dict[str, Source]):
+    """The databases of a server by name. An unknown name raises ConfigurationError."""
 
-    Raises:
-        ConfigurationError: there is no such source, or there are several and no name is given.
-    """
-    if name is None and len(sources) == 1:
-        return next(iter(sources.values()))
-    if name is None or name not in sources:
-        raise ConfigurationError(
-            "source is required: this server has several databases."
-            if name is None
-            else f"There is no source {name!r}.",
-            hint=f"Use one of: {', '.join(sorted(sources))}.",
-        )
-    return sources[name]
+    def __missing__(self, name: str | None) -> Source:
+        several = "source is required: this server has several databases."
+        message = several if name is None else f"There is no source {name!r}."
+        raise ConfigurationError(message, hint=f"Use one of: {', '.join(sorted(self))}.")
+
+    def chosen(self, name: str | None) -> Source:
+        """The source with that name; without a name, the only one. Raises ConfigurationError if there are several."""
+        if name is not None:
+            return self[name]
+        return next(iter(self.values())) if len(self) == 1 else self.__missing__(None)
 
 
 Database = AsyncEngine | Engine | URL | str
@@ -242,7 +239,7 @@ def _type_of_function(capabilities: Capabilities, name: str, arguments: Sequence
 
 def open_sources(
     databases: Database | Mapping[str, Database], registry: Registry, settings: Settings | None = None
-) -> dict[str, Source]:
+) -> Sources:
     """A source named "default", or one for each name in a mapping."""
     by_name = databases if isinstance(databases, Mapping) else {"default": databases}
     if not by_name:
@@ -252,4 +249,4 @@ def open_sources(
         from dualsql.databases.unproved import require_source_names
 
         require_source_names(settings, by_name)
-    return {name: open_source(name, database, registry, settings) for name, database in by_name.items()}
+    return Sources((name, open_source(name, each, registry, settings)) for name, each in by_name.items())

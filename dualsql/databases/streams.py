@@ -13,16 +13,15 @@ from anyio import BrokenResourceError, create_memory_object_stream
 from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.columns.result import ResultColumn, driver_names
+from dualsql.columns.result import DriverNames, ResultColumn, driver_names
 from dualsql.databases.driver import driver_statement, is_listened_to, require_described
 from dualsql.databases.session import Session, database_errors, measured, note_lane, note_slow
 from dualsql.databases.source import Source
 from dualsql.events import EVENTS, StatementStopped
-from dualsql.formats.cells import Processor, are_heavy, processed
+from dualsql.formats.cells import Processor, are_heavy, processed, run_heavy, without_collector
 from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
 from dualsql.tenancy import ActiveRules
-from dualsql.threads import run_heavy, without_collector
 
 Put = Callable[[Chunk], Awaitable[None]]
 """Takes the next chunk, once there is room for it; raises BrokenResourceError when nobody reads any longer."""
@@ -38,6 +37,7 @@ class StreamJob:
 
     Attributes:
         columns: the columns of the statement, in order.
+        described: their names; see `Fetch`.
         subset: the positions of the columns to write; None for all.
     """
 
@@ -45,6 +45,7 @@ class StreamJob:
     statement: Executable
     rules: ActiveRules
     columns: Sequence[ResultColumn]
+    described: DriverNames
     writer: Writer
     subset: Sequence[int] | None = None
 
@@ -113,7 +114,7 @@ async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[An
     with job.source.guard.tolerant_reading(connection):
         result = await connection.stream(job.statement, job.rules.values, execution_options=options)
         try:
-            require_described(list(result.keys()), driver_names(job.columns))
+            require_described(list(result.keys()), job.described)
             yield result
         finally:
             await job.source.guard.close_result(result)
@@ -140,8 +141,8 @@ async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> 
     plain = by_sqlalchemy if connection.dialect.is_async else by_thread
     if choose is None or opened is None or is_listened_to(opened.engine, opened):
         return plain
-    described = driver_names(job.columns)
-    sent = driver_statement(opened.dialect, job.statement, job.rules.values, job.source.compiled, described)
+    values, compiled = job.rules.values, job.source.compiled
+    sent = driver_statement(opened.dialect, job.statement, values, compiled, job.described)
     if sent is None:
         return plain
     return await choose(job, connection, sent)
@@ -209,4 +210,5 @@ def _without_unread_columns(job: StreamJob) -> StreamJob:
     statement = projected(cast("AnySelect", job.statement), job.subset)
     if statement is None:
         return job
-    return replace(job, statement=statement, columns=[job.columns[n] for n in job.subset], subset=None)
+    columns = [job.columns[position] for position in job.subset]
+    return replace(job, statement=statement, columns=columns, described=driver_names(columns), subset=None)

@@ -21,8 +21,15 @@ def _of(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-FORMATS: dict[str, Format] = {
-    each.name: each
+class Formats(dict[str, Format]):
+    """Formats by name. An unknown name raises BadParameterError."""
+
+    def __missing__(self, name: str) -> Format:
+        raise BadParameterError(f"format must not be {name[:40]!r}.", hint=f"Use one of: {', '.join(self)}.")
+
+
+FORMATS = Formats(
+    (each.name, each)
     for each in (
         Format(
             name="ndjson",
@@ -31,6 +38,7 @@ FORMATS: dict[str, Format] = {
             writer=NDJSONWriter,
             title="NDJSON, a row on each line",
             resuming=Resuming(first_row=first_line),
+            is_stateless=True,
             end_keys=frozenset({SUMMARY_KEY, PROBLEM_KEY}),
         ),
         Format(
@@ -52,6 +60,7 @@ FORMATS: dict[str, Format] = {
             excel_title="CSV for Excel",
             parameters="; charset=utf-8; header=present",
             resuming=Resuming(first_row=_of("csv", "first_record")),
+            is_stateless=True,
             has_end=False,
         ),
         # These two need the extra dualsql[arrow]. Without it, their writers raise an error that names it.
@@ -81,20 +90,7 @@ FORMATS: dict[str, Format] = {
             is_compressed=True,
         ),
     )
-}
+)
 """By name, in order of preference for callers that accept several. The first is the default."""
 
 DEFAULT_FORMAT = next(iter(FORMATS))
-
-
-def format_named(name: str) -> Format:
-    """The format of that name.
-
-    Raises:
-        BadParameterError: there is no such format.
-    """
-    if name not in FORMATS:
-        raise BadParameterError(
-            f"format must not be {name[:40]!r}.", hint=f"Use one of: {', '.join(FORMATS)}."
-        )
-    return FORMATS[name]

@@ -143,6 +143,7 @@ class Format:
         resuming: None for a format that is not made of a head, rows and an end that can follow each other.
         has_end: whether its last bytes show that the stream is complete. Otherwise the end of the HTTP body has to, and
             HTTP/1.0, whose bodies end with the connection, is refused.
+        is_stateless: whether one writer may write several streams, at once too: it notes nothing of a stream.
         is_compressed: whether a content coding would only cost time.
         end_keys: the keys of a last line that marks the end, unless `WriterOptions.summary` leaves it out. A row with
             one of them as its only column would look like that line, and is refused.
@@ -159,5 +160,6 @@ class Format:
     parameters: str = ""
     resuming: Resuming | None = None
     has_end: bool = True
+    is_stateless: bool = False
     is_compressed: bool = False
     end_keys: frozenset[str] = frozenset()

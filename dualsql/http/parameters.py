@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
 from dualsql.errors import BadCursorError, BadParameterError, refuse_unknown
-from dualsql.formats.table import FORMATS, format_named
+from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format, WriterOptions
 from dualsql.http import problems
 from dualsql.results.pages import PageRequest
@@ -123,7 +123,8 @@ def query_values(texts: Mapping[str, str], allowed: Collection[str]) -> dict[str
 
     A column whose name contains a comma or starts with a hyphen can be named only in a body.
     """
-    refuse_unknown(texts, allowed, "query parameter")
+    if not set(allowed).issuperset(texts):
+        refuse_unknown(texts, allowed, "query parameter")
     return {name: _from_text(_KINDS[name], text) for name, text in texts.items()}
 
 
@@ -455,7 +456,7 @@ def chosen_format(name: Any, headers: Headers) -> Format:
     if name is not None:
         if not isinstance(name, str):
             raise BadParameterError("format must be a string.", details={"name": "format"})
-        return format_named(name)
+        return FORMATS[name]
     offered = {format_.media_type: format_ for format_ in FORMATS.values()}
     media_type = preferred_media_type(headers.getlist("accept"), list(offered))
     if media_type is None:

@@ -49,7 +49,7 @@ class PrivateHeaders:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         async def send_privately(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message.get("headers", ())
@@ -57,7 +57,7 @@ class PrivateHeaders:
                 message["headers"] = [*headers, *(each for each in _PRIVATE if each[0] not in names)]
             await send(message)
 
-        await self.app(scope, receive, send_privately)
+        return self.app(scope, receive, send_privately)
 
 
 logger = logging.getLogger(__name__)

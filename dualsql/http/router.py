@@ -6,7 +6,7 @@ A route parses, asks the server once, and answers. A Host or Origin that is not 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import refuse_unknown
+from dualsql.formats.cells import run_heavy
 from dualsql.http import parameters
 from dualsql.http.conditional import is_current, metadata_etag, not_modified
 from dualsql.http.problems import (
@@ -38,7 +39,6 @@ from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
 from dualsql.settings import Action
-from dualsql.threads import run_heavy
 from dualsql_client import wire
 
 if TYPE_CHECKING:
@@ -302,9 +302,9 @@ class HostCheck:
         self.is_local = is_local
         self.needs_host = needs_host
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         refusal = self.refuse(Headers(scope=scope)) if scope["type"] == "http" else None
-        await (problem_response(refusal) if refusal else self.app)(scope, receive, send)
+        return (problem_response(refusal) if refusal else self.app)(scope, receive, send)
 
     def refuse(self, headers: Headers) -> ForeignRequestError | None:
         """The error for a request with these headers; None if it is allowed."""

@@ -25,8 +25,8 @@ from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import KeptMeanings, face_of, sql_type
-from dualsql.kept.locks import NO_FOLLOW, lock_file, require_locks
 from dualsql.kept.settings import LEAST_KEEP_MEMORY
+from dualsql.kept.storage import NO_FOLLOW, lock_file, require_locks
 from dualsql.packages import require_package
 from dualsql.plan import Shape
 from dualsql.plan.order import distinct_on

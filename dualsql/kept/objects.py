@@ -16,9 +16,16 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dualsql.errors import ConfigurationError, StorageError
-from dualsql.kept.locks import NO_FOLLOW, lock_file
 from dualsql.kept.settings import KeptSettings
-from dualsql.kept.storage import FILE_NAME, LocalResultStorage, StorageFullError, StoredFile, move_into_place
+from dualsql.kept.storage import (
+    FILE_NAME,
+    NO_FOLLOW,
+    LocalResultStorage,
+    StorageFullError,
+    StoredFile,
+    lock_file,
+    move_into_place,
+)
 from dualsql.packages import require_package
 from dualsql.settings import require_duration, user_cache
 

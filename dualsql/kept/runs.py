@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.databases.failures import ran_too_long, too_large
 from dualsql.databases.session import Sample
-from dualsql.databases.source import Source, chosen_source
+from dualsql.databases.source import Sources
 from dualsql.errors import DualResponseError, LimitExceededError, QueryTimeoutError
 from dualsql.formats.writer import Chunk, Rows
 from dualsql.kept.cells import KeptWriter
@@ -60,7 +61,7 @@ class KeptRunner:
         keeper: ResultKeeper,
         kept_views: KeptViews,
         views: Views,
-        sources: Mapping[str, Source],
+        sources: Sources,
         creator: Creator,
         *,
         kept_settings: KeptSettings,
@@ -80,7 +81,7 @@ class KeptRunner:
         reason, answer = (run.kept or {}).get("reason"), creation.answer
         if reason is not None and (self._keep_option(creation) is True or reason in _FAILURES):
             run = run._replace(notes=[f"{reason} Each page has the rows that the database has at its time."])
-        if answer is None or answer.view is None or run.view.kept is not None:
+        if answer is None or answer.view is None or "rows" in (run.kept or {}):
             return run
         is_unanswerable = run.kept == KeptRows(reason=_UNANSWERABLE)
         return run._replace(notes=[ROWS_OF_NOW if is_unanswerable else NOT_KEPT_ROWS])
@@ -102,9 +103,15 @@ class KeptRunner:
             LimitExceededError: they cannot be kept.
             DualResponseError: see `DualResponseServer.create_response`.
         """
-        source = chosen_source(self._sources, resource.source).in_background()
+        source = self._sources[resource.source].in_background()
         view = in_background(self._views.open(source, resource.document, principal))
         record = (await self._keep(view, resource, progress, must_succeed=True)).record
+        if "rows" in record:
+            try:
+                await self._kept_views.usable_view(resource, record, view)
+            except UnusableError as error:
+                await self._keeper.forget(resource.id, record)
+                record = KeptRows(reason=str(error))
         if "reason" in record:
             raise LimitExceededError(
                 f"The rows cannot be kept: {record['reason']}", hint="The result stays as it was."
@@ -116,7 +123,6 @@ class KeptRunner:
         keep = self._keep_option(creation)
         if keep is False:
             return RunResult(await self._creator.sampled(view, creation), view)
-        report_to_caller(progress)
         if creation.answer is not None:
             return await self._run_over_kept_rows(request, creation.answer)
         file, ends = None, _end_of(view)
@@ -135,7 +141,7 @@ class KeptRunner:
     async def _run_over_kept_rows(self, request: _RunRequest, answer: KeptAnswer) -> RunResult:
         """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
         view = request.view
-        outcome, ends = _RunOutcome(KeptRows(reason=_UNANSWERABLE), view), _end_of(view)
+        outcome, ends = _RunOutcome(KeptRows(reason=_UNANSWERABLE)), _end_of(view)
         names = None if answer.view is None else [column.name for column in answer.view.columns]
         if names == [column.name for column in view.columns]:
             outcome = await self._keep(
@@ -185,27 +191,40 @@ class KeptRunner:
         return await open_file(self._keeper, resource)
 
     async def _read_sample(self, request: _RunRequest, outcome: _RunOutcome, ends: float) -> RunResult:
-        """Read the sample of a run: from the file, from its first rows, or from the database until `ends`."""
-        record, view, rows = outcome
+        """Read the sample of a run: from its first rows, from the file, or from the database until `ends`."""
+        record, rows = outcome
         live, resource, creation, progress = request
         if "rows" in record:
             try:
-                sample = await self._creator.sampled(view, creation)
+                return await self._sample_kept_rows(request, record, rows, ends)
             except BaseException as error:
                 await asyncio.shield(self._keeper.forget(resource.id, record))
-                if rows is None or not is_of_kept_rows(error):
+                if isinstance(error, UnusableError):
+                    record = KeptRows(reason=str(error))
+                elif rows is None or not is_of_kept_rows(error):
                     raise
-                record = KeptRows(reason=UNREADABLE)
-            else:
-                total = Total(record["rows"], "exact")
-                counted = sample._replace(sample=sample.sample._replace(total=total))
-                return RunResult(counted, view, record)
+                else:
+                    record = KeptRows(reason=UNREADABLE)
         if rows is None:
             progress.rows = 0  # of the run that failed
             async with _until(ends, live):
                 return RunResult(await self._creator.sampled(live, creation), live, record)
         sample = await self._creator.sampled(live, creation, partial(rows.sample, live, ends))
         return RunResult(sample, live, record)
+
+    async def _sample_kept_rows(
+        self, request: _RunRequest, record: KeptRows, rows: _RunRows | None, ends: float
+    ) -> RunResult:
+        """The sample of rows that are kept."""
+        live, resource, creation, _ = request
+        if rows is not None and rows.has_all_first and creation.sampler is None and creation.profiler is None:
+            # The file is opened by its first reader.
+            sample = await self._creator.sampled(live, creation, partial(rows.sample, live, ends))
+            return RunResult(sample._replace(as_of=datetime.fromisoformat(record["as_of"])), live, record)
+        view = await self._kept_views.usable_view(resource, record, live)
+        sample = await self._creator.sampled(view, creation)
+        total = Total(record["rows"], "exact")
+        return RunResult(sample._replace(sample=sample.sample._replace(total=total)), view, record)
 
     async def _keep(
         self,
@@ -226,6 +245,7 @@ class KeptRunner:
             file: for the rows, if it is open already.
             ends: when `query_timeout` is over, of which an earlier attempt may have had a part.
         """
+        report_to_caller(progress)
         most_bytes = view.source.limits.page_bytes
         writer = KeptWriter(
             view.columns, view.dialect, most_first=MAXIMUM_SAMPLE_SIZE + 1, most_bytes=most_bytes
@@ -235,7 +255,7 @@ class KeptRunner:
                 file = file or await self._open(view, resource)
                 record, is_complete = await keep(file, self._run_of(view, writer, progress, answer))
         except UnusableError as error:
-            return _RunOutcome(KeptRows(reason=str(error)), view)
+            return _RunOutcome(KeptRows(reason=str(error)))
         except DualResponseError as error:
             reason = _UNFINISHED if file is None else file.reason or _UNFINISHED
             is_late = isinstance(error, QueryTimeoutError) and answer is None and not writer.first_rows
@@ -252,13 +272,7 @@ class KeptRunner:
         rows = _RunRows(writer.first_rows, writer.number, is_complete) if answer is None else None
         if rows is not None and not rows.first and not is_complete:
             rows = None
-        if "rows" not in record:
-            return _RunOutcome(record, view, rows)
-        try:
-            return _RunOutcome(record, await self._kept_views.usable_view(resource, record, view), rows)
-        except UnusableError as error:
-            await self._keeper.forget(resource.id, record)
-            return _RunOutcome(KeptRows(reason=str(error)), view, rows)
+        return _RunOutcome(record, rows)
 
     def _run_of(
         self, view: View, writer: KeptWriter, progress: RunProgress, answer: KeptAnswer | None
@@ -275,7 +289,7 @@ class KeptRunner:
 
 
 class _RunRows(NamedTuple):
-    """The rows of a run whose rows are not kept.
+    """The rows of a run, as its database gave them.
 
     Attributes:
         first: as many as a sample may have.
@@ -285,6 +299,11 @@ class _RunRows(NamedTuple):
     first: Rows
     number: int
     is_complete: bool
+
+    @property
+    def has_all_first(self) -> bool:
+        """Whether any sample of the first rows is among them, and its total is known."""
+        return self.is_complete and len(self.first) == min(self.number, MAXIMUM_SAMPLE_SIZE + 1)
 
     async def sample(self, view: View, ends: float, size: int, count: CountMethod) -> Sample:
         """The first rows, and the total, which is counted until `ends`; as `View.sample`."""
@@ -307,12 +326,10 @@ class _RunOutcome(NamedTuple):
 
     Attributes:
         record: where the rows are, or why they are not kept.
-        view: to read them from.
-        rows: the first rows of the run; None if the sample has to be read from the view.
+        rows: the first rows of the run; None if the sample has to be read elsewhere.
     """
 
     record: KeptRows
-    view: View
     rows: _RunRows | None = None
 
 

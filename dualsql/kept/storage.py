@@ -13,10 +13,16 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dualsql.errors import ConfigurationError, StorageError
-from dualsql.kept.locks import NO_FOLLOW, lock_file, require_locks
+
+fcntl: Any = None
+with suppress(ImportError):  # Windows
+    import fcntl
+
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+"""The flag that refuses to open a link."""
 
 FILE_NAME = re.compile(r"([A-Za-z0-9_.~-]{1,64})@[0-9a-f]{16}")
 """The name of a kept file: the id of its resource, and a random part."""
@@ -260,6 +266,26 @@ def _try_to_write(folder: Path) -> None:
     """Write what a start writes, and delete it."""
     with tempfile.TemporaryDirectory(prefix="part-", dir=folder) as trial:
         Path(trial, _ID_FILE).write_bytes(bytes(4096))
+
+
+def require_locks() -> None:
+    """Raise ConfigurationError if this system has no such locks: nothing can be kept there."""
+    if fcntl is None:
+        raise ConfigurationError(
+            "Results cannot be kept on this system: it has no locks on files that end with their process.",
+            hint="Leave out the storage of Kept (--keep): results are read from the database.",
+        )
+
+
+def lock_file(file: Any, *, is_shared: bool = False, waits: bool = True) -> None:
+    """Lock an open file or its number.
+
+    Raises:
+        BlockingIOError: another process has a lock, and `waits` is False.
+    """
+    require_locks()
+    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    fcntl.flock(file, kind if waits else kind | fcntl.LOCK_NB)
 
 
 def _is_locked(path: Path) -> bool:

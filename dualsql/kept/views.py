@@ -205,7 +205,7 @@ class KeptViews:
             return None
         if self._policy.has_functions:
             return "The rows are narrowed by functions."
-        if reads_others(view.rules.form, self._compiled(view)):
+        if view.rules.form.conditions and reads_others(view.rules.form, self._compiled(view)):
             return "A rule for the rows reads other rows."
         return _NARROWED if self._policy.secured else None
 

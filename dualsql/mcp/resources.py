@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dualsql.changes import ChangeNotifier, Changes
 from dualsql.errors import DualResponseError, LimitExceededError, ResourceNotFoundError
 from dualsql.formats import json
+from dualsql.formats.cells import run_heavy
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import duration_in_words
@@ -28,7 +29,6 @@ from dualsql.packages import extra
 from dualsql.resource import Principal, Resource
 from dualsql.results.pages import PageRequest
 from dualsql.settings import require_duration
-from dualsql.threads import run_heavy
 
 with extra("mcp"):
     from mcp.server.subscriptions import (

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dualsql.databases.session import Sample
-from dualsql.errors import DatabaseBusyError, QueryTimeoutError, blaming
+from dualsql.errors import DatabaseBusyError, DualResponseError, QueryTimeoutError, raise_for_input
 from dualsql.events import GaugeReading
 from dualsql.extension import Parts
 from dualsql.feature import Feature
@@ -64,8 +64,11 @@ class Pending(Feature):
         resource = replace(resource, status="pending", expires_at=expires_at)
 
         async def run(progress: RunProgress) -> FinishedQuery:
-            with blaming(options.input_kind, reads_conversions=lambda: options.reads_conversions):
+            try:
                 return await creator.completed(in_background(view), resource, creation, progress)
+            except DualResponseError as error:
+                raise_for_input(error, options.input_kind, lambda: options.reads_conversions)
+                raise
 
         async def discard(query: FinishedQuery) -> None:
             if creator.runner is not None:

@@ -77,7 +77,8 @@ class KeyedSelect(NamedTuple):
             return None
         values = tuple(row[position] for position in self.positions)
         for key, value in zip(self.keys, values, strict=True):
-            if key.form is None or not (value is None or key.form.round_trips(value)):
+            form = key.form
+            if form is None or not (value is None or form.round_trips is None or form.round_trips(value)):
                 return None
         return values
 

@@ -68,8 +68,8 @@ def _shown_value(column: ResultColumn, capabilities: Capabilities) -> Element:
 
 
 def _distinct_value(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
-    dialect = conditions.dialect
-    if not conditions.capabilities.query.tells_apart(column.shown):
+    dialect, tells_apart = conditions.dialect, conditions.capabilities.query.tells_apart
+    if tells_apart is not None and not tells_apart(column.shown):
         raise BadParameterError(
             f"{conditions.capabilities.name} cannot tell apart the values of {column.name[:80]!r}: their type has no "
             "equality.",

@@ -497,8 +497,8 @@ _CONTENTS = {
 
 def possible_operators(column: ResultColumn, capabilities: Capabilities) -> frozenset[Operator]:
     """The operators that the column supports, besides is_null."""
-    encoding, meaning = column.encoding, column.meaning
-    if not capabilities.query.compares(column.shown) or not meaning.keeps_null:
+    encoding, meaning, compares = column.encoding, column.meaning, capabilities.query.compares
+    if not meaning.keeps_null or (compares is not None and not compares(column.shown)):
         return frozenset()
     operators = operators_of(*OPERATOR_KINDS.get(encoding, ()))
     if isinstance(column.shown, ranges.AbstractRange):

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import BadParameterError, refuse_unknown
+from dualsql.formats.cells import run_heavy
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
@@ -67,7 +68,6 @@ from dualsql.query.select import MAXIMUM_PARAMETERS, TEXT_KEYS, read_sql_query
 from dualsql.query.service import QueryService
 from dualsql.resource import Principal
 from dualsql.settings import Settings
-from dualsql.threads import run_heavy
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

@@ -16,6 +16,7 @@ from dualsql.errors import (
     UnauthenticatedError,
 )
 from dualsql.formats import json
+from dualsql.formats.cells import run_heavy
 from dualsql.mcp.calls import tool_call
 from dualsql.mcp.decorators import make_tool, plain_tool, tool, tool_of_results
 from dualsql.mcp.options import PlainEnvelope, ToolOptions
@@ -29,7 +30,6 @@ from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import CALLS, RELATION, Principal, Resource, calls_in, instant
 from dualsql.response import DualResponse
 from dualsql.results.pages import PageRequest, ResultPage
-from dualsql.threads import run_heavy
 from dualsql_client.identifiers import is_checked
 from dualsql_client.keywords import checked_keywords
 

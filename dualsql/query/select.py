@@ -34,13 +34,61 @@ from dualsql.plan.subqueries import (
 from dualsql.query.aggregates import AGGREGATES, group_key, ranked_values, write_aggregate
 from dualsql.query.comparisons import OPERATORS
 from dualsql.query.conditions import Conditions
-from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation, SQLQuery, StructuredQuery
+from dualsql.query.model import (
+    AllOf,
+    AnyOf,
+    Comparison,
+    Condition,
+    Negation,
+    ResultQuery,
+    SQLQuery,
+    StructuredQuery,
+)
 from dualsql.query.parse import read_structured_query
 from dualsql.query.percentiles import RankedValues, with_ranks
 from dualsql.resource import NOTES_OPTION, RELATION, notes_of
 from dualsql.sql.orders import relation_in_order
-from dualsql.sql.service import ReadableTables, sql_reader
+from dualsql.sql.service import NO_TABLES, ReadableTables, sql_reader
 from dualsql_client.wire import SortKey
+
+
+def read_result_query(values: Any) -> ResultQuery:
+    """The question in a JSON object; one with the key `sql` is a SQL text.
+
+    Raises:
+        BadParameterError, LimitExceededError: it is malformed or too large.
+    """
+    if isinstance(values, StructuredQuery | SQLQuery):
+        return values
+    return (
+        read_sql_query(values)
+        if isinstance(values, Mapping) and "sql" in values
+        else read_structured_query(values)
+    )
+
+
+def build_select(
+    query: ResultQuery,
+    result: Shape,
+    capabilities: Capabilities,
+    dialect: Dialect,
+    *,
+    is_fenced: bool = False,
+    tables: ReadableTables = NO_TABLES,
+) -> AnySelect:
+    """The Select that answers `query` about `result`, on the database of `dialect`.
+
+    Args:
+        is_fenced: the caller may not see all rows: expressions of a SQL text are computed for visible rows only.
+        tables: that a SQL text may read besides the result.
+
+    Raises:
+        UnknownColumnError, BadParameterError: a column is not there, or has no such operation.
+        InvalidSQLError, ForbiddenSQLError, UnknownTableError: the SQL text is refused; see `dualsql.sql`.
+    """
+    if isinstance(query, SQLQuery):
+        return build_sql_select(query, result, capabilities, dialect, is_fenced=is_fenced, tables=tables)
+    return build_structured_select(query, result, capabilities)
 
 
 def build_structured_select(

@@ -194,6 +194,8 @@ class QueryService:
         self, resource: Resource, query: ResultQuery, principal: Principal | None
     ) -> KeptAnswer | None:
         """The answer from the kept rows of the result; None if the principal reads it from the database."""
+        if resource.kept is None:
+            return None
         query = _with_result_names(query, resource)
         parent = await view_of(self._views, resource, principal)
         if parent.as_of is None:

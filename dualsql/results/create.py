@@ -17,7 +17,7 @@ from sqlalchemy import util
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.databases.session import Sample
-from dualsql.databases.source import Source, chosen_source
+from dualsql.databases.source import Source, Sources
 from dualsql.errors import (
     Asked,
     BadParameterError,
@@ -26,12 +26,12 @@ from dualsql.errors import (
     LimitExceededError,
     NotFreezableError,
     ValueNotRepresentableError,
-    blaming,
+    raise_for_input,
     shown,
 )
 from dualsql.events import EVENTS, CreationEnded, ResultCreated, step
 from dualsql.formats import json
-from dualsql.formats.cells import are_heavy
+from dualsql.formats.cells import are_heavy, run_heavy
 from dualsql.formats.samples import most_rows, shows_all
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.verify import UNCOMPILABLE
@@ -56,7 +56,6 @@ from dualsql.response import DualResponse, room_for_rows
 from dualsql.results.access import AccessControl
 from dualsql.results.view import View, Views
 from dualsql.settings import KeepOption, Settings, is_keep_option, require_duration
-from dualsql.threads import run_heavy
 from dualsql_client.wire import Column, Row
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ class CreateOptions:
 
     @property
     def input_kind(self) -> Asked | None:
-        """What the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`."""
+        """What the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.raise_for_input`."""
         if self.is_text:
             return "text"
         return None if self.refinement is None else "question"
@@ -296,7 +295,7 @@ class Creator:
         open_text: the document and the view of a SQL text that takes long to store and to compile; None for another.
     """
 
-    sources: Mapping[str, Source]
+    sources: Sources
     views: Views
     access: AccessControl
     settings: Settings
@@ -336,8 +335,11 @@ class Creator:
         is_counted = options.wait is None or self.answer_within is None
         with step("create"):
             try:
-                with blaming(options.input_kind, reads_conversions=lambda: options.reads_conversions):
+                try:
                     response = await self._create(options, answer)
+                except DualResponseError as error:
+                    raise_for_input(error, options.input_kind, lambda: options.reads_conversions)
+                    raise
             except DualResponseError as error:
                 if is_counted:
                     EVENTS.report(CreationEnded(error.cause))
@@ -373,7 +375,7 @@ class Creator:
 
             raise storage_missing()
         self.access.admit("create", options.principal)
-        source = chosen_source(self.sources, options.source)
+        source = self.sources.chosen(options.source)
         document, view = await self._freeze(source, options, is_described=answer is None)
         creation = Creation(source, document, options, profiler, sampler, answer)
         if options.wait is not None and self.answer_within is not None:

@@ -23,10 +23,10 @@ from dualsql.errors import (
     DualResponseError,
     NotFreezableError,
     QueryTimeoutError,
-    blaming,
+    raise_for_input,
 )
 from dualsql.formats import json
-from dualsql.formats.cells import are_heavy
+from dualsql.formats.cells import are_heavy, run_heavy
 from dualsql.formats.writer import Rows
 from dualsql.freeze import Seal
 from dualsql.freeze.values import Values
@@ -35,7 +35,6 @@ from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl
 from dualsql.results.view import CursorScope, ReadTarget
 from dualsql.settings import Settings
-from dualsql.threads import run_heavy
 from dualsql_client.wire import Column, CutCell, Page, PageOrder, Row, SortKey, TotalCountKind
 
 _LONGEST_CURSOR = 16 * 1024
@@ -268,11 +267,11 @@ class ResultPages:
 
     async def _recorded(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         try:
-            with blaming(target.input_kind, reads_conversions=target.reads_conversions):
-                page = await self._read(target, request)
+            page = await self._read(target, request)
         except DualResponseError as error:
             if target.instead is not None:
                 return await self._recorded(await target.instead(error), request)
+            raise_for_input(error, target.input_kind, target.reads_conversions)
             if target.late_hint and isinstance(error, QueryTimeoutError):
                 raise QueryTimeoutError(
                     error.message, hint=target.late_hint, details=error.details
@@ -282,15 +281,10 @@ class ResultPages:
         expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
 
-    def check(self, target: ReadTarget, request: PageRequest) -> None:
-        """Raise what `read` raises before its query."""
-        with blaming(target.input_kind, reads_conversions=target.reads_conversions):
-            self._query(target, request)
-
-    def _query(
+    def query(
         self, target: ReadTarget, request: PageRequest
     ) -> tuple[Ordered, CursorScope, Cursor | None, KeyedSelect]:
-        """The rows in their order, where their cursors are valid, the cursor of the request, and the Select."""
+        """The rows in order, the scope of their cursors, the cursor of the request, the Select; raises as `read`."""
         assert request.limit is not None, "PageRequest.checked gives it one"
         # One row more than the limit tells whether there is a next page: a count could not, once rows change.
         rows, limit = target.view.ordered(request.sort), request.limit + 1
@@ -303,7 +297,7 @@ class ResultPages:
 
     async def _read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         view = target.view
-        rows, scope, start, select = self._query(target, request)
+        rows, scope, start, select = self.query(target, request)
         fetched, is_cached = await view.page(select)
         page_rows = _page_rows(fetched, request, start)
         following, preceding = _cursors(page_rows, select, rows, start)

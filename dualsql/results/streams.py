@@ -17,9 +17,9 @@ from dualsql.errors import (
     DualResponseError,
     LimitExceededError,
     ServerUnavailableError,
-    blaming,
+    raise_for_input,
 )
-from dualsql.formats.table import DEFAULT_FORMAT, format_named
+from dualsql.formats.table import DEFAULT_FORMAT, FORMATS
 from dualsql.formats.writer import Chunk, Format, StreamEnd, Writer, WriterOptions
 from dualsql.freeze import Seal
 from dualsql.freeze.document import AnySelect
@@ -172,7 +172,7 @@ class StreamRun:
     async def read(self) -> AsyncGenerator[Chunk, None]:
         """See `ResultStream.chunks`. The audit gets an event before the query runs and one at the end."""
         target = self.target
-        with self.streams.slot(self), blaming(target.input_kind, reads_conversions=target.reads_conversions):
+        with self.streams.slot(self):
             # Before the query: a server that dies in the middle leaves a trace of who read.
             await self.streams.access.note("stream", target.principal, resource=target.resource)
             await self.streams.access.note_access(target.resource)
@@ -180,6 +180,9 @@ class StreamRun:
                 async with aclosing(self._limited()) as chunks:
                     async for chunk in chunks:
                         yield chunk
+            except DualResponseError as error:
+                raise_for_input(error, target.input_kind, target.reads_conversions)
+                raise
             finally:
                 if not self._is_noted:
                     # In a task of its own: the reader may be cancelled several times while this unwinds.
@@ -345,11 +348,11 @@ class Streams:
         return self._opened(target, request, StreamEnding())
 
     def _opened(self, target: ReadTarget, request: StreamRequest, ending: StreamEnding) -> ResultStream:
-        view, output = target.view, format_named(request.format)
+        view, output = target.view, FORMATS[request.format]
         ending.notes = target.notes
-        columns = chosen_columns(view.columns, request.columns)
-        # Raises for names that are not among the columns.
-        chosen_columns(columns, request.options.text_columns)
+        columns = view.columns if request.columns is None else chosen_columns(view.columns, request.columns)
+        if request.options.text_columns:  # names that are not among the columns are refused
+            chosen_columns(columns, request.options.text_columns)
         if request.options.summary and len(columns) == 1 and columns[0].name in output.end_keys:
             # A stream that is cut off after such a row would look complete.
             raise BadParameterError(

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Mutabl
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Dialect, util
 
@@ -16,7 +16,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.session import Fetch, RowCounter, Sample, fetch_sample
-from dualsql.databases.source import Source, chosen_source
+from dualsql.databases.source import Source, Sources
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.errors import Asked, DualResponseError
 from dualsql.formats import json
@@ -34,14 +34,16 @@ if TYPE_CHECKING:
     from dualsql.results.kept_rows import KeptReader
     from dualsql.results.row_cache import RowCache
 
+T = TypeVar("T")
+
 NOT_KEPT_ROWS = "The rows are those of the database now, and not the kept ones of the result."
 """The note where the kept rows of a result are not to be read: their file is gone, too old, or of other readers."""
 
 _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""
 
-_MOST_ORDERS = 16
-"""Orders kept for one document: its own, and those that readers sort by."""
+_MOST_FORMS = 32
+"""Orders, writers and makers of objects kept for one document: its own, and those that readers ask for."""
 
 
 class Derived:
@@ -63,31 +65,43 @@ class Derived:
         self.shape: Shape = replace(plan.shape(statement, meanings), number=number)
         self.names = driver_names(self.shape.columns)
         self.notes = notes_of(statement)
-        self._orders: MutableMapping[object, Ordered] = util.LRUCache(_MOST_ORDERS)
-        self._makers: MutableMapping[object, tuple[RecordMaker, Sequence[Column]]] = util.LRUCache(
-            _MOST_ORDERS
-        )
+        self._forms: MutableMapping[object, Any] = util.LRUCache(_MOST_FORMS)
+
+    def _cached(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` makes, or made before with this key."""
+        form: T | None = self._forms.get(key)
+        if form is None:
+            form = self._forms[key] = make()
+        return form
 
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
         """The statement in the requested order; see `plan.ordered`. `form` says which columns are masked."""
         # All principals with the same rules share one form.
-        key = (form, tuple((part["field"], part.get("order")) for part in sort))
-        rows = self._orders.get(key)
-        if rows is None:
-            rows = plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
-            self._orders[key] = rows
-        return rows
+        key = (form, *((part["field"], part.get("order")) for part in sort))
+        return self._cached(
+            key, lambda: plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
+        )
 
     def record_maker(
         self, dialect: Dialect, integer_strings: Sequence[str]
     ) -> tuple[RecordMaker, Sequence[Column]]:
         """The maker of objects of its rows, from the dialect of its database, and its columns (`json.describe`)."""
-        key, columns = tuple(integer_strings), self.shape.columns
-        pair = self._makers.get(key)
-        if pair is None:
-            maker = RecordMaker(columns, dialect, integer_strings=key)
-            pair = self._makers[key] = (maker, json.describe(columns, integer_strings=key))
-        return pair
+        columns, strings = self.shape.columns, tuple(integer_strings)
+
+        def make() -> tuple[RecordMaker, Sequence[Column]]:
+            maker = RecordMaker(columns, dialect, integer_strings=strings)
+            return maker, json.describe(columns, integer_strings=strings)
+
+        return self._cached((RecordMaker, *strings), make)
+
+    def writer(
+        self, output: Format, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions
+    ) -> Writer:
+        """The writer of a stream of some of its columns, from the dialect of its database."""
+        if not output.is_stateless:
+            return output.writer(columns, dialect, options)
+        key = (output.name, options, *(column.name for column in columns))
+        return self._cached(key, lambda: output.writer(columns, dialect, options))
 
 
 class Plans:
@@ -163,7 +177,7 @@ class View:
 
     def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of a stream of these columns."""
-        return output.writer(columns, self.dialect, options)
+        return self.derived.writer(output, columns, self.dialect, options)
 
     def compile(self, select: AnySelect) -> None:
         """Compile a part of this statement into the cache that pages use."""
@@ -246,6 +260,7 @@ class View:
                 statement=select,
                 rules=self.rules,
                 columns=self.columns,
+                described=self.output.names,
                 subset=None if columns is self.columns else [self.columns.index(c) for c in columns],
                 writer=writer,
             )
@@ -279,7 +294,7 @@ class ReadTarget:
         view: the statement as the principal sees it.
         key: identifies the target; cursors and resume tokens of one target are not valid for another.
         total: the number of rows, if known.
-        input_kind: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`.
+        input_kind: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.raise_for_input`.
         reads_conversions: whether the statement that a question reads converts values.
         notes: what else the answer says.
         late_hint: what to do where a page takes too long; empty for the usual advice.
@@ -313,7 +328,7 @@ class Views:
         late_hint: see `ReadTarget`.
     """
 
-    def __init__(self, sources: Mapping[str, Source], policy: Policy, settings: Settings) -> None:
+    def __init__(self, sources: Sources, policy: Policy, settings: Settings) -> None:
         if settings.snapshot_tags:
             from dualsql.results.snapshots import require_sources
 
@@ -367,7 +382,7 @@ class Views:
     def live(self, resource: Resource, principal: Principal | None) -> View:
         """What `principal` sees of a resource, read from its database; raises what `require_ready` and `open` raise."""
         resource.require_ready()
-        return self.open(chosen_source(self._sources, resource.source), resource.document, principal)
+        return self.open(self._sources[resource.source], resource.document, principal)
 
     async def target(
         self, resource: Resource, principal: Principal | None, sort: Sequence[SortKey] = ()

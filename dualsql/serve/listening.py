@@ -195,6 +195,7 @@ async def running(
         log_level="warning",
         access_log=False,
         lifespan="off",
+        interface="asgi3",  # uvicorn takes what returns a coroutine, such as HostCheck, for ASGI 2
         # By default, uvicorn trusts each program of this machine, and the peers in a variable of the environment.
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),

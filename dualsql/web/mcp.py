@@ -11,6 +11,7 @@ from pydantic import Field
 
 from dualsql.errors import BadParameterError, LimitExceededError
 from dualsql.formats import json
+from dualsql.formats.cells import run_heavy
 from dualsql.http.parameters import PAGE_BODY, body_values, parse_page
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
@@ -22,7 +23,6 @@ from dualsql.query import read_result_query
 from dualsql.query.parse import id_in
 from dualsql.resource import Principal
 from dualsql.results.pages import ResultPage
-from dualsql.threads import run_heavy
 from dualsql.web.assets import assets, environment, require_templates
 from dualsql.web.feature import Pages
 from dualsql_client.wire import Page

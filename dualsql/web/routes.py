@@ -191,7 +191,7 @@ class WebPages:
             parts = self.server.parts
             await parts.ready()
             checked = page_request.checked(parts.settings)
-            parts.pages.check(await parts.views.target(resource, principal, checked.sort), checked)
+            parts.pages.query(await parts.views.target(resource, principal, checked.sort), checked)
             return Response(media_type=HTML)
         reading = self.server.unchecked.read_page(resource, principal, page_request)
         page = await while_connected(request.receive, reading)

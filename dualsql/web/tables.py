@@ -13,7 +13,6 @@ from sqlalchemy.exc import CompileError
 
 from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.feature import Tables
-from dualsql.databases.source import chosen_source
 from dualsql.errors import BadParameterError, DualResponseError
 from dualsql.resource import CountMethod, Principal, Resource
 from dualsql.sql.feature import SQL
@@ -64,7 +63,7 @@ def sql_of(server: ResultServer, resource: Resource, *, has_values: bool) -> str
     Args:
         has_values: with its values, where each of them can be written as SQL; else with placeholders for them.
     """
-    source = chosen_source(server.parts.sources, resource.source)
+    source = server.parts.sources[resource.source]
     statement, dialect = source.thaw(resource.document), source.engine.dialect
     if has_values:
         with suppress(CompileError, NotImplementedError):

@@ -39,7 +39,7 @@ from sqlalchemy.dialects import postgresql
 from dualsql.columns.result import ResultColumn, result_columns
 from dualsql.errors import BadParameterError, LimitExceededError, ValueNotRepresentableError
 from dualsql.formats.csv import DatabaseCSVWriter, begins_formula
-from dualsql.formats.table import FORMATS, format_named
+from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import StreamEnd, Writer, WriterOptions
 from tests.databases.streams.reading import read, read_csv
 
@@ -80,6 +80,21 @@ def test_however_it_is_cut(written: str) -> None:
     assert once["text"] == [row[1] for row in ROWS]
     assert once["price"] == [row[4] for row in ROWS]
     assert once["json"] == [{"k": [1]}, None, "text"]
+
+
+@pytest.mark.parametrize("written", [name for name in FORMATS if FORMATS[name].is_stateless])
+def test_a_writer_without_a_state_writes_several_streams_at_once(written: str) -> None:
+    """Results keep such a writer for all of their streams."""
+    shared = writer(written)
+    streams = [shared.head(), shared.head()]
+    for row in ROWS:
+        streams = [data + shared.rows([row]).data for data in streams]
+    streams[0] += shared.end(StreamEnd(len(ROWS)))
+    assert shared.failure(PROBLEM, StreamEnd(len(ROWS))) == writer(written).failure(
+        PROBLEM, StreamEnd(len(ROWS))
+    )
+    streams[1] += shared.end(StreamEnd(len(ROWS)))
+    assert streams == [whole(written, [[row] for row in ROWS])] * 2
 
 
 def test_null_is_not_an_empty_text_in_csv() -> None:
@@ -300,4 +315,4 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_format() -> None:
     with pytest.raises(BadParameterError, match="format must not be"):
-        format_named("xls")
+        FORMATS["xls"]

@@ -644,8 +644,23 @@ async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
         assert kept.files() == []
 
 
+async def test_the_first_reader_opens_the_file(kept: KeptServer) -> None:
+    work = kept.dual.kept.work
+    assert work is not None
+    made = await kept.make()
+    assert made.as_of is not None and made.total_count == ROWS
+    assert work.keeper.shares.open_files == 0, "the sample is of the rows that were written"
+    page = (await kept.page(made, limit=len(made.sample))).to_wire()
+    assert [row["id"] for row in page["data"]] == [row["id"] for row in made.sample]
+    assert work.keeper.shares.open_files == 1
+    profiled = await kept.make(profile="full", sample="tail")
+    assert len(profiled.sample) == len(made.sample) and profiled.sample != made.sample
+    assert work.keeper.shares.open_files == 2, "other rows than the first are in the file"
+
+
 async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kept: KeptServer) -> None:
     made = await kept.make()
+    await kept.lines(made)  # its first reader opens the file
     (file,) = kept.files()
     spilled = file.with_name(f"{file.name}.tmp")
     spilled.mkdir()

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import LocalResultStorage
 from dualsql.errors import ConfigurationError
-from dualsql.kept.locks import lock_file
+from dualsql.kept.storage import lock_file
 from dualsql.testing import ResultStorageTests
 from tests.servers import create_server
 

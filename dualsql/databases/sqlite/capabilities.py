@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, func, types
@@ -86,7 +87,7 @@ CAPABILITIES = Capabilities(
     nulls_last_by_default=(False, True),
     searches_row_values=True,
     key_form=raw_form,
-    query_dialect=_query_dialect,
+    query_dialect=cache(_query_dialect),
     text_dialect=_text_dialect,
     has_sized_integers=False,
     own_functions=_OWN_FUNCTIONS,

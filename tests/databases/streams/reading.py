@@ -17,7 +17,7 @@ from openpyxl import load_workbook
 from openpyxl.utils.escape import unescape
 from pyarrow import parquet
 
-from dualsql.columns.result import ResultColumn
+from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.source import Source
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.formats.json import dumps
@@ -46,6 +46,7 @@ async def streamed(
         statement=statement,
         rules=rules,
         columns=columns,
+        described=driver_names(columns),
         subset=places,
         writer=writer,
     )

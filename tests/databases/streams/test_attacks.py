@@ -12,6 +12,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, column, func, ins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, QueryExecutionError, Registry, plan
+from dualsql.columns.result import driver_names
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.streams import BATCH_BYTES, Pace, StreamJob, stream_rows
 from dualsql.formats.ndjson import NDJSONWriter
@@ -82,7 +83,14 @@ def chunks_of(source: Source, statement: Any, written: str) -> AsyncGenerator[Ch
     writer.head()
     rules = Policy(Registry(Base)).rules_for(None)
     return stream_rows(
-        StreamJob(source=source, statement=statement, rules=rules, columns=columns, writer=writer)
+        StreamJob(
+            source=source,
+            statement=statement,
+            rules=rules,
+            columns=columns,
+            described=driver_names(columns),
+            writer=writer,
+        )
     )
 
 
@@ -139,7 +147,14 @@ async def test_no_more_is_encoded_than_is_read(source: Source) -> None:
 
     writer = Counting(columns, source.engine.dialect, WriterOptions())
     rules = Policy(Registry(Base)).rules_for(None)
-    job = StreamJob(source=source, statement=ENDLESS, rules=rules, columns=columns, writer=writer)
+    job = StreamJob(
+        source=source,
+        statement=ENDLESS,
+        rules=rules,
+        columns=columns,
+        described=driver_names(columns),
+        writer=writer,
+    )
     async with aclosing(stream_rows(job)) as chunks:
         for read in range(1, 30):
             await anext(chunks)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dualsql.threads import without_collector
+from dualsql.formats.cells import without_collector
 
 
 @pytest.fixture(autouse=True)

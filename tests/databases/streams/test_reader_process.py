@@ -34,6 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
+from dualsql.columns.result import driver_names
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.sqlite.connection import FileReader
 from dualsql.databases.sqlite.processes import ReaderProcess
@@ -129,7 +130,14 @@ def chunks_of(source: Source, statement: Any, written: str = "arrow") -> AsyncGe
     select_, columns = prepared(source, statement)
     writer = FORMATS[written].writer(columns, source.engine.dialect, WriterOptions())
     return stream_rows(
-        StreamJob(source=source, statement=select_, rules=RULES, columns=columns, writer=writer)
+        StreamJob(
+            source=source,
+            statement=select_,
+            rules=RULES,
+            columns=columns,
+            described=driver_names(columns),
+            writer=writer,
+        )
     )
 
 

@@ -191,9 +191,9 @@ async def test_what_is_kept_is_bounded(filled: AsyncEngine) -> None:
         assert len(nothing) == 0
 
 
-async def test_the_orders_of_one_document_are_bounded(narrowed: DualResponseServer) -> None:
-    resource = await kept(narrowed, select(*(notes.c.id.label(f"c{n}") for n in range(40))), ROOT)
+async def test_the_forms_of_one_document_are_bounded(narrowed: DualResponseServer) -> None:
+    resource = await kept(narrowed, select(*(notes.c.id.label(f"c{n}") for n in range(60))), ROOT)
     view = await view_of(narrowed.parts.views, resource, ROOT)
-    for number in range(40):
+    for number in range(60):
         view.ordered(({"field": f"c{number}"},))
-    assert len(view.derived._orders) <= 24, "SQLAlchemy's cache holds half as many more before it drops some"
+    assert len(view.derived._forms) <= 48, "SQLAlchemy's cache holds half as many more before it drops some"
