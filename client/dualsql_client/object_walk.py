@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
+from itertools import islice
 from types import ModuleType
 from typing import Any, cast
 
@@ -48,6 +49,13 @@ _BASE64 = re.compile(
     r"(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]++(?:\r?\n[\w+/-]++)*+={0,2})\s{0,2}",
     re.ASCII,
 )
+_ENCODED = re.compile(r"(?<![\w+/-])[\w+/-]{60,}+(?:\r?\n[\w+/-]++(?=\r?\n|=|\Z|[\"'<\\]))*+", re.ASCII)
+"""Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer."""
+_HEXADECIMAL = re.compile(r"(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})", re.IGNORECASE)
+_NUMBERS = re.compile(r"(?<!\d)(?:\d{1,3},\s?){24}")
+"""Bytes as JSON has them."""
+_IN_FORM = re.compile("%2([BF])", re.IGNORECASE)
+"""How forms write what base64 has besides letters and digits."""
 _FOR_URLS = str.maketrans("-_", "+/", "\r\n")
 _BEGINS_LINE = re.compile(r"^(?:data:|>) ?", re.MULTILINE)
 """What begins each line of a server-sent event and of a quotation."""
@@ -145,6 +153,8 @@ class Walk:
             self._open(cast("str | bytes | bytearray", value))
         elif kind is list and (attributes := _attributes(cast("list[object]", value))):
             return attributes
+        elif kind is list and (data := _bytes_of(cast("list[object]", value))):
+            self._open(data)
         elif issubclass(kind, _LISTS):
             self._push_all(cast("Iterable[object]", value), self.scope)
         else:
@@ -176,6 +186,7 @@ class Walk:
             self._characters -= len(text)
             whole = _whole(text)
             values, rest = (whole, "") if whole else _json_within(_join_lines(text))
+            values += _encoded_within(rest)
         scope = self.scope
         if rest and scope is Evidence.ANYTHING:
             scope = self._read_text(rest)
@@ -253,7 +264,13 @@ def _may_hold_result(text: str | bytes | bytearray) -> bool:
         return False
     text = _text_of(text)
     is_encoded = any(mark in text for mark in ("resource", "=\n", "=\r", "\\u00"))
-    return is_encoded or may_hold_id(text) or _base64(text) is not None
+    return (
+        is_encoded
+        or may_hold_id(text)
+        or _base64(text) is not None
+        or _NUMBERS.search(text) is not None
+        or _ENCODED.search(_without_form(text)) is not None
+    )
 
 
 def _text_of(value: str | bytes | bytearray) -> str:
@@ -286,12 +303,35 @@ def _base64(text: str) -> str | None:
 
 
 def _of_base64(text: str) -> str | None:
+    """The text whose base64, whole or truncated, or hexadecimal digits a text is; None for any other text."""
+    digits = _HEXADECIMAL.fullmatch(text)
     encoded = (_base64(text) or "").translate(_FOR_URLS).rstrip("=")
+    encoded = encoded[:-1] if len(encoded) % 4 == 1 else encoded + "=" * (-len(encoded) % 4)
     try:
-        data = b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
-        return data.decode(_encoding(data))
+        data = bytes.fromhex(digits[1]) if digits else b64decode(encoded, validate=True)
     except ValueError:
         return None
+    try:
+        return getincrementaldecoder(_encoding(data))("strict").decode(data)
+    except ValueError:
+        # Of a binary encoding, such as MessagePack, the links are read.
+        plain = data.decode(errors="replace")
+        return plain if may_hold_id(plain) else None
+
+
+def _encoded_within(text: str) -> list[tuple[Any, Evidence]]:
+    """The texts that are encoded within a text, with what counts in each."""
+    text = _without_form(text)
+    values: list[tuple[Any, Evidence]] = []
+    for match in islice(_ENCODED.finditer(text), MAXIMUM_TEXTS):
+        if plain := _of_base64(match.group()):
+            is_argument = _IN_ARGUMENTS.search(text, max(match.start() - _LONGEST_NAME, 0), match.start())
+            values.append((plain, Evidence.NOTHING if is_argument else Evidence.ANYTHING))
+    return values
+
+
+def _without_form(text: str) -> str:
+    return _IN_FORM.sub(lambda match: "+" if match[1] in "Bb" else "/", text) if "%2" in text else text
 
 
 def _join_lines(text: str) -> str:
@@ -318,6 +358,13 @@ def nested_fields(fields: Fields) -> Fields:
     }
 
 
+def _bytes_of(items: list[object]) -> bytes | None:
+    """The bytes that a list of numbers is, as JSON has those of a buffer; None for any other list."""
+    if len(items) < _SHORTEST_TEXT or type(items[0]) is not int:
+        return None
+    return bytes(items) if all(type(item) is int and 0 <= item < 256 for item in items) else None  # type: ignore[arg-type]
+
+
 _Plain = dict[int, Any]
 """Plain values by the ids of typed ones: YAML's aliases make one value stand in many places."""
 
@@ -327,9 +374,11 @@ def _attributes(items: list[object], depth: int = 0, plain_values: _Plain | None
     plain_values = {} if plain_values is None else plain_values
     attributes: dict[str, Any] = {}
     for item in items:
-        if type(item) is not dict or len(item) != 2:
+        if type(item) is not dict or not 2 <= len(item) <= 3:
             return None
         pair = {str(name).lower(): value for name, value in item.items()}
+        if len(pair) == 3 and not isinstance(pair.get("type"), str):
+            return None
         name = pair.get("key", pair.get("name"))
         if not isinstance(name, str) or "value" not in pair:
             return None
