@@ -70,7 +70,9 @@ function completeness({ sample, totalCount, columns }: Detected): number {
 
 // The words of names and kinds that SDKs, hosts, protocols and tracers use, as wordsIn() writes them.
 const FAILED = /^(?:(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*)$/;
-const STATES = new Set(["status", "state", "outcome", "type", "event", "level", "code", "status code"]);
+const STATES = new Set(["status", "state", "outcome", "type", "event", "level"]);
+const CODES = new Set(["code", "status code"]);
+const CODES_OF_FAILURES = new Set<unknown>(["error", "failed", "failure", "status code error"]);
 const KINDS = new Set([
   "type", "kind", "part kind", "role", "message type", "sender", "source", "event", "event name", "hook event name", "session update",
 ]);
@@ -112,7 +114,7 @@ function wordsOf(fields: Fields): Words {
     if (WRITERS.has(own)) words.push(["role", wordsIn(fieldsOf(fields[name])?.["role"]) || undefined]);
     // A part of a message of the AI SDK has the name of its tool there.
     if (own === "type" && "state" in fields && String(fields[name]).startsWith("tool-")) continue;
-    const hasWord = KINDS.has(own) || STATES.has(own) || own === "success" || own === "ok" || FAILED.test(own);
+    const hasWord = KINDS.has(own) || STATES.has(own) || CODES.has(own) || own === "success" || own === "ok" || FAILED.test(own);
     if (hasWord) words.push([own, wordOf(fields[name])]);
   }
   return words;
@@ -143,6 +145,7 @@ function isFailed(fields: Fields, words: Words): boolean {
 
 function saysFailed([name, word]: Words[number]): boolean {
   if (typeof word === "boolean") return word ? FAILED.test(name) : name === "success" || name === "ok";
+  if (CODES.has(name)) return CODES_OF_FAILURES.has(word);
   return STATES.has(name) && typeof word === "string" && FAILED.test(word);
 }
 

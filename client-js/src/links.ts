@@ -43,13 +43,13 @@ const ENDS_ADDRESS = /[\s"'<>`\\|,]/;
 const SENTENCE =
   /(?:(?:The|Once\s+the\s+query\s+has\s+run,\s+the)\s+application\s+gets\s+every\s+row\s+from|Rows\s+for\s+the\s+application:)\s+[<([`*_]{0,4}$/;
 /** The scheme, over two lines of fixed width. */
-const BROKEN_SCHEME = new RegExp(`${[..."resource://"].join("\\n?")}$`);
+const BROKEN_SCHEME = new RegExp(`${[..."resource://"].join(String.raw`(?:\r?\n[\s>|]{0,40})?`)}$`);
 const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*$/i;
 
-const ARGUMENTS_ = String.raw`\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))\b['"]?\s{0,9}[:=]\s{0,9}['"]?`;
+const ARGUMENTS_ = String.raw`\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))\b['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{0,5}`;
 /** What is before the arguments of a call. */
 export const ARGUMENTS = new RegExp(`${ARGUMENTS_}$`, "i");
-const IS = String.raw`\b['"]?\s{0,9}[:=]\s{0,9}['"]?`;
+const IS = String.raw`\b['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{0,5}`;
 const PERSON = "(?:user|human|system|developer)";
 /** What is before a link in a quotation or a failure that no parser reads. */
 const QUOTED = new RegExp(
@@ -60,18 +60,18 @@ const QUOTED = new RegExp(
     String.raw`<parameter\b[^<>\n]*>[^<>\n]*$`,
     String.raw`(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*$`,
     // Messages of a person: as an object or a block of text in one, and as a model's template writes them.
-    String.raw`\brole${IS}${PERSON}\b[^{}()[\]\n]*(?:\[\{['"]type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
-    String.raw`\bsource['"]?\s{0,9}[:=]\s{0,9}['"]${PERSON}['"][^{}()[\]\n]*$`,
+    String.raw`\brole${IS}${PERSON}\b[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
+    String.raw`\bsource['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{1,5}${PERSON}['"]{1,5}[^{}()[\]\n]*$`,
     String.raw`(?:^|\n)[ \t]*(?:- )?role: ${PERSON}\n[ \t]+\w{1,20}: [^\n]*$`,
     String.raw`\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()[\]\n]*$`,
     String.raw`(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>)${PERSON}\b(?:<\|\w{1,20}\|>)?[^<]*$`,
     String.raw`\[INST\][^[\]]*$`,
     String.raw`(?:^|\n)(?:human|user): [^\n]*$`,
     // Failures: as SDKs mark them, of JSON-RPC, and of exceptions.
-    String.raw`\bis_?error\b['"]?\s{0,9}[:=>]\s{0,9}true\b[^})]*$`,
-    String.raw`\bstatus['"]?\s{0,9}[:=]\s{0,9}['"]error['"][^})]*$`,
-    String.raw`['"]error['"]\s{0,9}:\s{0,9}(?:['"][^'"\n]+|\{[^{}\n]*)$`,
-    String.raw`(?:error|exception)\(['"][^()\n]*$`,
+    String.raw`\bis_?error\b['"]{0,5}\s{0,9}[:=>]\s{0,9}true\b[^})\n]*$`,
+    String.raw`\bstatus['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{1,5}error['"]{1,5}[^})\n]*$`,
+    String.raw`['"]{1,5}error['"]{1,5}\s{0,9}:\s{0,9}(?:['"]{1,5}[^'"\n]+|\{[^{}\n]*)$`,
+    String.raw`(?:error|exception)\(['"]{1,5}[^()\n]*$`,
     String.raw`\n[\w.]{0,60}(?:error|exception): (?!false|none|null)[^\n]*$`,
   ].join("|"),
   "i",
@@ -80,8 +80,8 @@ const QUOTED = new RegExp(
 const BEHIND = 600;
 /** The role of a message whose text is before it, or the state of a result whose content is. */
 const MARK_BEHIND = new RegExp(
-  String.raw`^(?:(?:(?!\n\s*-)[^{}()[\]]){0,400}?(?:['"]role['"]\s{0,9}:\s{0,9}['"]|\n[ \t]*role: )(${PERSON})\b` +
-    String.raw`|[^{(]*?\b(?:is_?error|status)\b['"]?\s{0,9}[:=]\s{0,9}['"]?(\w{1,20}))`,
+  String.raw`^(?:(?:(?!\n\s*-)[^{}()[\]]){0,400}?(?:['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}|\n[ \t]*role: )(${PERSON})\b` +
+    String.raw`|(?:[^{(\n]*?\b(?:is_?error|status)\b|[^{(]*?\n\s{0,40}['"]{0,5}is_?error\b)['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{0,5}(\w{1,20}))`,
   "i",
 );
 const FAILED = ["true", "error", "failed"];
@@ -160,7 +160,7 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   const sentence = SENTENCE.exec(wordsBefore);
   const isInResource = IN_RESOURCE.test(wordsBefore);
   if (!sentence && !isInResource) {
-    if (QUOTED.test(wordsBefore) || isMarked(text.slice(start + id.length, start + BEHIND))) return undefined;
+    if (QUOTED.test(wordsBefore.replaceAll("+", " ")) || isMarked(text.slice(start + id.length, start + BEHIND))) return undefined;
   }
   const address = own ? `${own[0]}${id}` : "";
   return {
@@ -176,7 +176,7 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
 /** Whether a link is in a person's message or a failure, according to the text behind it. */
 function isMarked(behind: string): boolean {
   if (!["rror", "role", "status"].some((word) => behind.includes(word))) return false;
-  const mark = MARK_BEHIND.exec(decoded(behind));
+  const mark = MARK_BEHIND.exec(decoded(behind).replaceAll("+", " "));
   return mark !== null && (mark[1] !== undefined || FAILED.includes(mark[2]!.toLowerCase()));
 }
 
@@ -187,10 +187,10 @@ function endsParagraph(text: string): boolean {
 
 const REFERENCES: Record<string, string> = { amp: "&", quot: '"', apos: "'", lt: "<", gt: ">", sol: "/", colon: ":", nbsp: " " };
 
-/** Without percent-encoding, character references and backslashes, each up to two deep. */
+/** Without percent-encoding and character references, up to four deep, and backslashes. */
 function decoded(text: string): string {
   let plain = text;
-  for (let depth = 0; depth < 2; depth++) {
+  for (let depth = 0; depth < 4; depth++) {
     plain = plain
       .replace(/%([2-7][0-9a-f]|0[9ad])/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
       .replace(/&(?:#(\d{1,6})|#x([0-9a-f]{1,5})|([a-z]+));/gi, (whole, decimal?: string, hex?: string, name?: string) =>

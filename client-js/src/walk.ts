@@ -29,7 +29,9 @@ const SHORTEST_BASE64 = 44;
 const BASE64 = /^(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]+(?:\r?\n[\w+/-]+)*={0,2})\s{0,2}$/;
 /** Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer. */
 const ENCODED = /(?<![\w+/-])[\w+/-]{60,}(?:\r?\n[\w+/-]+(?=\r?\n|=|$|["'<\\]))*/g;
-const HEXADECIMAL = /^(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})$/i;
+const HEXADECIMAL = /^(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})[0-9a-f]?$/i;
+/** How forms and mails write what is in and around base64, and how terminals colour it. */
+const AROUND_ENCODED = /%(?:25)?([0-9a-f]{2})|=(3D)|\x1b\[[\d;]{0,20}m/gi;
 /** Bytes as JSON has them. */
 const NUMBERS = /(?<!\d)(?:\d{1,3},\s?){24}/;
 /** What begins each line of a server-sent event and of a quotation. */
@@ -197,7 +199,7 @@ function mayLeadOn(value: unknown): boolean {
 function mayHoldResult(text: string): boolean {
   if (text.length < SHORTEST_TEXT) return false;
   const isEncoded = ["resource", "=\n", "=\r", "\\u00"].some((mark) => text.includes(mark));
-  return isEncoded || mayHoldId(text) || base64(text) !== undefined || NUMBERS.test(text) || withoutForm(text).search(ENCODED) >= 0;
+  return isEncoded || mayHoldId(text) || base64(text) !== undefined || NUMBERS.test(text) || withoutEscapes(text).search(ENCODED) >= 0;
 }
 
 /** The text of bytes in UTF-8 or UTF-16. Throws if `fatal` and they are none; they may be truncated. */
@@ -236,7 +238,7 @@ function tryJSON<T>(read: () => T): T | undefined {
 
 /** The text whose base64, whole or truncated, or hexadecimal digits a text is; undefined for any other text. */
 function ofBase64(text: string): string | undefined {
-  const digits = HEXADECIMAL.exec(text)?.[1];
+  const digits = HEXADECIMAL.exec(text.includes("\n") ? text.replace(/\s+/g, "") : text)?.[1];
   const data = tryJSON(() => (digits === undefined ? bytesOfBase64(base64(text)) : bytesOfDigits(digits)));
   // Of a binary encoding, such as MessagePack, the links are read.
   return data && (tryJSON(() => textOf(data, true)) ?? ofBinary(textOf(data)));
@@ -259,7 +261,7 @@ function bytesOfDigits(digits: string): Uint8Array {
 
 /** The texts that are encoded within a text. */
 function encodedWithin(encoded: string): Value[] {
-  const text = withoutForm(encoded);
+  const text = withoutEscapes(encoded);
   const values: Value[] = [];
   for (const { 0: characters, index } of text.matchAll(ENCODED)) {
     if (values.length >= MOST_VALUES) break;
@@ -270,9 +272,10 @@ function encodedWithin(encoded: string): Value[] {
   return values;
 }
 
-/** A text with what base64 has besides letters and digits, which forms write otherwise. */
-function withoutForm(text: string): string {
-  return text.includes("%2") ? text.replace(/%2([BF])/gi, (_, hex: string) => (hex.toUpperCase() === "B" ? "+" : "/")) : text;
+/** A text with what is in and around base64 as it is. */
+function withoutEscapes(text: string): string {
+  if (!["%", "=3D", "\x1b"].some((mark) => text.includes(mark))) return text;
+  return text.replace(AROUND_ENCODED, (_, byte?: string, sign?: string) => String.fromCharCode(parseInt(byte ?? sign ?? "20", 16)));
 }
 
 /** The stored fields of an object or a map; undefined for anything else, or if reading them fails. */
@@ -323,11 +326,14 @@ type Plain = Map<unknown, unknown>;
 /** A list of names and values, such as attributes, headers and tags, as one object; undefined for any other list. */
 function attributesOf(items: readonly unknown[], depth = 0, plainValues: Plain = new Map()): Fields | undefined {
   const attributes: [string, unknown][] = [];
+  const names = new Set<string>();
   for (const item of items) {
     const entries = isObject(item) ? Object.entries(fieldsOf(item) ?? {}) : [];
     const pair = fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]));
     const name = pair["key"] ?? pair["name"];
     if (entries.length < 2 || entries.length > 3 || typeof name !== "string" || !("value" in pair)) return undefined;
+    if (names.has(name)) return undefined;
+    names.add(name);
     if (entries.length === 3 && typeof pair["type"] !== "string") return undefined;
     attributes.push([name, untyped(pair["value"], depth, plainValues)]);
   }

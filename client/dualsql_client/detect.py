@@ -142,7 +142,9 @@ def _completeness(detected: Detected) -> int:
 
 # The words of names and kinds that SDKs, hosts, protocols and tracers use, as `_words` writes them.
 _FAILED = re.compile(r"(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*")
-_STATES = frozenset({"status", "state", "outcome", "type", "event", "level", "code", "status code"})
+_STATES = frozenset({"status", "state", "outcome", "type", "event", "level"})
+_CODES = frozenset({"code", "status code"})
+_CODES_OF_FAILURES = frozenset({"error", "failed", "failure", "status code error"})
 _KINDS = frozenset(
     {
         "type",
@@ -203,7 +205,10 @@ def _words(name: object) -> str:
 @lru_cache(maxsize=4_096)
 def _has_word(name: str) -> bool:
     """Whether the value of that name may be the kind of a mapping, or say that it is a failure."""
-    return name in _KINDS | _STATES | _WRITERS | {"success", "ok"} or _FAILED.fullmatch(name) is not None
+    return (
+        name in _KINDS | _STATES | _CODES | _WRITERS | {"success", "ok"}
+        or _FAILED.fullmatch(name) is not None
+    )
 
 
 _MARKS = frozenset(
@@ -263,6 +268,8 @@ def _says_failed(pair: tuple[str, str | bool | None]) -> bool:
     name, word = pair
     if isinstance(word, bool):
         return _FAILED.fullmatch(name) is not None if word else name in {"success", "ok"}
+    if name in _CODES:
+        return word in _CODES_OF_FAILURES
     return name in _STATES and word is not None and _FAILED.fullmatch(word) is not None
 
 

@@ -42,17 +42,15 @@ _SENTENCE = re.compile(
     r"(?:(?:The|Once\s+the\s+query\s+has\s+run,\s+the)\s+application\s+gets\s+every\s+row\s+from|Rows\s+for\s+the\s+application:)"
     r"\s+[<(\[`*_]{0,4}\Z"
 )
-_BROKEN_SCHEME = re.compile(r"\n?".join("resource://") + r"\Z")
+_BROKEN_SCHEME = re.compile(r"(?:\r?\n[\s>|]{0,40})?".join("resource://") + r"\Z")
 """The scheme, over two lines of fixed width."""
 _IN_RESOURCE = re.compile(
     r"\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*\Z", re.IGNORECASE
 )
 
-ARGUMENTS = (
-    r"\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))\b['\"]?\s{0,9}[:=]\s{0,9}['\"]?"
-)
+_IS = r"\b['\"]{0,5}\s{0,9}[:=]\s{0,9}['\"]{0,5}"
+ARGUMENTS = rf"\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
 """What is before the arguments of a call."""
-_IS = r"\b['\"]?\s{0,9}[:=]\s{0,9}['\"]?"
 _PERSON = "(?:user|human|system|developer)"
 _QUOTED = re.compile(
     "|".join(
@@ -63,18 +61,18 @@ _QUOTED = re.compile(
             r"<parameter\b[^<>\n]*>[^<>\n]*\Z",
             r"(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*\Z",
             # Messages of a person: as an object or a block of text in one, and as a model's template writes them.
-            rf"\brole{_IS}{_PERSON}\b[^{{}}()\[\]\n]*(?:\[\{{['\"]type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z",
-            rf"\bsource['\"]?\s{{0,9}}[:=]\s{{0,9}}['\"]{_PERSON}['\"][^{{}}()\[\]\n]*\Z",
+            rf"\brole{_IS}{_PERSON}\b[^{{}}()\[\]\n]*(?:\[\{{['\"]{{1,5}}type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z",
+            rf"\bsource['\"]{{0,5}}\s{{0,9}}[:=]\s{{0,9}}['\"]{_PERSON}['\"]{{1,5}}[^{{}}()\[\]\n]*\Z",
             rf"(?:^|\n)[ \t]*(?:- )?role: {_PERSON}\n[ \t]+\w{{1,20}}: [^\n]*\Z",
             r"\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()\[\]\n]*\Z",
             rf"(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>){_PERSON}\b(?:<\|\w{{1,20}}\|>)?[^<]*\Z",
             r"\[INST\][^\[\]]*\Z",
             r"(?:^|\n)(?:human|user): [^\n]*\Z",
             # Failures: as SDKs mark them, of JSON-RPC, and of exceptions.
-            r"\bis_?error\b['\"]?\s{0,9}[:=>]\s{0,9}true\b[^})]*\Z",
-            r"\bstatus['\"]?\s{0,9}[:=]\s{0,9}['\"]error['\"][^})]*\Z",
-            r"['\"]error['\"]\s{0,9}:\s{0,9}(?:['\"][^'\"\n]+|\{[^{}\n]*)\Z",
-            r"(?:error|exception)\(['\"][^()\n]*\Z",
+            r"\bis_?error\b['\"]{0,5}\s{0,9}[:=>]\s{0,9}true\b[^})\n]*\Z",
+            r"\bstatus['\"]{0,5}\s{0,9}[:=]\s{0,9}['\"]{1,5}error['\"]{1,5}[^})\n]*\Z",
+            r"['\"]{1,5}error['\"]{1,5}\s{0,9}:\s{0,9}(?:['\"]{1,5}[^'\"\n]+|\{[^{}\n]*)\Z",
+            r"(?:error|exception)\(['\"]{1,5}[^()\n]*\Z",
             r"\n[\w.]{0,60}(?:error|exception): (?!false|none|null)[^\n]*\Z",
         )
     ),
@@ -84,8 +82,10 @@ _QUOTED = re.compile(
 _BEHIND = 600
 """Characters behind an id that say whose it is."""
 _MARK_BEHIND = re.compile(
-    rf"(?:(?!\n\s*-)[^{{}}()\[\]]){{0,400}}?(?:['\"]role['\"]\s{{0,9}}:\s{{0,9}}['\"]|\n[ \t]*role: )({_PERSON})\b"
-    r"|[^{(]*?\b(?:is_?error|status)\b['\"]?\s{0,9}[:=]\s{0,9}['\"]?(\w{1,20})",
+    r"(?:(?!\n\s*-)[^{}()\[\]]){0,400}?"
+    rf"(?:['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}|\n[ \t]*role: )({_PERSON})\b"
+    r"|(?:[^{(\n]*?\b(?:is_?error|status)|[^{(]*?\n\s{0,40}['\"]{0,5}is_?error)"
+    rf"{_IS}(\w{{1,20}})",
     re.IGNORECASE,
 )
 """The role of a message whose text is before it, or the state of a result whose content is."""
@@ -197,7 +197,7 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     is_in_resource = _IN_RESOURCE.search(words_before) is not None
     if sentence is None and not is_in_resource:
         behind = text[start + len(identifier) : start + _BEHIND]
-        if _QUOTED.search(words_before) or _is_marked(behind):
+        if _QUOTED.search(words_before.replace("+", " ")) or _is_marked(behind):
             return None
     address = f"{own.group()}{identifier}" if own else ""
     return _Mention(
@@ -214,7 +214,7 @@ def _is_marked(behind: str) -> bool:
     """Whether a link is in a person's message or a failure, according to the text behind it."""
     if not any(word in behind for word in ("rror", "role", "status")):
         return False
-    mark = _MARK_BEHIND.match(_decode(behind))
+    mark = _MARK_BEHIND.match(_decode(behind).replace("+", " "))
     return mark is not None and (mark[1] is not None or mark[2].lower() in _FAILED)
 
 
@@ -224,8 +224,8 @@ def _ends_paragraph(text: str) -> bool:
 
 
 def _decode(text: str) -> str:
-    """Without percent-encoding, character references and backslashes, each up to two deep."""
-    for _ in range(2):
+    """Without percent-encoding and character references, up to four deep, and backslashes."""
+    for _ in range(4):
         text = unescape(unquote(text))
     text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
     return _ESCAPED_BREAK.sub("\n", text).replace("\\", "")

@@ -51,11 +51,11 @@ _BASE64 = re.compile(
 )
 _ENCODED = re.compile(r"(?<![\w+/-])[\w+/-]{60,}+(?:\r?\n[\w+/-]++(?=\r?\n|=|\Z|[\"'<\\]))*+", re.ASCII)
 """Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer."""
-_HEXADECIMAL = re.compile(r"(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})", re.IGNORECASE)
+_HEXADECIMAL = re.compile(r"(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})[0-9a-f]?", re.IGNORECASE)
 _NUMBERS = re.compile(r"(?<!\d)(?:\d{1,3},\s?){24}")
 """Bytes as JSON has them."""
-_IN_FORM = re.compile("%2([BF])", re.IGNORECASE)
-"""How forms write what base64 has besides letters and digits."""
+_AROUND_ENCODED = re.compile(r"%(?:25)?([0-9a-f]{2})|=(3D)|\x1b\[[\d;]{0,20}m", re.IGNORECASE)
+"""How forms and mails write what is in and around base64, and how terminals colour it."""
 _FOR_URLS = str.maketrans("-_", "+/", "\r\n")
 _BEGINS_LINE = re.compile(r"^(?:data:|>) ?", re.MULTILINE)
 """What begins each line of a server-sent event and of a quotation."""
@@ -269,7 +269,7 @@ def _may_hold_result(text: str | bytes | bytearray) -> bool:
         or may_hold_id(text)
         or _base64(text) is not None
         or _NUMBERS.search(text) is not None
-        or _ENCODED.search(_without_form(text)) is not None
+        or _ENCODED.search(_without_escapes(text)) is not None
     )
 
 
@@ -304,7 +304,7 @@ def _base64(text: str) -> str | None:
 
 def _of_base64(text: str) -> str | None:
     """The text whose base64, whole or truncated, or hexadecimal digits a text is; None for any other text."""
-    digits = _HEXADECIMAL.fullmatch(text)
+    digits = _HEXADECIMAL.fullmatch("".join(text.split()) if "\n" in text else text)
     encoded = (_base64(text) or "").translate(_FOR_URLS).rstrip("=")
     encoded = encoded[:-1] if len(encoded) % 4 == 1 else encoded + "=" * (-len(encoded) % 4)
     try:
@@ -321,7 +321,7 @@ def _of_base64(text: str) -> str | None:
 
 def _encoded_within(text: str) -> list[tuple[Any, Evidence]]:
     """The texts that are encoded within a text, with what counts in each."""
-    text = _without_form(text)
+    text = _without_escapes(text)
     values: list[tuple[Any, Evidence]] = []
     for match in islice(_ENCODED.finditer(text), MAXIMUM_TEXTS):
         if plain := _of_base64(match.group()):
@@ -330,8 +330,10 @@ def _encoded_within(text: str) -> list[tuple[Any, Evidence]]:
     return values
 
 
-def _without_form(text: str) -> str:
-    return _IN_FORM.sub(lambda match: "+" if match[1] in "Bb" else "/", text) if "%2" in text else text
+def _without_escapes(text: str) -> str:
+    if not any(mark in text for mark in ("%", "=3D", "\x1b")):
+        return text
+    return _AROUND_ENCODED.sub(lambda match: chr(int(match[1] or match[2] or "20", 16)), text)
 
 
 def _join_lines(text: str) -> str:
@@ -380,7 +382,7 @@ def _attributes(items: list[object], depth: int = 0, plain_values: _Plain | None
         if len(pair) == 3 and not isinstance(pair.get("type"), str):
             return None
         name = pair.get("key", pair.get("name"))
-        if not isinstance(name, str) or "value" not in pair:
+        if not isinstance(name, str) or name in attributes or "value" not in pair:
             return None
         attributes[name] = untyped(pair["value"], depth, plain_values)
     return attributes or None
