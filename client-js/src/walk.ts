@@ -86,7 +86,8 @@ export class Walk {
       if ((this.seen.get(value) ?? -1) >= scope) continue;
       this.seen.set(value, scope);
       if (typeof value === "string") this.open(value);
-      else if (value instanceof Uint8Array) this.open(textOf(value));
+      else if (value instanceof URL) this.open(value.href);
+      else if (isBuffer(value)) this.open(textOf(bytesOf(value)));
       else if (value instanceof Set) this.pushAll(value, scope, nesting);
       else {
         const fields = Array.isArray(value) ? attributesOf(value) : fieldsOf(value);
@@ -192,7 +193,18 @@ function jsonWithin(text: string): [values: Value[], rest: string] {
 /** Whether a value has values, or is a text that may hold a result. */
 function mayLeadOn(value: unknown): boolean {
   if (typeof value === "string") return mayHoldResult(value);
-  return value instanceof Uint8Array ? mayHoldResult(textOf(value)) : typeof value === "object" && value !== null;
+  return isBuffer(value) ? mayHoldResult(textOf(bytesOf(value))) : typeof value === "object" && value !== null;
+}
+
+type Buffered = Uint8Array | DataView | ArrayBuffer;
+
+function isBuffer(value: unknown): value is Buffered {
+  return value instanceof Uint8Array || value instanceof ArrayBuffer || value instanceof DataView;
+}
+
+function bytesOf(data: Buffered): Uint8Array {
+  if (data instanceof Uint8Array) return data;
+  return data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
 /** Whether a text may contain a dual response or the id of a result. */
@@ -286,7 +298,7 @@ export function fieldsOf(value: unknown): Fields | undefined {
     const fields: [string, unknown][] = [];
     for (const name of Object.keys(value)) {
       const field = Object.getOwnPropertyDescriptor(value, name);
-      if (field && "value" in field) fields.push([name, field.value]);
+      if (field && "value" in field) fields.push([name, field.value instanceof URL ? field.value.href : field.value]);
     }
     return fromEntries(fields);
   } catch {

@@ -30,8 +30,9 @@ _LONGEST_NAME = 200
 Fields = Mapping[Any, Any]
 
 _LISTS = (list, tuple, set, frozenset, deque)
-_TEXTS = (str, bytes, bytearray)
-_LEAVES = (int, float, memoryview, type, ModuleType, type(None))
+_Text = str | bytes | bytearray | memoryview
+_TEXTS = (str, bytes, bytearray, memoryview)
+_LEAVES = (int, float, type, ModuleType, type(None))
 # Compared first, by identity: most values of a large result have these types.
 _PLAIN_LEAVES = frozenset({int, float, bool, type(None)})
 _PLAIN_CONTAINERS = frozenset({dict, list})
@@ -150,7 +151,7 @@ class Walk:
         if kind is dict:
             return value  # type: ignore[return-value]  # a cast would cost time for each row
         if issubclass(kind, _TEXTS):
-            self._open(cast("str | bytes | bytearray", value))
+            self._open(cast("_Text", value))
         elif kind is list and (attributes := _attributes(cast("list[object]", value))):
             return attributes
         elif kind is list and (data := _bytes_of(cast("list[object]", value))):
@@ -176,7 +177,7 @@ class Walk:
                 if _may_lead_on(value):
                     self._queue.append((value, self._depth + 1, self._nesting, scope))
 
-    def _open(self, value: str | bytes | bytearray) -> None:
+    def _open(self, value: _Text) -> None:
         text = _text_of(value)
         while plain := _of_base64(text):
             text = plain
@@ -251,18 +252,18 @@ def _may_lead_on(value: object) -> bool:
     if kind in _PLAIN_CONTAINERS:
         return True
     if issubclass(kind, _TEXTS):
-        return _may_hold_result(cast("str | bytes | bytearray", value))
+        return _may_hold_result(cast("_Text", value))
     return not issubclass(kind, _LEAVES)
 
 
 _DECODER = json.JSONDecoder()
 
 
-def _may_hold_result(text: str | bytes | bytearray) -> bool:
+def _may_hold_result(text: _Text) -> bool:
     """Whether the text may contain a dual response or the id of a result."""
+    text = _text_of(text)
     if len(text) < _SHORTEST_TEXT:
         return False
-    text = _text_of(text)
     is_encoded = any(mark in text for mark in ("resource", "=\n", "=\r", "\\u00"))
     return (
         is_encoded
@@ -273,9 +274,12 @@ def _may_hold_result(text: str | bytes | bytearray) -> bool:
     )
 
 
-def _text_of(value: str | bytes | bytearray) -> str:
+def _text_of(value: _Text) -> str:
     """A text, or that of bytes in UTF-8 or UTF-16."""
-    return value if isinstance(value, str) else value.decode(_encoding(value), "replace")
+    if isinstance(value, str):
+        return value
+    data = value.tobytes() if isinstance(value, memoryview) else value
+    return data.decode(_encoding(data), "replace")
 
 
 def _encoding(data: bytes | bytearray) -> str:
