@@ -143,7 +143,8 @@ function isFailed(fields: Fields, words: Words): boolean {
   return hasAny(namesOf(fields), CALLS) && (isFilled(fields["error"]) || isFilled(fields["exception"]));
 }
 
-function saysFailed([name, word]: Words[number]): boolean {
+function saysFailed([name, text]: Words[number]): boolean {
+  const word = text === "true" || text === "false" ? text === "true" : text;
   if (typeof word === "boolean") return word ? FAILED.test(name) : name === "success" || name === "ok";
   if (CODES.has(name)) return CODES_OF_FAILURES.has(word);
   return STATES.has(name) && typeof word === "string" && FAILED.test(word);

@@ -46,10 +46,10 @@ const SENTENCE =
 const BROKEN_SCHEME = new RegExp(`${[..."resource://"].join(String.raw`(?:\r?\n[\s>|]{0,40})?`)}$`);
 const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*$/i;
 
-const ARGUMENTS_ = String.raw`\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))\b['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{0,5}`;
+const IS = String.raw`\b['"]{0,5}\s{0,9}[:=>]\s{0,9}['"]{0,5}`;
+const ARGUMENTS_ = String.raw`\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))${IS}`;
 /** What is before the arguments of a call. */
 export const ARGUMENTS = new RegExp(`${ARGUMENTS_}$`, "i");
-const IS = String.raw`\b['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{0,5}`;
 const PERSON = "(?:user|human|system|developer)";
 /** What is before a link in a quotation or a failure that no parser reads. */
 const QUOTED = new RegExp(
@@ -58,9 +58,10 @@ const QUOTED = new RegExp(
     String.raw`${ARGUMENTS_}\{[^{}\n]*$`,
     String.raw`\b(?:tool_?use|tool_?call|function_?call)\w{0,20}['"(][^{}()\n]*\binput${IS}\{[^{}\n]*$`,
     String.raw`<parameter\b[^<>\n]*>[^<>\n]*$`,
+    String.raw`<(?:arguments|args|kwargs|input)>[^/]*$`,
     String.raw`(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*$`,
     // Messages of a person: as an object or a block of text in one, and as a model's template writes them.
-    String.raw`\brole${IS}${PERSON}\b[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
+    String.raw`\b(?:role|type)${IS}${PERSON}\b[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
     String.raw`\bsource['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{1,5}${PERSON}['"]{1,5}[^{}()[\]\n]*$`,
     String.raw`(?:^|\n)[ \t]*(?:- )?role: ${PERSON}\n[ \t]+\w{1,20}: [^\n]*$`,
     String.raw`\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()[\]\n]*$`,
@@ -68,6 +69,8 @@ const QUOTED = new RegExp(
     String.raw`\[INST\][^[\]]*$`,
     String.raw`(?:^|\n)(?:human|user): [^\n]*$`,
     // Failures: as SDKs mark them, of JSON-RPC, and of exceptions.
+    String.raw`\b(?:success|ok)${IS}false\b[^})\n]*$`,
+    String.raw`\btype${IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['"][^})\n]*$`,
     String.raw`\bis_?error\b['"]{0,5}\s{0,9}[:=>]\s{0,9}true\b[^})\n]*$`,
     String.raw`\bstatus['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{1,5}error['"]{1,5}[^})\n]*$`,
     String.raw`['"]{1,5}error['"]{1,5}\s{0,9}:\s{0,9}(?:['"]{1,5}[^'"\n]+|\{[^{}\n]*)$`,
@@ -81,7 +84,8 @@ const BEHIND = 600;
 /** The role of a message whose text is before it, or the state of a result whose content is. */
 const MARK_BEHIND = new RegExp(
   String.raw`^(?:(?:(?!\n\s*-)[^{}()[\]]){0,400}?(?:['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}|\n[ \t]*role: )(${PERSON})\b` +
-    String.raw`|(?:[^{(\n]*?\b(?:is_?error|status)\b|[^{(]*?\n\s{0,40}['"]{0,5}is_?error\b)['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{0,5}(\w{1,20}))`,
+    String.raw`|(?:[^{(\n]*?\b(?:is_?error|status)|[^{(]*?\n\s{0,40}['"]{0,5}(?:is_?error|status))${IS}(\w{1,20})` +
+    String.raw`|(?:[^{(\n]*?\b|[^{(]*?\n\s{0,40}['"]{0,5})(?:success|ok)${IS}(false)\b)`,
   "i",
 );
 const FAILED = ["true", "error", "failed"];
@@ -160,7 +164,7 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   const sentence = SENTENCE.exec(wordsBefore);
   const isInResource = IN_RESOURCE.test(wordsBefore);
   if (!sentence && !isInResource) {
-    if (QUOTED.test(wordsBefore.replaceAll("+", " ")) || isMarked(text.slice(start + id.length, start + BEHIND))) return undefined;
+    if (QUOTED.test(inOneLine(wordsBefore)) || isMarked(text.slice(start + id.length, start + BEHIND))) return undefined;
   }
   const address = own ? `${own[0]}${id}` : "";
   return {
@@ -173,11 +177,16 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   };
 }
 
+/** A text with the spaces of a form, and without the line breaks of a literal. */
+function inOneLine(text: string): string {
+  return text.replaceAll("+", " ").replace(/\n[ \t]+(?=['"({[])/g, " ");
+}
+
 /** Whether a link is in a person's message or a failure, according to the text behind it. */
 function isMarked(behind: string): boolean {
-  if (!["rror", "role", "status"].some((word) => behind.includes(word))) return false;
-  const mark = MARK_BEHIND.exec(decoded(behind).replaceAll("+", " "));
-  return mark !== null && (mark[1] !== undefined || FAILED.includes(mark[2]!.toLowerCase()));
+  if (!["rror", "role", "status", "success", "ok"].some((word) => behind.includes(word))) return false;
+  const mark = MARK_BEHIND.exec(inOneLine(decoded(behind)));
+  return mark !== null && (mark[2] === undefined || FAILED.includes(mark[2].toLowerCase()));
 }
 
 function endsParagraph(text: string): boolean {

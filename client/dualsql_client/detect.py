@@ -266,6 +266,7 @@ def _is_failed(fields: Fields, words: Words) -> bool:
 
 def _says_failed(pair: tuple[str, str | bool | None]) -> bool:
     name, word = pair
+    word = {"true": True, "false": False}.get(word, word) if isinstance(word, str) else word
     if isinstance(word, bool):
         return _FAILED.fullmatch(name) is not None if word else name in {"success", "ok"}
     if name in _CODES:

@@ -48,7 +48,7 @@ _IN_RESOURCE = re.compile(
     r"\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*\Z", re.IGNORECASE
 )
 
-_IS = r"\b['\"]{0,5}\s{0,9}[:=]\s{0,9}['\"]{0,5}"
+_IS = r"\b['\"]{0,5}\s{0,9}[:=>]\s{0,9}['\"]{0,5}"
 ARGUMENTS = rf"\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
 """What is before the arguments of a call."""
 _PERSON = "(?:user|human|system|developer)"
@@ -59,9 +59,10 @@ _QUOTED = re.compile(
             rf"{ARGUMENTS}\{{[^{{}}\n]*\Z",
             rf"\b(?:tool_?use|tool_?call|function_?call)\w{{0,20}}['\"(][^{{}}()\n]*\binput{_IS}\{{[^{{}}\n]*\Z",
             r"<parameter\b[^<>\n]*>[^<>\n]*\Z",
+            r"<(?:arguments|args|kwargs|input)>[^/]*\Z",
             r"(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*\Z",
             # Messages of a person: as an object or a block of text in one, and as a model's template writes them.
-            rf"\brole{_IS}{_PERSON}\b[^{{}}()\[\]\n]*(?:\[\{{['\"]{{1,5}}type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z",
+            rf"\b(?:role|type){_IS}{_PERSON}\b[^{{}}()\[\]\n]*(?:\[\{{['\"]{{1,5}}type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z",
             rf"\bsource['\"]{{0,5}}\s{{0,9}}[:=]\s{{0,9}}['\"]{_PERSON}['\"]{{1,5}}[^{{}}()\[\]\n]*\Z",
             rf"(?:^|\n)[ \t]*(?:- )?role: {_PERSON}\n[ \t]+\w{{1,20}}: [^\n]*\Z",
             r"\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()\[\]\n]*\Z",
@@ -69,6 +70,8 @@ _QUOTED = re.compile(
             r"\[INST\][^\[\]]*\Z",
             r"(?:^|\n)(?:human|user): [^\n]*\Z",
             # Failures: as SDKs mark them, of JSON-RPC, and of exceptions.
+            rf"\b(?:success|ok){_IS}false\b[^}})\n]*\Z",
+            rf"\btype{_IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['\"][^}})\n]*\Z",
             r"\bis_?error\b['\"]{0,5}\s{0,9}[:=>]\s{0,9}true\b[^})\n]*\Z",
             r"\bstatus['\"]{0,5}\s{0,9}[:=]\s{0,9}['\"]{1,5}error['\"]{1,5}[^})\n]*\Z",
             r"['\"]{1,5}error['\"]{1,5}\s{0,9}:\s{0,9}(?:['\"]{1,5}[^'\"\n]+|\{[^{}\n]*)\Z",
@@ -84,11 +87,13 @@ _BEHIND = 600
 _MARK_BEHIND = re.compile(
     r"(?:(?!\n\s*-)[^{}()\[\]]){0,400}?"
     rf"(?:['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}|\n[ \t]*role: )({_PERSON})\b"
-    r"|(?:[^{(\n]*?\b(?:is_?error|status)|[^{(]*?\n\s{0,40}['\"]{0,5}is_?error)"
-    rf"{_IS}(\w{{1,20}})",
+    r"|(?:[^{(\n]*?\b(?:is_?error|status)|[^{(]*?\n\s{0,40}['\"]{0,5}(?:is_?error|status))"
+    rf"{_IS}(\w{{1,20}})"
+    rf"|(?:[^{{(\n]*?\b|[^{{(]*?\n\s{{0,40}}['\"]{{0,5}})(?:success|ok){_IS}(false)\b",
     re.IGNORECASE,
 )
 """The role of a message whose text is before it, or the state of a result whose content is."""
+_IN_LITERAL = re.compile(r"\n[ \t]+(?=['\"({\[])")
 _FAILED = frozenset({"true", "error", "failed"})
 
 
@@ -197,7 +202,7 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     is_in_resource = _IN_RESOURCE.search(words_before) is not None
     if sentence is None and not is_in_resource:
         behind = text[start + len(identifier) : start + _BEHIND]
-        if _QUOTED.search(words_before.replace("+", " ")) or _is_marked(behind):
+        if _QUOTED.search(_in_one_line(words_before)) or _is_marked(behind):
             return None
     address = f"{own.group()}{identifier}" if own else ""
     return _Mention(
@@ -210,12 +215,17 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     )
 
 
+def _in_one_line(text: str) -> str:
+    """A text with the spaces of a form, and without the line breaks of a literal."""
+    return _IN_LITERAL.sub(" ", text.replace("+", " "))
+
+
 def _is_marked(behind: str) -> bool:
     """Whether a link is in a person's message or a failure, according to the text behind it."""
-    if not any(word in behind for word in ("rror", "role", "status")):
+    if not any(word in behind for word in ("rror", "role", "status", "success", "ok")):
         return False
-    mark = _MARK_BEHIND.match(_decode(behind).replace("+", " "))
-    return mark is not None and (mark[1] is not None or mark[2].lower() in _FAILED)
+    mark = _MARK_BEHIND.match(_in_one_line(_decode(behind)))
+    return mark is not None and (mark[2] is None or mark[2].lower() in _FAILED)
 
 
 def _ends_paragraph(text: str) -> bool:

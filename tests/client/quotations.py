@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # it has no types
 
+from tests.client.carriers import ENCODINGS
 from tests.client.passed_on import ASKED, OTHER, attributes
 
 MESSAGE = f"The result {OTHER} is gone. Ask again."
@@ -241,4 +242,28 @@ OTHERS: dict[str, Any] = {
     "call: yaml args": yaml.safe_dump({"name": "q", "arguments": ASKED}),
 }
 # fmt: on
+
+_SHORT: dict[str, Any] = {
+    "MCP": FAILED_RESULT,
+    "Anthropic": {"role": "user", "content": [{"type": "tool_result", "is_error": True, "content": MESSAGE}]},
+    "LangChain": {"type": "tool", "status": "error", "content": MESSAGE},
+    "a person": {"role": "user", "content": ASKING},
+    "a person's blocks": {"role": "user", "content": [{"type": "text", "text": ASKING}]},
+    "LangChain: a person": {"type": "human", "content": ASKING},
+    "Anthropic: a call": {"type": "tool_use", "name": "q", "input": ASKED},
+    "MCP: a call": {"name": "q", "arguments": ASKED},
+    "JSON-RPC": {"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": MESSAGE}},
+    "OpenAI": {"type": "mcp_call", "name": "q", "error": MESSAGE, "output": None},
+    "the AI SDK": {"type": "tool-result", "output": {"type": "error-text", "value": MESSAGE}},
+    "no success": {"tool": "q", "success": False, "output": MESSAGE},
+    "Slack": {"ok": False, "result": MESSAGE},
+}
+_LOSSY = {"pretty repr", "protobuf's text", "YAML", "YAML in flow style", "XML", "lost quotes"}
+"""Encodings that no parser reads, and in which not all marks are near the link."""
+OTHERS |= {
+    f"{name} in {encoding}": encode(value)
+    for name, value in _SHORT.items()
+    for encoding, encode in ENCODINGS.items()
+    if encoding not in _LOSSY and encoding != "bytes"
+}
 """Nothing is found in any."""
