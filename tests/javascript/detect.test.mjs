@@ -113,9 +113,9 @@ test("two results are not one", () => {
 
 test("the longest texts that are no JSON are read at once", () => {
   for (const piece of ["[[", '["', '{"a": "', '{"resource": "abc", def}\n', "{'a': 1, 'resource': 2}\n"]) {
-    const started = performance.now();
+    const started = process.cpuUsage();
     assert.deepEqual(dual.find(`resource ${piece.repeat((4 * 1024 * 1024) / piece.length)}`), []);
-    assert.ok(performance.now() - started < 6_000, piece);
+    assert.ok(process.cpuUsage(started).user < 6_000_000, piece);
   }
 });
 
