@@ -15,6 +15,13 @@ const LONGEST_WORD = 96;
 const PRIME = 56_800_235_581;
 const DOMAIN = "dualsql resource id ";
 const WORD = new RegExp(`(?<![0-9A-Za-z])[0-9A-Za-z]{${ID_LENGTH},${LONGEST_WORD}}(?![0-9A-Za-z])`, "g");
+const LINE_BREAK = String.raw`(?:[ \t]{0,8}[|│┃║])?[\\=]?(?:(?:\r?\n){1,2}|(?:\\+r)?\\+n|(?:%0D)?%0A)[ \t>|│┃║#*]{0,40}`;
+/** A word over several lines of fixed width, as terminals, mails and tables break it. A line may begin with a mark. */
+const BROKEN_WORD = new RegExp(
+  `(?<![0-9A-Za-z])[0-9A-Za-z]{1,${ID_LENGTH + 2}}(?:${LINE_BREAK}[0-9A-Za-z]{1,${ID_LENGTH}})+`,
+  "g",
+);
+const BETWEEN_LINES = new RegExp(LINE_BREAK, "g");
 
 /** The last segment of `scheme://.../id`; undefined if the URI does not have that form. */
 export function resourceId(uri: string): string | undefined {
@@ -51,21 +58,34 @@ export function isChecked(id: string): boolean {
 
 /** Whether a text has a word as long as an id. */
 export function mayHoldId(text: string): boolean {
-  return text.search(WORD) >= 0;
+  return text.search(WORD) >= 0 || brokenWords(text).length > 0;
 }
 
-/** The ids with a checksum in a text, also inside longer words, each with its position. */
+/** A word of a text, with the lines over which it is written. */
+type Word = readonly [start: number, word: string, lines: string];
+
+/** The ids with a checksum in a text, also inside longer words and over several lines, each with its position. */
 export function* idsIn(text: string): Generator<[start: number, id: string]> {
-  for (const { 0: word, index } of text.matchAll(WORD)) {
+  const whole = Array.from(text.matchAll(WORD), ({ 0: word, index }): Word => [index, word, ""]);
+  const words = [...whole, ...brokenWords(text)].sort(([one], [other]) => one - other);
+  for (const [begin, word, lines] of words) {
     // Of digests, only those in base64 have both cases.
     if (!/[a-z]/.test(word) || !/[A-Z]/.test(word)) continue;
     for (let start = 0; start + ID_LENGTH <= word.length; start++) {
       const id = word.slice(start, start + ID_LENGTH);
-      if (!isChecked(id)) continue;
-      yield [index + start, id];
+      if (!isChecked(id) || lines.includes(id)) continue;
+      yield [begin + start, id];
       start += ID_LENGTH - 1;
     }
   }
+}
+
+/** The words over several lines that are about as long as an id. */
+function brokenWords(text: string): Word[] {
+  if (!["\n", "\\n", "%0A"].some((lineBreak) => text.includes(lineBreak))) return [];
+  return Array.from(text.matchAll(BROKEN_WORD), ({ 0: lines, index }): Word => [index, lines.replace(BETWEEN_LINES, ""), lines]).filter(
+    ([, word]) => word.length >= ID_LENGTH && word.length <= 2 * ID_LENGTH,
+  );
 }
 
 /** Whether a URI is an http or https address. */

@@ -71,22 +71,27 @@ function completeness({ sample, totalCount, columns }: Detected): number {
 // The words of names and kinds that SDKs, hosts, protocols and tracers use, as wordsIn() writes them.
 const FAILED = /^(?:(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*)$/;
 const STATES = new Set(["status", "state", "outcome", "type", "event", "level"]);
+const CODES = new Set(["code", "status code"]);
+const CODES_OF_FAILURES = new Set<unknown>(["error", "failed", "failure", "status code error"]);
 const KINDS = new Set([
-  "type", "kind", "part kind", "role", "source", "event", "event name", "hook event name", "session update",
+  "type", "kind", "part kind", "role", "message type", "sender", "source", "event", "event name", "hook event name", "session update",
 ]);
+/** Names of an object with the role of who wrote a message. */
+const WRITERS = new Set(["author", "info"]);
 /** Kinds of messages of a person, of pieces of arguments, and of events before a call. */
 const QUOTATION =
   /^(?:(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?)$/;
 const RESULT =
-  /^(?:.*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*|(?:role )?(?:tool|function)(?: part)?)$/;
+  /^(?:.*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*|(?:role )?(?:tool|function)(?: part)?|tool(?:result|response|output)s?)$/;
 /** Names of arguments, instructions and errors. */
 const HIDDEN =
-  /^(?:.*\b(?:arguments|args|instructions?|err(?:or)?s?|exceptions?|exc|failure)\b.*|cause|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user) inputs?)$/;
-/** Names of texts of a person. */
-const QUESTION = /^(?:(?:.* )?(?:prompt|question|query)|input text|user message)$/;
+  /^(?:.*\b(?:arguments|args|instructions?|err(?:or)?s?|exceptions?|exc|failure)\b.*|cause|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user) inputs?|.* input state|failed reason|stack ?trace)$/;
+/** Names of texts of a person, and of lists of them. */
+const QUESTION = /^(?:(?:.* )?(?:prompt|question|query)|input text|user message|system)$/;
 const ARGUMENTS_OF_CALLS = new Set(["input", "inputs", "kwargs", "parameters"]);
 /** Fields of a call of a tool or its result. */
 const CALLS = ["name", "tool name", "call id", "tool call id", "jsonrpc"];
+const BESIDE_ARGUMENTS = ["output", "outputs", "error", "status", "state", ...CALLS];
 /** Fields of a message or a content block, and not of a row unless `columns` has them. */
 const OF_MESSAGES = ["type", "kind", "part_kind", "role"];
 const TABLES = new Set(["results", "data", "items", "records"]);
@@ -106,7 +111,10 @@ function wordsOf(fields: Fields): Words {
   const words: Words = [];
   for (const name of Object.keys(fields)) {
     const own = wordsIn(name);
-    const hasWord = KINDS.has(own) || STATES.has(own) || own === "success" || own === "ok" || FAILED.test(own);
+    if (WRITERS.has(own)) words.push(["role", wordsIn(fieldsOf(fields[name])?.["role"]) || undefined]);
+    // A part of a message of the AI SDK has the name of its tool there.
+    if (own === "type" && "state" in fields && String(fields[name]).startsWith("tool-")) continue;
+    const hasWord = KINDS.has(own) || STATES.has(own) || CODES.has(own) || own === "success" || own === "ok" || FAILED.test(own);
     if (hasWord) words.push([own, wordOf(fields[name])]);
   }
   return words;
@@ -135,8 +143,10 @@ function isFailed(fields: Fields, words: Words): boolean {
   return hasAny(namesOf(fields), CALLS) && (isFilled(fields["error"]) || isFilled(fields["exception"]));
 }
 
-function saysFailed([name, word]: Words[number]): boolean {
+function saysFailed([name, text]: Words[number]): boolean {
+  const word = text === "true" || text === "false" ? text === "true" : text;
   if (typeof word === "boolean") return word ? FAILED.test(name) : name === "success" || name === "ok";
+  if (CODES.has(name)) return CODES_OF_FAILURES.has(word);
   return STATES.has(name) && typeof word === "string" && FAILED.test(word);
 }
 
@@ -156,17 +166,31 @@ function isFilled(value: unknown): boolean {
 /** What counts under each name of an object. */
 function scopesOf(fields: Fields, scope: Scope, failed: boolean, isResponse: boolean): (name: string, value: unknown) => Scope {
   const names = namesOf(fields);
-  const isCall = hasAny(names, ["output", "outputs", "error", ...CALLS]);
+  const isCall = hasAny(names, BESIDE_ARGUMENTS);
   const isRequest = names.has("method") && names.has("id");
   return (name, value) => {
     const words = wordsIn(name);
     if (HIDDEN.test(words) || (isCall && ARGUMENTS_OF_CALLS.has(words)) || (isRequest && words === "params")) return NOTHING;
-    if (typeof value === "string" && QUESTION.test(words)) return NOTHING;
+    if (words === "data" && names.has("returnvalue")) return NOTHING;
+    if ((typeof value === "string" || Array.isArray(value)) && QUESTION.test(words)) return NOTHING;
+    if (typeof value === "string" && words === "input" && names.has("model")) return NOTHING;
+    if (typeof value === "string" && words === "message" && isCodeOfFailure(fields["code"])) return NOTHING;
     if (isResponse && words === "results") return NOTHING;
     if (isResponse && (words === "resource" || words === "metadata")) return scope && RESPONSES;
-    if ((words === "rows" && !isLink(value)) || (TABLES.has(words) && isTable(value, fields))) return scope && RESPONSES;
+    if ((words === "rows" && !isLink(value) && !hasResults(value)) || (TABLES.has(words) && isTable(value, fields))) return scope && RESPONSES;
     return !scope && !failed && RESULT.test(words) ? ANYTHING : scope;
   };
+}
+
+/** Whether a number is none of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC. */
+function isCodeOfFailure(code: unknown): boolean {
+  return typeof code === "number" && Number.isInteger(code) && code !== 0 && (code < 100 || code >= 400);
+}
+
+/** Whether the rows of a table are messages, with those of a tool among them. */
+function hasResults(rows: unknown): boolean {
+  const words = (Array.isArray(rows) ? rows.slice(0, 50) : []).flatMap((row) => wordsOf(fieldsOf(row) ?? {}));
+  return words.some(([name, word]) => KINDS.has(name) && typeof word === "string" && RESULT.test(word));
 }
 
 /** Whether a value is an object of texts, such as a link to rows. */

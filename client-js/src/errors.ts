@@ -119,3 +119,17 @@ function text(value: unknown): string | undefined {
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+const PAGES_REMAIN = "Read the rows with page, fetchAll or stream. A server of dualsql has the rest.";
+
+/** The error for an operation that a server without it refused, which has pages of the result: by POST, or by GET alone. */
+export function pagesOnly(status: number | undefined, hasPosts: boolean): FetchError {
+  const onlyGet = "This server has pages by GET and nothing else: no streams, no metadata, no queries, no pins.";
+  const refused = `This server has pages of the result, and refuses this request with status ${status}.`;
+  return new FetchError(hasPosts ? refused : onlyGet, { status, hint: PAGES_REMAIN });
+}
+
+/** The error for rows as the answer to a request for metadata, as servers of the reference design send them. */
+export function rowsForMetadata(): FetchError {
+  return new FetchError("This server sends rows where metadata were asked for.", { status: 200, hint: PAGES_REMAIN });
+}

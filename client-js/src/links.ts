@@ -41,17 +41,54 @@ const OF_HOST = /^(?:https?|wss?|ftps?)$/i;
 const ADDRESS = /(?:(?:https?|wss?|ftps?):\/\/|(?<![a-z0-9:/])\/\/[a-z0-9.-]+\/)[^\s"'<>`\\|,]*$/i;
 const ENDS_ADDRESS = /[\s"'<>`\\|,]/;
 const SENTENCE =
-  /(?:(?:The|Once the query has run, the) application gets every row from|Rows for the application:)\s+[<([`*_]{0,4}$/;
+  /(?:(?:The|Once\s+the\s+query\s+has\s+run,\s+the)\s+application\s+gets\s+every\s+row\s+from|Rows\s+for\s+the\s+application:)\s+[<([`*_]{0,4}$/;
+/** The scheme, over two lines of fixed width. */
+const BROKEN_SCHEME = new RegExp(`${[..."resource://"].join(String.raw`(?:\r?\n[\s>|]{0,40})?`)}$`);
 const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*$/i;
 
+const IS = String.raw`\b['"]{0,5}\s{0,9}[:=>]\s{0,9}['"]{0,5}`;
+const ARGUMENTS_ = String.raw`\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))${IS}`;
 /** What is before the arguments of a call. */
-export const ARGUMENTS = /\b(?:arguments|args|kwargs|(?:tool|raw)_?(?:input|args))\b['"]?\s{0,9}[:=]\s{0,9}['"]?$/i;
-/** Arguments and messages of a person, as they are written by Python and others. */
-const QUOTED = [
-  new RegExp(`${ARGUMENTS.source.slice(0, -1)}\\{[^{}\\n]*$`, "i"),
-  /\brole\b['"]?\s{0,9}[:=]\s{0,9}['"]?(?:user|human|system|developer)\b[^{}()[\]\n]*$/i,
-  /\b(?:user|human|system)\w{0,40}\([^{}()[\]\n]*$/i,
-];
+export const ARGUMENTS = new RegExp(`${ARGUMENTS_}$`, "i");
+const PERSON = "(?:user|human|system|developer)";
+/** What is before a link in a quotation or a failure that no parser reads. */
+const QUOTED = new RegExp(
+  [
+    // Arguments: of Python, JSON and others, in XML, and in YAML.
+    String.raw`${ARGUMENTS_}\{[^{}\n]*$`,
+    String.raw`\b(?:tool_?use|tool_?call|function_?call)\w{0,20}['"(][^{}()\n]*\binput${IS}\{[^{}\n]*$`,
+    String.raw`<parameter\b[^<>\n]*>[^<>\n]*$`,
+    String.raw`<(?:arguments|args|kwargs|input)>[^/]*$`,
+    String.raw`(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*$`,
+    // Messages of a person: as an object or a block of text in one, and as a model's template writes them.
+    String.raw`\b(?:role|type)${IS}${PERSON}\b[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
+    String.raw`\bsource['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{1,5}${PERSON}['"]{1,5}[^{}()[\]\n]*$`,
+    String.raw`(?:^|\n)[ \t]*(?:- )?role: ${PERSON}\n[ \t]+\w{1,20}: [^\n]*$`,
+    String.raw`\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()[\]\n]*$`,
+    String.raw`(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>)${PERSON}\b(?:<\|\w{1,20}\|>)?[^<]*$`,
+    String.raw`\[INST\][^[\]]*$`,
+    String.raw`(?:^|\n)(?:human|user): [^\n]*$`,
+    // Failures: as SDKs mark them, of JSON-RPC, and of exceptions.
+    String.raw`\b(?:success|ok)${IS}false\b[^})\n]*$`,
+    String.raw`\btype${IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['"][^})\n]*$`,
+    String.raw`\bis_?error\b['"]{0,5}\s{0,9}[:=>]\s{0,9}true\b[^})\n]*$`,
+    String.raw`\bstatus['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{1,5}error['"]{1,5}[^})\n]*$`,
+    String.raw`['"]{1,5}error['"]{1,5}\s{0,9}:\s{0,9}(?:['"]{1,5}[^'"\n]+|\{[^{}\n]*)$`,
+    String.raw`(?:error|exception)\(['"]{1,5}[^()\n]*$`,
+    String.raw`\n[\w.]{0,60}(?:error|exception): (?!false|none|null)[^\n]*$`,
+  ].join("|"),
+  "i",
+);
+/** Characters behind an id that say whose it is. */
+const BEHIND = 600;
+/** The role of a message whose text is before it, or the state of a result whose content is. */
+const MARK_BEHIND = new RegExp(
+  String.raw`^(?:(?:(?!\n\s*-)[^{}()[\]]){0,400}?(?:['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}|\n[ \t]*role: )(${PERSON})\b` +
+    String.raw`|(?:[^{(\n]*?\b(?:is_?error|status)|[^{(]*?\n\s{0,40}['"]{0,5}(?:is_?error|status))${IS}(\w{1,20})` +
+    String.raw`|(?:[^{(\n]*?\b|[^{(]*?\n\s{0,40}['"]{0,5})(?:success|ok)${IS}(false)\b)`,
+  "i",
+);
+const FAILED = ["true", "error", "failed"];
 const ESCAPED = /\\+(?:u00|x)([0-9a-f]{2})/gi;
 
 /** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
@@ -114,7 +151,8 @@ function mentionsAt(text: string, places: readonly Place[], origins: Origins): M
 /** The link at a position; undefined for a URL at another origin, and for one that may be. */
 function mentionAt(text: string, start: number, id: string, origins: Origins): Mention | undefined {
   // A text that was cut here does not start here.
-  const before = (start > BEFORE ? "…" : "") + decoded(text.slice(Math.max(start - BEFORE, 0), start).replace(SPACE_IN_FORM, " "));
+  const characters = text.slice(Math.max(start - BEFORE, 0), start).replace(SPACE_IN_FORM, " ");
+  const before = ((start > BEFORE ? "…" : "") + decoded(characters)).replace(BROKEN_SCHEME, "resource://");
   const uri = URI.exec(before);
   const own = uri && !OF_HOST.test(uri[1]!) ? uri : null;
   const url = own ? null : ADDRESS.exec(before);
@@ -125,7 +163,9 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   const wordsBefore = match ? before.slice(0, match.index) : before;
   const sentence = SENTENCE.exec(wordsBefore);
   const isInResource = IN_RESOURCE.test(wordsBefore);
-  if (!sentence && !isInResource && QUOTED.some((quoted) => quoted.test(wordsBefore))) return undefined;
+  if (!sentence && !isInResource) {
+    if (QUOTED.test(inOneLine(wordsBefore)) || isMarked(text.slice(start + id.length, start + BEHIND))) return undefined;
+  }
   const address = own ? `${own[0]}${id}` : "";
   return {
     id,
@@ -137,6 +177,18 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   };
 }
 
+/** A text with the spaces of a form, and without the line breaks of a literal. */
+function inOneLine(text: string): string {
+  return text.replaceAll("+", " ").replace(/\n[ \t]+(?=['"({[])/g, " ");
+}
+
+/** Whether a link is in a person's message or a failure, according to the text behind it. */
+function isMarked(behind: string): boolean {
+  if (!["rror", "role", "status", "success", "ok"].some((word) => behind.includes(word))) return false;
+  const mark = MARK_BEHIND.exec(inOneLine(decoded(behind)));
+  return mark !== null && (mark[2] === undefined || FAILED.includes(mark[2].toLowerCase()));
+}
+
 function endsParagraph(text: string): boolean {
   const words = text.trimEnd();
   return !words || text.slice(words.length).split("\n").length > 2;
@@ -144,10 +196,10 @@ function endsParagraph(text: string): boolean {
 
 const REFERENCES: Record<string, string> = { amp: "&", quot: '"', apos: "'", lt: "<", gt: ">", sol: "/", colon: ":", nbsp: " " };
 
-/** Without percent-encoding, character references and backslashes, each up to two deep. */
+/** Without percent-encoding and character references, up to four deep, and backslashes. */
 function decoded(text: string): string {
   let plain = text;
-  for (let depth = 0; depth < 2; depth++) {
+  for (let depth = 0; depth < 4; depth++) {
     plain = plain
       .replace(/%([2-7][0-9a-f]|0[9ad])/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
       .replace(/&(?:#(\d{1,6})|#x([0-9a-f]{1,5})|([a-z]+));/gi, (whole, decimal?: string, hex?: string, name?: string) =>

@@ -2,7 +2,7 @@
 import { notConfigured, type Origins } from "./addresses.ts";
 import { isCount, kindOfTotal, readColumns, readInstant, readStructure, type Detected } from "./detect.ts";
 import { Budget } from "./budget.ts";
-import { FetchError, isObject } from "./errors.ts";
+import { FetchError, isObject, rowsForMetadata } from "./errors.ts";
 import { decodeRows, UNFIT } from "./json.ts";
 import { download, isRows, rowBlocks, type Download } from "./stream.ts";
 import { pause, type Transport } from "./transport.ts";
@@ -123,11 +123,13 @@ export class DualResult {
 
   /** One page. */
   async page(options: PageOptions = {}): Promise<Page> {
+    requireKnown("page", options, [...CALL, "offset", "cursor", "limit", "sort", "typed"]);
     return this.#page("", { ...start(options), ...sorted(options.sort) }, options);
   }
 
   /** All pages in order, each by the cursor of the last. Concurrent inserts and deletes never duplicate or drop other rows. */
   async *pages(options: PagesOptions = {}): AsyncGenerator<Page, void, undefined> {
+    requireKnown("pages", options, [...CALL, "filters", "limit", "sort", "typed"]);
     const { filters, limit, sort } = options;
     const body = filters === undefined ? sorted(sort) : { filters: [filters].flat(), ...orderedBy(sort) };
     const budget = this.#configured().budget();
@@ -152,6 +154,7 @@ export class DualResult {
 
   /** All rows in order, in batches, of which only a few are in memory at once. The stream resumes after a broken connection. */
   async *stream(options: RowOptions = {}): AsyncGenerator<Row[], void, undefined> {
+    requireKnown("stream", options, [...STREAM, "typed", "batchSize"]);
     const size = options.batchSize ?? 0;
     let pending: Row[] = [];
     for await (const rows of this.#rows(options)) {
@@ -169,6 +172,7 @@ export class DualResult {
 
   /** All rows in one array; `stream` is for results that do not fit in memory. */
   async fetchAll(options: Omit<RowOptions, "batchSize"> = {}): Promise<Row[]> {
+    requireKnown("fetchAll", options, [...STREAM, "typed", "batchSize"]);
     const blocks: Row[][] = [];
     for await (const rows of this.#rows(options)) blocks.push(rows);
     return blocks.flat();
@@ -176,6 +180,7 @@ export class DualResult {
 
   /** All rows as a file: "csv", "ndjson", "json", "arrow", "parquet" or "xlsx". */
   async download(format: StreamFormat, options: StreamOptions & { guardFormulas?: boolean } = {}): Promise<Download> {
+    requireKnown("download", options, [...STREAM, "guardFormulas"]);
     const body = { ...rowsBody(options), ...(options.guardFormulas === undefined ? {} : { guard_formulas: options.guardFormulas }) };
     return download(this.#configured(), this.uri, format, body, options.signal);
   }
@@ -259,16 +264,18 @@ export class DualResult {
     return metadata;
   }
 
-  /** Keep the resource until it is deleted. */
-  async pin({ signal }: CallOptions = {}): Promise<void> {
+  /** Keep the resource until it is deleted. A resource that no longer exists is an error. */
+  async pin({ signal }: CallOptions = {}): Promise<boolean> {
     await this.#configured().send("PUT", this.uri, { signal });
     this.expiresAt = null;
+    return true;
   }
 
-  /** Let a pinned resource expire again, one lifetime from now. */
-  async unpin({ signal }: CallOptions = {}): Promise<void> {
+  /** Let a pinned resource expire again, one lifetime from now. True, also when it was not pinned. */
+  async unpin({ signal }: CallOptions = {}): Promise<boolean> {
     const { body } = await this.#configured().send("DELETE", this.uri, { below: "/pin", signal });
     this.#noteExpiry(body);
+    return true;
   }
 
   /** Delete the resource; false if it no longer exists. */
@@ -495,8 +502,18 @@ function withColumns(rows: Row[], names: readonly string[] | undefined): Row[] {
   });
 }
 
+const CALL = ["signal"];
+const STREAM = [...CALL, "columns", "textColumns", "sort", "limit"];
+
+/** Throws a TypeError for an option that a method does not have: it would be ignored, and with it which rows are asked for. */
+function requireKnown(method: string, options: object, names: readonly string[]): void {
+  const unknown = Object.keys(options).find((name) => !names.includes(name));
+  if (unknown !== undefined) throw new TypeError(`${method}() has no option "${unknown.slice(0, 100)}". It has: ${names.join(", ")}.`);
+}
+
 /** The answer of GET /{id}. */
 export function readMetadata(answer: unknown): Metadata {
+  if (isObject(answer) && "data" in answer && !("status" in answer)) throw rowsForMetadata();
   const columns = isObject(answer) ? readColumns(answer["columns"]) : undefined;
   if (!isObject(answer) || !STATUSES.has(answer["status"]) || !columns) throw unusable("it is no description of a resource");
   const total = answer["total_count"] ?? null;

@@ -1,7 +1,7 @@
 /** Requests to one configured address: credentials, retries, bounds and time. */
 import { requiredId } from "./addresses.ts";
 import { Budget, type Retry } from "./budget.ts";
-import { FetchError, NotConfiguredError, fetchError, isObject } from "./errors.ts";
+import { FetchError, NotConfiguredError, fetchError, isObject, pagesOnly } from "./errors.ts";
 import { parseJSON } from "./json.ts";
 import type { PageBody } from "./wire.ts";
 
@@ -79,8 +79,28 @@ export class Transport {
    *
    * @throws {FetchError} the request failed, or its answer is unusable or an error.
    */
-  send(method: string, uri: string, options: RequestOptions = {}): Promise<Answer> {
-    return this.sendTo(method, this.urlOf(uri) + (options.below ?? ""), options);
+  async send(method: string, uri: string, options: RequestOptions = {}): Promise<Answer> {
+    try {
+      return await this.sendTo(method, this.urlOf(uri) + (options.below ?? ""), options);
+    } catch (error) {
+      if (options.below || (method !== "GET" && method !== "POST")) await this.requireMoreThanPages(uri, error, options);
+      throw error;
+    }
+  }
+
+  /** Check whether a request was refused because the server has only pages of the result.
+   *
+   * @throws {FetchError} it has only pages.
+   */
+  private async requireMoreThanPages(uri: string, error: unknown, { signal }: RequestOptions): Promise<void> {
+    if (!(error instanceof FetchError && error.isUnrouted)) return;
+    let answer: unknown;
+    try {
+      answer = await this.page(uri, { offset: 0, limit: 1 }, { signal });
+    } catch {
+      return;
+    }
+    if (isObject(answer) && "data" in answer) throw pagesOnly(error.status, this.hasPosts);
   }
 
   /** The same for the collection. */

@@ -27,6 +27,13 @@ const LONGEST_NAME = 200;
 /** That of an id. */
 const SHORTEST_BASE64 = 44;
 const BASE64 = /^(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]+(?:\r?\n[\w+/-]+)*={0,2})\s{0,2}$/;
+/** Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer. */
+const ENCODED = /(?<![\w+/-])[\w+/-]{60,}(?:\r?\n[\w+/-]+(?=\r?\n|=|$|["'<\\]))*/g;
+const HEXADECIMAL = /^(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})[0-9a-f]?$/i;
+/** How forms and mails write what is in and around base64, and how terminals colour it. */
+const AROUND_ENCODED = /%(?:25)?([0-9a-f]{2})|=(3D)|\x1b\[[\d;]{0,20}m/gi;
+/** Bytes as JSON has them. */
+const NUMBERS = /(?<!\d)(?:\d{1,3},\s?){24}/;
 /** What begins each line of a server-sent event and of a quotation. */
 const BEGINS_LINE = /^(?:data:|>) ?/gm;
 /** Where quoted-printable breaks a line. */
@@ -79,11 +86,13 @@ export class Walk {
       if ((this.seen.get(value) ?? -1) >= scope) continue;
       this.seen.set(value, scope);
       if (typeof value === "string") this.open(value);
-      else if (value instanceof Uint8Array) this.open(textOf(value));
+      else if (value instanceof URL) this.open(value.href);
+      else if (isBuffer(value)) this.open(textOf(bytesOf(value)));
       else if (value instanceof Set) this.pushAll(value, scope, nesting);
       else {
         const fields = Array.isArray(value) ? attributesOf(value) : fieldsOf(value);
-        if (!fields && Array.isArray(value)) this.pushAll(value, scope, nesting);
+        if (Array.isArray(value) && isBytes(value)) this.open(textOf(Uint8Array.from(value)));
+        else if (!fields && Array.isArray(value)) this.pushAll(value, scope, nesting);
         if (fields) return fields;
       }
     }
@@ -118,6 +127,7 @@ export class Walk {
       this.characters -= text.length;
       values = whole(text);
       [values, rest] = values.length ? [values, ""] : jsonWithin(joined(text));
+      values = [...values, ...encodedWithin(rest)];
     }
     if (rest && scope === ANYTHING) scope = this.readText(rest);
     for (const [inner, most] of values) this.pushAll([inner], most < scope ? most : scope, nesting + 1);
@@ -183,24 +193,35 @@ function jsonWithin(text: string): [values: Value[], rest: string] {
 /** Whether a value has values, or is a text that may hold a result. */
 function mayLeadOn(value: unknown): boolean {
   if (typeof value === "string") return mayHoldResult(value);
-  return value instanceof Uint8Array ? mayHoldResult(textOf(value)) : typeof value === "object" && value !== null;
+  return isBuffer(value) ? mayHoldResult(textOf(bytesOf(value))) : typeof value === "object" && value !== null;
+}
+
+type Buffered = Uint8Array | DataView | ArrayBuffer;
+
+function isBuffer(value: unknown): value is Buffered {
+  return value instanceof Uint8Array || value instanceof ArrayBuffer || value instanceof DataView;
+}
+
+function bytesOf(data: Buffered): Uint8Array {
+  if (data instanceof Uint8Array) return data;
+  return data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
 /** Whether a text may contain a dual response or the id of a result. */
 function mayHoldResult(text: string): boolean {
   if (text.length < SHORTEST_TEXT) return false;
   const isEncoded = ["resource", "=\n", "=\r", "\\u00"].some((mark) => text.includes(mark));
-  return isEncoded || mayHoldId(text) || base64(text) !== undefined;
+  return isEncoded || mayHoldId(text) || base64(text) !== undefined || NUMBERS.test(text) || withoutEscapes(text).search(ENCODED) >= 0;
 }
 
-/** The text of bytes in UTF-8 or UTF-16. Throws if `fatal` and they are none. */
+/** The text of bytes in UTF-8 or UTF-16. Throws if `fatal` and they are none; they may be truncated. */
 function textOf(data: Uint8Array, fatal = false): string {
   const isBigEndian = data[0] === 0xfe && data[1] === 0xff;
   // Not the header of a message, such as that of gRPC and of Kafka's schemas.
   const isWide = data[0] && data[1] === 0 && data[2] && data[3] === 0;
   const isLittleEndian = (data[0] === 0xff && data[1] === 0xfe) || isWide;
   const encoding = isBigEndian ? "utf-16be" : isLittleEndian ? "utf-16le" : "utf-8";
-  return new TextDecoder(encoding, { fatal }).decode(data);
+  return new TextDecoder(encoding, { fatal }).decode(data, { stream: fatal });
 }
 
 /** The base64 that a text is, also for URLs or of a data URI; undefined for any other text. */
@@ -227,14 +248,46 @@ function tryJSON<T>(read: () => T): T | undefined {
   }
 }
 
+/** The text whose base64, whole or truncated, or hexadecimal digits a text is; undefined for any other text. */
 function ofBase64(text: string): string | undefined {
-  const encoded = base64(text)?.replace(/-/g, "+").replace(/_/g, "/");
+  const digits = HEXADECIMAL.exec(text.includes("\n") ? text.replace(/\s+/g, "") : text)?.[1];
+  const data = tryJSON(() => (digits === undefined ? bytesOfBase64(base64(text)) : bytesOfDigits(digits)));
+  // Of a binary encoding, such as MessagePack, the links are read.
+  return data && (tryJSON(() => textOf(data, true)) ?? ofBinary(textOf(data)));
+}
+
+function ofBinary(text: string): string | undefined {
+  return mayHoldId(text) ? text : undefined;
+}
+
+function bytesOfBase64(text: string | undefined): Uint8Array | undefined {
+  const encoded = text?.replace(/-/g, "+").replace(/_/g, "/").replace(/[=\s]+/g, "");
   if (encoded === undefined) return undefined;
-  try {
-    return textOf(Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0)), true);
-  } catch {
-    return undefined;
+  const whole = encoded.length % 4 === 1 ? encoded.slice(0, -1) : encoded;
+  return Uint8Array.from(atob(whole), (character) => character.charCodeAt(0));
+}
+
+function bytesOfDigits(digits: string): Uint8Array {
+  return Uint8Array.from({ length: digits.length / 2 }, (_, at) => parseInt(digits.slice(2 * at, 2 * at + 2), 16));
+}
+
+/** The texts that are encoded within a text. */
+function encodedWithin(encoded: string): Value[] {
+  const text = withoutEscapes(encoded);
+  const values: Value[] = [];
+  for (const { 0: characters, index } of text.matchAll(ENCODED)) {
+    if (values.length >= MOST_VALUES) break;
+    const plain = ofBase64(characters);
+    const isArgument = plain && ARGUMENTS.test(text.slice(Math.max(index - LONGEST_NAME, 0), index));
+    if (plain) values.push([plain, isArgument ? NOTHING : ANYTHING]);
   }
+  return values;
+}
+
+/** A text with what is in and around base64 as it is. */
+function withoutEscapes(text: string): string {
+  if (!["%", "=3D", "\x1b"].some((mark) => text.includes(mark))) return text;
+  return text.replace(AROUND_ENCODED, (_, byte?: string, sign?: string) => String.fromCharCode(parseInt(byte ?? sign ?? "20", 16)));
 }
 
 /** The stored fields of an object or a map; undefined for anything else, or if reading them fails. */
@@ -245,7 +298,7 @@ export function fieldsOf(value: unknown): Fields | undefined {
     const fields: [string, unknown][] = [];
     for (const name of Object.keys(value)) {
       const field = Object.getOwnPropertyDescriptor(value, name);
-      if (field && "value" in field) fields.push([name, field.value]);
+      if (field && "value" in field) fields.push([name, field.value instanceof URL ? field.value.href : field.value]);
     }
     return fromEntries(fields);
   } catch {
@@ -274,17 +327,26 @@ export function nested(fields: Fields): Fields {
   return fromEntries([...levels].map(([first, inner]) => [first, isPlain(inner) ? inner[""] : nested(inner)]));
 }
 
+/** Whether a list of numbers is bytes, as JSON has those of a buffer. */
+function isBytes(items: readonly unknown[]): items is number[] {
+  return items.length >= SHORTEST_TEXT && items.every((item) => Number.isInteger(item) && (item as number) >= 0 && (item as number) < 256);
+}
+
 /** Plain values of typed ones: one value may stand in many places. */
 type Plain = Map<unknown, unknown>;
 
 /** A list of names and values, such as attributes, headers and tags, as one object; undefined for any other list. */
 function attributesOf(items: readonly unknown[], depth = 0, plainValues: Plain = new Map()): Fields | undefined {
   const attributes: [string, unknown][] = [];
+  const names = new Set<string>();
   for (const item of items) {
     const entries = isObject(item) ? Object.entries(fieldsOf(item) ?? {}) : [];
     const pair = fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]));
     const name = pair["key"] ?? pair["name"];
-    if (entries.length !== 2 || typeof name !== "string" || !("value" in pair)) return undefined;
+    if (entries.length < 2 || entries.length > 3 || typeof name !== "string" || !("value" in pair)) return undefined;
+    if (names.has(name)) return undefined;
+    names.add(name);
+    if (entries.length === 3 && typeof pair["type"] !== "string") return undefined;
     attributes.push([name, untyped(pair["value"], depth, plainValues)]);
   }
   return attributes.length ? fromEntries(attributes) : undefined;

@@ -119,7 +119,7 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
         walk.descend(fields)
         return None
     fields = nested_fields(fields)
-    words = [(own, _word(fields[name])) for name in fields if _has_word(own := _words(name))]
+    words = _words_of_fields(fields)
     is_failed = _is_failed(fields, words)
     scope = Evidence.NOTHING if is_failed else _scope(words, walk)
     detected = _response(fields, origins) if scope else None
@@ -143,12 +143,16 @@ def _completeness(detected: Detected) -> int:
 # The words of names and kinds that SDKs, hosts, protocols and tracers use, as `_words` writes them.
 _FAILED = re.compile(r"(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*")
 _STATES = frozenset({"status", "state", "outcome", "type", "event", "level"})
+_CODES = frozenset({"code", "status code"})
+_CODES_OF_FAILURES = frozenset({"error", "failed", "failure", "status code error"})
 _KINDS = frozenset(
     {
         "type",
         "kind",
         "part kind",
         "role",
+        "message type",
+        "sender",
         "source",
         "event",
         "event name",
@@ -156,6 +160,8 @@ _KINDS = frozenset(
         "session update",
     }
 )
+_WRITERS = frozenset({"author", "info"})
+"""Names of an object with the role of who wrote a message."""
 _QUOTATION = re.compile(
     r"(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*"
     r"|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*"
@@ -164,18 +170,19 @@ _QUOTATION = re.compile(
 """Kinds of messages of a person, of pieces of arguments, and of events before a call."""
 _RESULT = re.compile(
     r".*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*"
-    r"|(?:role )?(?:tool|function)(?: part)?"
+    r"|(?:role )?(?:tool|function)(?: part)?|tool(?:result|response|output)s?"
 )
 _HIDDEN = re.compile(
     r".*\b(?:arguments|args|instructions?|err(?:or)?s?|exceptions?|exc|failure)\b.*|cause"
-    r"|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user) inputs?"
+    r"|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user) inputs?|.* input state|failed reason|stack ?trace"
 )
 """Names of arguments, instructions and errors."""
-_QUESTION = re.compile(r"(?:.* )?(?:prompt|question|query)|input text|user message")
-"""Names of texts of a person."""
+_QUESTION = re.compile(r"(?:.* )?(?:prompt|question|query)|input text|user message|system")
+"""Names of texts of a person, and of lists of them."""
 _ARGUMENTS_OF_CALLS = frozenset({"input", "inputs", "kwargs", "parameters"})
 _CALLS = frozenset({"name", "tool name", "call id", "tool call id", "jsonrpc"})
 """Fields of a call of a tool or its result."""
+_BESIDE_ARGUMENTS = ("output", "outputs", "error", "status", "state", *_CALLS)
 _OF_MESSAGES = ("type", "kind", "part_kind", "role")
 """Fields of a message or a content block, and not of a row unless `columns` has them."""
 _TABLES = frozenset({"results", "data", "items", "records"})
@@ -198,11 +205,17 @@ def _words(name: object) -> str:
 @lru_cache(maxsize=4_096)
 def _has_word(name: str) -> bool:
     """Whether the value of that name may be the kind of a mapping, or say that it is a failure."""
-    return name in _KINDS | _STATES | {"success", "ok"} or _FAILED.fullmatch(name) is not None
+    return (
+        name in _KINDS | _STATES | _CODES | _WRITERS | {"success", "ok"}
+        or _FAILED.fullmatch(name) is not None
+    )
 
 
 _MARKS = frozenset(
-    {"resource", "uri", "rows", "method", *_CALLS, *_ARGUMENTS_OF_CALLS, *map(_words, _OF_TABLES)}
+    {
+        *("resource", "uri", "rows", "method", "model", "message", "returnvalue"),
+        *(*_CALLS, *_ARGUMENTS_OF_CALLS, *map(_words, _OF_TABLES)),
+    }
 )
 
 
@@ -213,6 +226,17 @@ def _has_marks(names: tuple[object, ...]) -> bool:
         words in _MARKS or _has_word(words) or _HIDDEN.fullmatch(words) or _QUESTION.fullmatch(words)
         for words in map(_words, names)
     ) or any(isinstance(name, str) and "." in name for name in names)
+
+
+def _words_of_fields(fields: Fields) -> Words:
+    words = [
+        ("role" if own in _WRITERS else own, _word(fields[name], own))
+        for name in fields
+        if _has_word(own := _words(name))
+    ]
+    # A part of a message of the AI SDK has the name of its tool there.
+    is_part = "state" in fields and str(fields.get("type")).startswith("tool-")
+    return [pair for pair in words if pair[0] != "type"] if is_part else words
 
 
 def _scope(words: Words, walk: Walk) -> Evidence:
@@ -242,13 +266,18 @@ def _is_failed(fields: Fields, words: Words) -> bool:
 
 def _says_failed(pair: tuple[str, str | bool | None]) -> bool:
     name, word = pair
+    word = {"true": True, "false": False}.get(word, word) if isinstance(word, str) else word
     if isinstance(word, bool):
         return _FAILED.fullmatch(name) is not None if word else name in {"success", "ok"}
+    if name in _CODES:
+        return word in _CODES_OF_FAILURES
     return name in _STATES and word is not None and _FAILED.fullmatch(word) is not None
 
 
-def _word(value: object) -> str | bool | None:
+def _word(value: object, name: str) -> str | bool | None:
     """A text or a flag, also one that is named: in JSON with the type of each value, or as a label."""
+    if name in _WRITERS:
+        return _words((fields_of(value) or {}).get("role")) or None
     for _ in range(2):
         value = next(iter(value.values())) if type(value) is dict and len(value) == 1 else value
     return value if isinstance(value, bool) else _words(value) or None
@@ -259,7 +288,7 @@ def _scopes(
 ) -> Callable[[object, object], Evidence]:
     """What counts under each name of a mapping."""
     names = set(map(_words, fields))
-    is_call = not names.isdisjoint(("output", "outputs", "error", *_CALLS))
+    is_call = not names.isdisjoint(_BESIDE_ARGUMENTS)
     is_request = {"method", "id"} <= names
 
     def scope_of(name: object, value: object) -> Evidence:
@@ -268,17 +297,33 @@ def _scopes(
             _HIDDEN.fullmatch(words)
             or (is_call and words in _ARGUMENTS_OF_CALLS)
             or (is_request and words == "params")
-            or (isinstance(value, str) and _QUESTION.fullmatch(words))
+            or (words == "data" and "returnvalue" in names)
+            or (isinstance(value, (str, list)) and _QUESTION.fullmatch(words))
+            or (isinstance(value, str) and words == "input" and "model" in names)
+            or (isinstance(value, str) and words == "message" and _is_code_of_failure(fields.get("code")))
         ):
             return Evidence.NOTHING
         if is_response and words in {"results", "resource", "metadata"}:
             return Evidence.NOTHING if words == "results" else min(scope, Evidence.RESPONSES)
-        if (words == "rows" and not _is_link(value)) or (words in _TABLES and _is_table(value, fields)):
+        is_rows = words == "rows" and not _is_link(value) and not _has_results(value)
+        if is_rows or (words in _TABLES and _is_table(value, fields)):
             return min(scope, Evidence.RESPONSES)
         is_result = not scope and not is_failed and _RESULT.fullmatch(words)
         return Evidence.ANYTHING if is_result else scope
 
     return scope_of
+
+
+def _is_code_of_failure(code: object) -> bool:
+    """Whether a number is none of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC."""
+    return type(code) is int and code != 0 and not 100 <= code < 400
+
+
+def _has_results(rows: object) -> bool:
+    """Whether the rows of a table are messages, with those of a tool among them."""
+    rows = rows[:50] if isinstance(rows, list) else ()
+    pairs = [pair for row in rows if type(row) is dict for pair in _words_of_fields(row)]
+    return any(name in _KINDS and isinstance(word, str) and _RESULT.fullmatch(word) for name, word in pairs)
 
 
 def _is_link(value: object) -> bool:

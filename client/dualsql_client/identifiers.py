@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
+from heapq import merge
 
 ID_ALPHABET = string.digits + string.ascii_letters
 """Without - and _: Markdown escapes the one, and lines are broken at the other."""
@@ -18,6 +19,13 @@ _DOMAIN = b"dualsql resource id "
 _LONGEST_WORD = 96
 # An encoding may put letters before an id (%2F, \u002f) or after it. Longer words are encoded bytes.
 _WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{ID_LENGTH},{_LONGEST_WORD}}}(?![0-9A-Za-z])", re.ASCII)
+_LINE_BREAK = r"(?:[ \t]{0,8}[|│┃║])?[\\=]?(?:(?:\r?\n){1,2}|(?:\\+r)?\\+n|(?:%0D)?%0A)[ \t>|│┃║#*]{0,40}"
+_BROKEN_WORD = re.compile(
+    rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{1,{ID_LENGTH + 2}}}(?:{_LINE_BREAK}[0-9A-Za-z]{{1,{ID_LENGTH}}})+",
+    re.ASCII,
+)
+"""A word over several lines of fixed width, as terminals, mails and tables break it. A line may begin with a mark."""
+_BETWEEN_LINES = re.compile(_LINE_BREAK)
 
 
 def with_checksum(characters: str) -> str:
@@ -46,21 +54,32 @@ def _checksum(remainder: int) -> str:
 
 def may_hold_id(text: str) -> bool:
     """Whether a text has a word as long as an id."""
-    return _WORD.search(text) is not None
+    return _WORD.search(text) is not None or any(True for _ in _broken_words(text))
 
 
 def ids_in(text: str) -> Iterator[tuple[int, str]]:
-    """The ids with a checksum in a text, also inside longer words, each with its position."""
-    for match in _WORD.finditer(text):
-        word = match.group()
+    """The ids with a checksum in a text, also inside longer words and over several lines, each with its position."""
+    words = ((match.start(), match.group(), "") for match in _WORD.finditer(text))
+    for begin, word, lines in merge(words, _broken_words(text)):
         # Of digests, only those in base64 have both cases.
         if word.islower() or word.isupper():
             continue
         start = 0
         while start + ID_LENGTH <= len(word):
             identifier = word[start : start + ID_LENGTH]
-            if is_checked(identifier):
-                yield match.start() + start, identifier
+            if is_checked(identifier) and identifier not in lines:
+                yield begin + start, identifier
                 start += ID_LENGTH
             else:
                 start += 1
+
+
+def _broken_words(text: str) -> Iterator[tuple[int, str, str]]:
+    """The words over several lines that are about as long as an id: their positions, themselves and their lines."""
+    if not any(line_break in text for line_break in ("\n", "\\n", "%0A")):
+        return
+    for match in _BROKEN_WORD.finditer(text):
+        lines = match.group()
+        word = _BETWEEN_LINES.sub("", lines)
+        if ID_LENGTH <= len(word) <= 2 * ID_LENGTH:
+            yield match.start(), word, lines

@@ -39,22 +39,62 @@ _URL = re.compile(
 )
 _ENDS_URL = re.compile(r"[\s\"'<>`\\|,]")
 _SENTENCE = re.compile(
-    r"(?:(?:The|Once the query has run, the) application gets every row from|Rows for the application:)"
+    r"(?:(?:The|Once\s+the\s+query\s+has\s+run,\s+the)\s+application\s+gets\s+every\s+row\s+from|Rows\s+for\s+the\s+application:)"
     r"\s+[<(\[`*_]{0,4}\Z"
 )
+_BROKEN_SCHEME = re.compile(r"(?:\r?\n[\s>|]{0,40})?".join("resource://") + r"\Z")
+"""The scheme, over two lines of fixed width."""
 _IN_RESOURCE = re.compile(
     r"\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*\Z", re.IGNORECASE
 )
 
-ARGUMENTS = r"\b(?:arguments|args|kwargs|(?:tool|raw)_?(?:input|args))\b['\"]?\s{0,9}[:=]\s{0,9}['\"]?"
+_IS = r"\b['\"]{0,5}\s{0,9}[:=>]\s{0,9}['\"]{0,5}"
+ARGUMENTS = rf"\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
 """What is before the arguments of a call."""
+_PERSON = "(?:user|human|system|developer)"
 _QUOTED = re.compile(
-    rf"{ARGUMENTS}\{{[^{{}}\n]*\Z"
-    r"|\brole\b['\"]?\s{0,9}[:=]\s{0,9}['\"]?(?:user|human|system|developer)\b[^{}()\[\]\n]*\Z"
-    r"|\b(?:user|human|system)\w{0,40}\([^{}()\[\]\n]*\Z",
+    "|".join(
+        (
+            # Arguments: of Python, JSON and others, in XML, and in YAML.
+            rf"{ARGUMENTS}\{{[^{{}}\n]*\Z",
+            rf"\b(?:tool_?use|tool_?call|function_?call)\w{{0,20}}['\"(][^{{}}()\n]*\binput{_IS}\{{[^{{}}\n]*\Z",
+            r"<parameter\b[^<>\n]*>[^<>\n]*\Z",
+            r"<(?:arguments|args|kwargs|input)>[^/]*\Z",
+            r"(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*\Z",
+            # Messages of a person: as an object or a block of text in one, and as a model's template writes them.
+            rf"\b(?:role|type){_IS}{_PERSON}\b[^{{}}()\[\]\n]*(?:\[\{{['\"]{{1,5}}type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z",
+            rf"\bsource['\"]{{0,5}}\s{{0,9}}[:=]\s{{0,9}}['\"]{_PERSON}['\"]{{1,5}}[^{{}}()\[\]\n]*\Z",
+            rf"(?:^|\n)[ \t]*(?:- )?role: {_PERSON}\n[ \t]+\w{{1,20}}: [^\n]*\Z",
+            r"\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()\[\]\n]*\Z",
+            rf"(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>){_PERSON}\b(?:<\|\w{{1,20}}\|>)?[^<]*\Z",
+            r"\[INST\][^\[\]]*\Z",
+            r"(?:^|\n)(?:human|user): [^\n]*\Z",
+            # Failures: as SDKs mark them, of JSON-RPC, and of exceptions.
+            rf"\b(?:success|ok){_IS}false\b[^}})\n]*\Z",
+            rf"\btype{_IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['\"][^}})\n]*\Z",
+            r"\bis_?error\b['\"]{0,5}\s{0,9}[:=>]\s{0,9}true\b[^})\n]*\Z",
+            r"\bstatus['\"]{0,5}\s{0,9}[:=]\s{0,9}['\"]{1,5}error['\"]{1,5}[^})\n]*\Z",
+            r"['\"]{1,5}error['\"]{1,5}\s{0,9}:\s{0,9}(?:['\"]{1,5}[^'\"\n]+|\{[^{}\n]*)\Z",
+            r"(?:error|exception)\(['\"]{1,5}[^()\n]*\Z",
+            r"\n[\w.]{0,60}(?:error|exception): (?!false|none|null)[^\n]*\Z",
+        )
+    ),
     re.IGNORECASE,
 )
-"""Arguments and messages of a person, as they are written by Python and others."""
+"""What is before a link in a quotation or a failure that no parser reads."""
+_BEHIND = 600
+"""Characters behind an id that say whose it is."""
+_MARK_BEHIND = re.compile(
+    r"(?:(?!\n\s*-)[^{}()\[\]]){0,400}?"
+    rf"(?:['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}|\n[ \t]*role: )({_PERSON})\b"
+    r"|(?:[^{(\n]*?\b(?:is_?error|status)|[^{(]*?\n\s{0,40}['\"]{0,5}(?:is_?error|status))"
+    rf"{_IS}(\w{{1,20}})"
+    rf"|(?:[^{{(\n]*?\b|[^{{(]*?\n\s{{0,40}}['\"]{{0,5}})(?:success|ok){_IS}(false)\b",
+    re.IGNORECASE,
+)
+"""The role of a message whose text is before it, or the state of a result whose content is."""
+_IN_LITERAL = re.compile(r"\n[ \t]+(?=['\"({\[])")
+_FAILED = frozenset({"true", "error", "failed"})
 
 
 class Link(NamedTuple):
@@ -147,6 +187,7 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     before = _decode(_SPACE_IN_FORM.sub(" ", text[max(start - _BEFORE, 0) : start]))
     if start > _BEFORE:
         before = f"…{before}"  # it is not the start of the text
+    before = _BROKEN_SCHEME.sub("resource://", before)
     uri = _URI.search(before)
     own = uri if uri and uri[1].lower() not in _HOST_SCHEMES else None
     url = None if own else _URL.search(before)
@@ -159,8 +200,10 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     words_before = before[: match.start()] if match else before
     sentence = _SENTENCE.search(words_before)
     is_in_resource = _IN_RESOURCE.search(words_before) is not None
-    if sentence is None and not is_in_resource and _QUOTED.search(words_before):
-        return None
+    if sentence is None and not is_in_resource:
+        behind = text[start + len(identifier) : start + _BEHIND]
+        if _QUOTED.search(_in_one_line(words_before)) or _is_marked(behind):
+            return None
     address = f"{own.group()}{identifier}" if own else ""
     return _Mention(
         id=identifier,
@@ -172,14 +215,27 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     )
 
 
+def _in_one_line(text: str) -> str:
+    """A text with the spaces of a form, and without the line breaks of a literal."""
+    return _IN_LITERAL.sub(" ", text.replace("+", " "))
+
+
+def _is_marked(behind: str) -> bool:
+    """Whether a link is in a person's message or a failure, according to the text behind it."""
+    if not any(word in behind for word in ("rror", "role", "status", "success", "ok")):
+        return False
+    mark = _MARK_BEHIND.match(_in_one_line(_decode(behind)))
+    return mark is not None and (mark[2] is None or mark[2].lower() in _FAILED)
+
+
 def _ends_paragraph(text: str) -> bool:
     words = text.rstrip()
     return not words or text.count("\n", len(words)) > 1
 
 
 def _decode(text: str) -> str:
-    """Without percent-encoding, character references and backslashes, each up to two deep."""
-    for _ in range(2):
+    """Without percent-encoding and character references, up to four deep, and backslashes."""
+    for _ in range(4):
         text = unescape(unquote(text))
     text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
     return _ESCAPED_BREAK.sub("\n", text).replace("\\", "")

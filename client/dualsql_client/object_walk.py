@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
+from itertools import islice
 from types import ModuleType
 from typing import Any, cast
 
@@ -29,8 +30,9 @@ _LONGEST_NAME = 200
 Fields = Mapping[Any, Any]
 
 _LISTS = (list, tuple, set, frozenset, deque)
-_TEXTS = (str, bytes, bytearray)
-_LEAVES = (int, float, memoryview, type, ModuleType, type(None))
+_Text = str | bytes | bytearray | memoryview
+_TEXTS = (str, bytes, bytearray, memoryview)
+_LEAVES = (int, float, type, ModuleType, type(None))
 # Compared first, by identity: most values of a large result have these types.
 _PLAIN_LEAVES = frozenset({int, float, bool, type(None)})
 _PLAIN_CONTAINERS = frozenset({dict, list})
@@ -48,6 +50,13 @@ _BASE64 = re.compile(
     r"(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]++(?:\r?\n[\w+/-]++)*+={0,2})\s{0,2}",
     re.ASCII,
 )
+_ENCODED = re.compile(r"(?<![\w+/-])[\w+/-]{60,}+(?:\r?\n[\w+/-]++(?=\r?\n|=|\Z|[\"'<\\]))*+", re.ASCII)
+"""Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer."""
+_HEXADECIMAL = re.compile(r"(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})[0-9a-f]?", re.IGNORECASE)
+_NUMBERS = re.compile(r"(?<!\d)(?:\d{1,3},\s?){24}")
+"""Bytes as JSON has them."""
+_AROUND_ENCODED = re.compile(r"%(?:25)?([0-9a-f]{2})|=(3D)|\x1b\[[\d;]{0,20}m", re.IGNORECASE)
+"""How forms and mails write what is in and around base64, and how terminals colour it."""
 _FOR_URLS = str.maketrans("-_", "+/", "\r\n")
 _BEGINS_LINE = re.compile(r"^(?:data:|>) ?", re.MULTILINE)
 """What begins each line of a server-sent event and of a quotation."""
@@ -142,9 +151,11 @@ class Walk:
         if kind is dict:
             return value  # type: ignore[return-value]  # a cast would cost time for each row
         if issubclass(kind, _TEXTS):
-            self._open(cast("str | bytes | bytearray", value))
+            self._open(cast("_Text", value))
         elif kind is list and (attributes := _attributes(cast("list[object]", value))):
             return attributes
+        elif kind is list and (data := _bytes_of(cast("list[object]", value))):
+            self._open(data)
         elif issubclass(kind, _LISTS):
             self._push_all(cast("Iterable[object]", value), self.scope)
         else:
@@ -166,7 +177,7 @@ class Walk:
                 if _may_lead_on(value):
                     self._queue.append((value, self._depth + 1, self._nesting, scope))
 
-    def _open(self, value: str | bytes | bytearray) -> None:
+    def _open(self, value: _Text) -> None:
         text = _text_of(value)
         while plain := _of_base64(text):
             text = plain
@@ -176,6 +187,7 @@ class Walk:
             self._characters -= len(text)
             whole = _whole(text)
             values, rest = (whole, "") if whole else _json_within(_join_lines(text))
+            values += _encoded_within(rest)
         scope = self.scope
         if rest and scope is Evidence.ANYTHING:
             scope = self._read_text(rest)
@@ -240,25 +252,34 @@ def _may_lead_on(value: object) -> bool:
     if kind in _PLAIN_CONTAINERS:
         return True
     if issubclass(kind, _TEXTS):
-        return _may_hold_result(cast("str | bytes | bytearray", value))
+        return _may_hold_result(cast("_Text", value))
     return not issubclass(kind, _LEAVES)
 
 
 _DECODER = json.JSONDecoder()
 
 
-def _may_hold_result(text: str | bytes | bytearray) -> bool:
+def _may_hold_result(text: _Text) -> bool:
     """Whether the text may contain a dual response or the id of a result."""
+    text = _text_of(text)
     if len(text) < _SHORTEST_TEXT:
         return False
-    text = _text_of(text)
     is_encoded = any(mark in text for mark in ("resource", "=\n", "=\r", "\\u00"))
-    return is_encoded or may_hold_id(text) or _base64(text) is not None
+    return (
+        is_encoded
+        or may_hold_id(text)
+        or _base64(text) is not None
+        or _NUMBERS.search(text) is not None
+        or _ENCODED.search(_without_escapes(text)) is not None
+    )
 
 
-def _text_of(value: str | bytes | bytearray) -> str:
+def _text_of(value: _Text) -> str:
     """A text, or that of bytes in UTF-8 or UTF-16."""
-    return value if isinstance(value, str) else value.decode(_encoding(value), "replace")
+    if isinstance(value, str):
+        return value
+    data = value.tobytes() if isinstance(value, memoryview) else value
+    return data.decode(_encoding(data), "replace")
 
 
 def _encoding(data: bytes | bytearray) -> str:
@@ -286,12 +307,37 @@ def _base64(text: str) -> str | None:
 
 
 def _of_base64(text: str) -> str | None:
+    """The text whose base64, whole or truncated, or hexadecimal digits a text is; None for any other text."""
+    digits = _HEXADECIMAL.fullmatch("".join(text.split()) if "\n" in text else text)
     encoded = (_base64(text) or "").translate(_FOR_URLS).rstrip("=")
+    encoded = encoded[:-1] if len(encoded) % 4 == 1 else encoded + "=" * (-len(encoded) % 4)
     try:
-        data = b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
-        return data.decode(_encoding(data))
+        data = bytes.fromhex(digits[1]) if digits else b64decode(encoded, validate=True)
     except ValueError:
         return None
+    try:
+        return getincrementaldecoder(_encoding(data))("strict").decode(data)
+    except ValueError:
+        # Of a binary encoding, such as MessagePack, the links are read.
+        plain = data.decode(errors="replace")
+        return plain if may_hold_id(plain) else None
+
+
+def _encoded_within(text: str) -> list[tuple[Any, Evidence]]:
+    """The texts that are encoded within a text, with what counts in each."""
+    text = _without_escapes(text)
+    values: list[tuple[Any, Evidence]] = []
+    for match in islice(_ENCODED.finditer(text), MAXIMUM_TEXTS):
+        if plain := _of_base64(match.group()):
+            is_argument = _IN_ARGUMENTS.search(text, max(match.start() - _LONGEST_NAME, 0), match.start())
+            values.append((plain, Evidence.NOTHING if is_argument else Evidence.ANYTHING))
+    return values
+
+
+def _without_escapes(text: str) -> str:
+    if not any(mark in text for mark in ("%", "=3D", "\x1b")):
+        return text
+    return _AROUND_ENCODED.sub(lambda match: chr(int(match[1] or match[2] or "20", 16)), text)
 
 
 def _join_lines(text: str) -> str:
@@ -318,6 +364,13 @@ def nested_fields(fields: Fields) -> Fields:
     }
 
 
+def _bytes_of(items: list[object]) -> bytes | None:
+    """The bytes that a list of numbers is, as JSON has those of a buffer; None for any other list."""
+    if len(items) < _SHORTEST_TEXT or type(items[0]) is not int:
+        return None
+    return bytes(items) if all(type(item) is int and 0 <= item < 256 for item in items) else None  # type: ignore[arg-type]
+
+
 _Plain = dict[int, Any]
 """Plain values by the ids of typed ones: YAML's aliases make one value stand in many places."""
 
@@ -327,11 +380,13 @@ def _attributes(items: list[object], depth: int = 0, plain_values: _Plain | None
     plain_values = {} if plain_values is None else plain_values
     attributes: dict[str, Any] = {}
     for item in items:
-        if type(item) is not dict or len(item) != 2:
+        if type(item) is not dict or not 2 <= len(item) <= 3:
             return None
         pair = {str(name).lower(): value for name, value in item.items()}
+        if len(pair) == 3 and not isinstance(pair.get("type"), str):
+            return None
         name = pair.get("key", pair.get("name"))
-        if not isinstance(name, str) or "value" not in pair:
+        if not isinstance(name, str) or name in attributes or "value" not in pair:
             return None
         attributes[name] = untyped(pair["value"], depth, plain_values)
     return attributes or None

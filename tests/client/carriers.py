@@ -7,6 +7,7 @@ import pprint
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from html import escape
+from itertools import product
 from typing import Any
 from urllib.parse import quote
 
@@ -214,3 +215,11 @@ def shapes() -> Iterator[tuple[str, Any]]:
     for form, value in FORMS.items():
         for encoding, encode in ENCODINGS.items():
             yield f"{form}: {encoding}", encode(value)
+
+
+def texts_encoded_twice() -> Iterator[tuple[str, Any]]:
+    """The text and the tool result in each encoding of each encoding; the result with `URI` is found in all."""
+    for form, inner, outer in product(("text", "tool result"), ENCODINGS, ENCODINGS):
+        value = ENCODINGS[inner](FORMS[form])
+        text = value.decode() if isinstance(value, bytes) else dumped(value)
+        yield f"{form}: {inner}: {outer}", ENCODINGS[outer](text)

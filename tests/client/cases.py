@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.client import forms, quotations, services
 from tests.client.beside import OTHERS
 from tests.client.carriers import STRUCTURE, TEXT, TOOL_RESULT, URI, shapes
 from tests.client.hosting import OTHER_ID, RESOURCE_ID, structured
@@ -41,7 +42,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """The cases of `cases.json`, `passed_on.py`, `beside.py` and `strange.py`.
+    """The cases of `cases.json`, and of the modules that have forms, quotations and results of others.
 
     In the first, `$STRUCTURE` is a dual response, `$merge` replaces parts, `$json` is JSON text, `$cut` is JSON text
     without its last characters, `$repr` is Python's, and `$join` joins repeated texts.
@@ -52,6 +53,9 @@ def cases() -> list[Case]:
         *(Case(f"passed on: {name}", value, found) for name, (value, found) in SHAPES.items()),
         *(Case(f"beside: {name}", value, []) for name, value in OTHERS.items()),
         *(Case(f"strange: {name}", value, []) for name, value in ORDINARY.items()),
+        *(Case(f"form: {name}", value, found) for name, (value, found) in forms.SHAPES.items()),
+        *(Case(f"quotation: {name}", value, []) for name, value in quotations.OTHERS.items()),
+        *(Case(f"service: {name}", value, []) for name, value in services.RESULTS.items()),
     ]
 
 

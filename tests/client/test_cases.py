@@ -9,6 +9,7 @@ import pytest
 
 from dualsql_client import DualResponseClient
 from dualsql_client.identifiers import with_checksum
+from tests.client.carriers import texts_encoded_twice
 from tests.client.cases import BASE_URL, CARRIED, CARRIED_URI, Case, cases, cut_texts
 from tests.client.hosting import structured
 from tests.client.mixtures import mixed_texts, mixed_values
@@ -35,6 +36,11 @@ def test_each_carrier(carrier: Any) -> None:
 def test_each_odd_wrapping(text: Any) -> None:
     for reader in (client, parser):
         assert [each.resource_uri for each in reader.find(text)] == [CARRIED_URI]
+
+
+def test_each_encoding_of_each_encoding() -> None:
+    for name, value in texts_encoded_twice():
+        assert [each.resource_uri for each in client.find(value)] == [CARRIED_URI], name
 
 
 def test_there_are_two_hundred_of_them() -> None:

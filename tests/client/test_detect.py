@@ -176,6 +176,7 @@ CARRIERS: dict[str, Any] = {
     "dataclass": make_dataclass("Dual", structured())(**structured()),
     "twice the same": [TOOL_RESULT, json.dumps(TOOL_RESULT)],
     "bytes": json.dumps(TOOL_RESULT).encode(),
+    "a view of bytes": (7, memoryview(json.dumps(TOOL_RESULT).encode())),
     "lines of JSON": f'{{"type": "start"}}\n{json.dumps(TOOL_RESULT)}\nnot JSON\n',
     "server-sent events": f"event: message\ndata: {json.dumps(TOOL_RESULT)}\n\nevent: end\ndata: x\n\n",
     "one line of server-sent events": f"data:{json.dumps(TOOL_RESULT)}",

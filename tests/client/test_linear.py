@@ -61,7 +61,8 @@ PIECES = (
     "_1234567890", " ", "\n", "\r", "\t", "😀", "*😀", "{", "[", '{"resource":', '{"a":1}\n', "data:{}\n", '"', "\\",
     "\\u0041", "0", "1e", "x", "é", f"resource://{RESOURCE_ID} ", f"resource://{RESOURCE_ID}/", RESOURCE_ID, '["',
     '{"a": x}\n', "[INFO] ", "//a/", "\n \n ", RESOURCE_ID[::-1], "a://", "a.", "a+", "://", "Z", "2026-01-01T",
-    "role=user ", "user(", "args=", "args={",
+    "role=user ", "user(", "args=", "args={", "A\n", "args:\n a\n", "isError=True ", "Error('",
+    "7b22" * 20 + " ", "eyJ" * 30, RESOURCE_ID[:9] + "\n> " + RESOURCE_ID[9:] + " ", RESOURCE_ID + " 'role'", "1,",
 )  # fmt: skip
 SIZE = 16 * 1024
 

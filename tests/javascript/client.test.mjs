@@ -86,10 +86,10 @@ test("the life of a resource", async () => {
   const metadata = await found.metadata({ count: "exact" });
   assert.deepEqual([metadata.status, metadata.name, metadata.total_count, found.totalCount], ["ready", "Schools", rows.length, rows.length]);
   assert.ok(found.timeLeft() > 0 && !found.isExpired());
-  await found.pin();
+  assert.equal(await found.pin(), true);
   assert.equal(found.timeLeft(), null);
   assert.equal((await found.metadata()).status, "pinned");
-  await found.unpin();
+  assert.equal(await found.unpin(), true);
   assert.ok(found.expiresAt instanceof Date);
   assert.equal((await found.waitUntilReady()).status, "ready");
   const listed = [];
@@ -288,6 +288,14 @@ test("pages that could lose or repeat rows are errors", async () => {
     assert.rejects(all(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).pages()), { message: /repeatedly/ }));
 });
 
+test("an option that a method does not have is refused: it would be ignored", async () => {
+  const calls = [
+    () => parsed.page({ columns: ["id"] }), () => all(parsed.pages({ where: [] })), () => all(parsed.stream({ filters: [] })),
+    () => parsed.fetchAll({ where: [] }), () => parsed.download("csv", { typed: true }),
+  ];
+  for (const call of calls) await assert.rejects(call, { name: "TypeError", message: /has no option ".+"\. It has: signal, / });
+});
+
 const SCHOOLS = Array.from({ length: 7 }, (_, id) => ({ id, name: `School ${id}` }));
 
 /** Pages by GET alone, as the reference design has them. */
@@ -318,6 +326,10 @@ test("every row of a server with pages only is read, by GET or by POST", async (
       const page = await result.page({ offset: 5 });
       assert.deepEqual([page.data.length, page.hasNext, page.hasPrevious, page.totalCount, page.order], [2, false, true, 7, null]);
       for (const options of [{ sort: "id" }, { cursor: "abc" }]) await assert.rejects(result.page(options), { message: /takes no POST/ });
+      for (const call of [() => result.pin(), () => result.delete(), () => result.sql("SELECT 1")]) {
+        await assert.rejects(call, { message: /pages by GET and nothing else/, hint: /page, fetchAll or stream/ });
+      }
+      await assert.rejects(result.metadata(), { message: /sends rows where metadata/ });
       await assert.rejects(result.fetchAll({ textColumns: ["id"] }), { message: /no textColumns/ });
       await assert.rejects(result.fetchAll({ columns: ["id", "price"] }), { message: /no column "price"/, hint: /id, name/ });
     });

@@ -36,6 +36,11 @@ const CARRIERS = {
   "an object without a prototype": Object.assign(Object.create(null), result),
   "bytes": new TextEncoder().encode(JSON.stringify(result)),
   "a message of gRPC": Buffer.concat([Buffer.from([0, 0, 0, 9, 9]), Buffer.from(JSON.stringify(result))]),
+  "an ArrayBuffer": { body: new TextEncoder().encode(JSON.stringify(result)).buffer },
+  "a DataView": { body: new DataView(new TextEncoder().encode(JSON.stringify(result)).buffer) },
+  "objects for URIs": {
+    ...result.structuredContent, resource: { ...result.structuredContent.resource, uri: new URL(`resource://${ID}`), url: new URL(URL_) },
+  },
   "a buffer of Node": { body: Buffer.from(JSON.stringify(result), "utf16le") },
   "columnar results": { ...result.structuredContent, results: { id: [0] } },
   "camel case": {
@@ -108,9 +113,9 @@ test("two results are not one", () => {
 
 test("the longest texts that are no JSON are read at once", () => {
   for (const piece of ["[[", '["', '{"a": "', '{"resource": "abc", def}\n', "{'a': 1, 'resource': 2}\n"]) {
-    const started = performance.now();
+    const started = process.cpuUsage();
     assert.deepEqual(dual.find(`resource ${piece.repeat((4 * 1024 * 1024) / piece.length)}`), []);
-    assert.ok(performance.now() - started < 6_000, piece);
+    assert.ok(process.cpuUsage(started).user < 6_000_000, piece);
   }
 });
 

@@ -11,6 +11,7 @@ import pytest
 
 from dualsql_client import DualResponseClient
 from tests.client import foreign, ordinary
+from tests.client.carriers import texts_encoded_twice
 from tests.client.cases import BASE_URL, CARRIED, cases, cut_texts
 from tests.client.mixtures import mixed_values
 from tests.client.recorded import SHAPES, recordings_of_dualsql
@@ -73,6 +74,9 @@ def _inputs() -> Iterator[tuple[str, Any]]:
         (name, json.loads(json.dumps(value, default=bytes.decode))) for name, value in CARRIED.items()
     )
     yield from ((name, text) for name, text, _ in cut_texts())
+    yield from (
+        (name, json.loads(json.dumps(value, default=bytes.decode))) for name, value in texts_encoded_twice()
+    )
     yield from ((json.dumps(value), value) for value in mixed_values(1_500, seed=36))
 
 
