@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import secrets
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
