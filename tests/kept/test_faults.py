@@ -212,7 +212,7 @@ async def test_a_fault_of_keeping_never_fails_a_query(
     # How long a statement of a server takes is not known. There, every query is slow.
     is_sqlite = url.startswith("sqlite")
     query = statement(keep if is_sqlite else True)
-    async with kept_server(tmp_path, url, **(SLOW if is_sqlite else {"keep_after": timedelta()})) as kept:
+    async with kept_server(tmp_path, url=url, **(SLOW if is_sqlite else {"keep_after": timedelta()})) as kept:
         live = await kept.make(select=query, keep=False)
         expected = await read_everything(kept, live.resource_id)
         if moment != "reading":
@@ -258,7 +258,7 @@ async def test_a_result_fills_the_disk(
         large = [{"id": n, "state": secrets.token_hex(200), "paid": 1} for n in range(ROWS, 40_000)]
         await connection.execute(insert(sales), large)
     rows = select(sales).order_by(sales.c.id)
-    async with kept_server(tmp_path, url, keep_after=timedelta()) as kept:
+    async with kept_server(tmp_path, url=url, keep_after=timedelta()) as kept:
         live = await kept.make(select=rows, keep=False)
         statements.number = 0
         made = await kept.make(select=rows, keep=keep)

@@ -127,8 +127,9 @@ class KeptServer:
 
 
 @asynccontextmanager
-async def kept_server(folder: Path, url: str | None = None, **options: Any) -> AsyncIterator[KeptServer]:
-    """Of the database with this URL; None for a SQLite file of the folder."""
+async def kept_server(folder: Path, **options: Any) -> AsyncIterator[KeptServer]:
+    """Of the database `url`; without it, of a SQLite file of the folder."""
+    url: str | None = options.pop("url", None)
     if url is None and not (folder / "data.db").exists():
         fill(folder / "data.db")
     options = {"storage": LocalResultStorage(folder / "kept"), "tables": metadata, **options}
