@@ -33,8 +33,8 @@ from dualsql.store import SQLResourceStore, upgrade
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.engines import PostgreSQL
 from tests.http.application import METADATA
-from tests.serve.conftest import PROGRAM, environment
 from tests.mariadb import MariaDB
+from tests.serve.conftest import PROGRAM, environment
 
 SECRET = "a secret of at least thirty-two characters"
 TOKEN = "a-token-of-more-than-sixteen-characters"
