@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import sys
 import time
 from contextlib import closing
 from datetime import timedelta
@@ -20,7 +22,7 @@ from dualsql.databases.driver import DriverStatement
 from dualsql.databases.session import Fetch
 from dualsql.databases.source import open_source
 from dualsql.databases.sqlite.callbacks import MATCH
-from dualsql.databases.sqlite.connection import FileReader
+from dualsql.databases.sqlite.connection import LOOP_LIMIT, FileReader
 from dualsql.log import REQUEST, RequestRecord
 from dualsql.tenancy import Policy
 from dualsql_client.wire import SortKey
@@ -63,6 +65,31 @@ async def test_what_is_slow_is_stopped_and_not_tried_again(reader: FileReader) -
     assert await reader.fetch(endless, LIMIT) is None
     assert time.monotonic() - begun < 1  # milliseconds, on a machine with nothing else to do
     assert [reader.reads(each) for each in (endless, some)] == [False, True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how often a thread waited is not known")
+async def test_a_statement_is_not_slow_because_other_processes_took_the_processor(reader: FileReader) -> None:
+    """Two workers and what they ask for are more processes than two cores: each has its turn, of milliseconds."""
+    some = sent("SELECT n FROM numbers")
+    reader.learn(some.sql, work=0.0001, seconds=0.0001)
+    before, lost, longest = os.sched_getaffinity(0), 0, 0.0
+    os.sched_setaffinity(0, {min(before)})
+    command = [sys.executable, "-c", "while True: pass"]
+    others = [await asyncio.create_subprocess_exec(*command) for _ in range(3)]
+    try:
+        ends_at = time.monotonic() + 60
+        while (longest < 0.03 or lost < 10) and time.monotonic() < ends_at:
+            begun = time.monotonic()
+            assert reader.fetch_at_once(some, LIMIT) is not None
+            seconds = time.monotonic() - begun
+            longest, lost = max(longest, seconds), lost + (seconds > LOOP_LIMIT)
+            assert reader.reads(some), seconds
+    finally:
+        os.sched_setaffinity(0, before)
+        for each in others:
+            each.kill()
+            await each.wait()
+    assert lost >= 10
 
 
 async def test_a_session_leaves_no_lock_on_the_file(path: Path) -> None:

@@ -10,7 +10,6 @@ import statistics
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,11 @@ import pytest
 
 from tests.drills.conftest import Report
 from tests.drills.test_soak import SMALL, databases
+from tests.engines import opened
 from tests.failures.test_client import MANY
 from tests.http.live.serving import listening
 from tests.proxies.running import PATIENCE
-from tests.serve.conftest import calling, serving_process
+from tests.serve.conftest import Serving, calling, serving_process
 from tests.serve.test_stopping import SECRET
 from tests.waiting import until
 
@@ -31,13 +31,27 @@ SLOW = 300
 HEAVY = 60
 BYSTANDERS = 20
 PAGES = 25
+STREAMS = 20
 ENDLESS = "SELECT count(*) AS n FROM parts a, parts b, parts c WHERE a.price + b.price + c.price <> 1"
+WIDE = "SELECT a.id AS one, b.id AS two, 'of a million rows' AS three FROM parts a, parts b ORDER BY 1, 2"
 WHO = """
 from dualsql import Principal
 
 async def who(request):
     return Principal(id=request.headers["x-name"])
 """
+
+
+async def fill_mariadb(url: str) -> None:
+    """The shop, without its views."""
+    async with opened(url) as engine, engine.begin() as connection:
+        for statement in (
+            "CREATE TABLE makers (id INTEGER PRIMARY KEY, name VARCHAR(40) NOT NULL)",
+            "CREATE TABLE parts (id INTEGER PRIMARY KEY, maker_id INTEGER NOT NULL, price DOUBLE)",
+            "INSERT INTO makers SELECT seq, concat('Maker ', seq) FROM seq_1_to_40",
+            "INSERT INTO parts SELECT seq, 1 + seq MOD 40, seq MOD 100 + 0.5 FROM seq_1_to_1000",
+        ):
+            await connection.exec_driver_sql(statement)
 
 
 @pytest.fixture(autouse=True)
@@ -95,78 +109,117 @@ async def test_slow_readers(data_url: str, report: Report) -> None:
         )
 
 
+class Crowd:
+    """One caller with queries and streams that do not end, and others, who create results and read."""
+
+    def __init__(self, served: Serving, http: httpx.AsyncClient) -> None:
+        self.served, self.http = served, http
+        self.creations: list[float] = []
+        self.pages: list[float] = []
+        self.streams: list[float] = []
+        self._turns = asyncio.Semaphore(
+            3
+        )  # of those who stream: whom the heavy caller left no slot is refused
+
+    async def create(self, name: str, query: str) -> str:
+        async with calling(self.served.origin, {"X-Name": name}) as model:
+            began = time.monotonic()
+            made: Any = await model.call_tool("execute_query", {"query": query})
+            self.creations.append(time.monotonic() - began)
+        assert not made.is_error, made.structured_content
+        return str(made.structured_content["resource"]["url"])
+
+    async def query_without_end(self) -> None:
+        async with calling(self.served.origin, {"X-Name": "heavy"}) as model:
+            while True:
+                found: Any = await model.call_tool("execute_query", {"query": ENDLESS})
+                await asyncio.sleep(found.structured_content["error"]["details"].get("retry_after", 0))
+
+    async def stream_without_end(self, url: str) -> None:
+        while True:
+            async with self.http.stream("GET", f"{url}/rows", headers={"X-Name": "heavy"}) as answer:
+                if answer.status_code == 200:
+                    await asyncio.Event().wait()  # what is sent is not read
+                await asyncio.sleep(float(answer.headers["Retry-After"]))
+
+    async def slots(self, kind: str) -> float:
+        text = (await self.http.get(f"{self.served.admin}/metrics")).text
+        pattern = rf'^dualsql_slots_used\{{.*dualsql_slot="{kind}".*\}} (\S+)$'
+        [used] = re.findall(pattern, text, re.MULTILINE)
+        return float(used)
+
+    async def read(self, name: str) -> None:
+        url = await self.create(name, SMALL)
+        for turn in range(PAGES):
+            await asyncio.sleep(0.25)
+            began = time.monotonic()
+            page = await self.http.get(url, params={"limit": 10}, headers={"X-Name": name})
+            self.pages.append(time.monotonic() - began)
+            assert len(page.json()["data"]) == 10
+            if turn % 5 == 0:
+                async with self._turns:
+                    began = time.monotonic()
+                    rows = await self.http.get(f"{url}/rows", headers={"X-Name": name})
+                    self.streams.append(time.monotonic() - began)
+                assert len(rows.text.splitlines()) == 1000 + 1, rows.text[:1000]
+
+
+def share(of: float, seconds: list[float]) -> float:
+    """What this share of the requests took at most."""
+    return sorted(seconds)[int(len(seconds) * of)]
+
+
 @pytest.mark.exhaustive
 @pytest.mark.timeout(300)
 # Those who wait for the endless queries are cancelled.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-async def test_heavy_queries_of_one_caller(kind: str, tmp_path: Path, report: Report) -> None:
-    """60 queries without an end of one caller, while 20 others create results and read their pages."""
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mariadb"])
+async def test_heavy_queries_of_one_caller(
+    kind: str, tmp_path: Path, report: Report, request: pytest.FixtureRequest
+) -> None:
+    """60 queries and 20 streams without an end of one caller, while 20 others create results and read."""
+    on_mariadb = request.getfixturevalue("mariadb_url") if kind == "mariadb" else None
     (tmp_path / "names.py").write_text(WHO)
-    with databases(kind, tmp_path) as (data, store, _):
+    with databases("sqlite" if on_mariadb else kind, tmp_path) as (data, store, _):
+        if on_mariadb is not None:
+            await fill_mariadb(on_mariadb)
         async with (
             serving_process(
-                "--database", data, "--all", "--authenticate", "names:who", "--admin-port", "0", "--metrics",
-                DUALSQL_STORE=store, DUALSQL_SECRET=SECRET, PYTHONPATH=str(tmp_path),
+                "--database", on_mariadb or data, "--all", "--authenticate", "names:who", "--admin-port", "0",
+                "--metrics", DUALSQL_STORE=store, DUALSQL_SECRET=SECRET, PYTHONPATH=str(tmp_path),
             ) as served,
-            AsyncExitStack() as stack,
+            httpx.AsyncClient(timeout=PATIENCE, limits=httpx.Limits(max_connections=None)) as http,
         ):  # fmt: skip
-
-            async def heavy() -> None:
-                async with calling(served.origin, {"X-Name": "heavy"}) as model:
-                    while True:
-                        found: Any = await model.call_tool("execute_query", {"query": ENDLESS})
-                        await asyncio.sleep(
-                            found.structured_content["error"]["details"].get("retry_after", 0)
-                        )
-
-            async def slots() -> float:
-                text = (await http.get(f"{served.admin}/metrics")).text
-                [used] = re.findall(
-                    r'^dualsql_slots_used\{.*dualsql_slot="query".*\} (\S+)$', text, re.MULTILINE
-                )
-                return float(used)
-
-            async def read(name: str) -> list[float]:
-                async with calling(served.origin, {"X-Name": name}) as model:
-                    began = time.monotonic()
-                    made: Any = await model.call_tool("execute_query", {"query": SMALL})
-                    creations.append(time.monotonic() - began)
-                url = made.structured_content["resource"]["url"]
-                seconds = []
-                for _ in range(PAGES):
-                    await asyncio.sleep(0.25)
-                    began = time.monotonic()
-                    page = await http.get(url, params={"limit": 10}, headers={"X-Name": name})
-                    seconds.append(time.monotonic() - began)
-                    assert len(page.json()["data"]) == 10
-                return seconds
-
-            async def watch() -> None:
-                while True:
-                    used.append(await slots())
-                    await asyncio.sleep(1)
-
             # Callers are on other machines: the threads of the queries do not take their CPU.
             for thread in os.listdir(f"/proc/{served.process.pid}/task"):  # noqa: PTH208
                 os.setpriority(os.PRIO_PROCESS, int(thread), 10)
-            creations: list[float] = []
-            used: list[float] = []
-            http = await stack.enter_async_context(httpx.AsyncClient(timeout=PATIENCE))
-            tasks = [asyncio.create_task(heavy()) for _ in range(HEAVY)]
-            await until(slots, lambda number: number >= 5)
+            crowd, used = Crowd(served, http), list[float]()
+
+            async def watch() -> None:
+                while True:
+                    used.append(await crowd.slots("query"))
+                    await asyncio.sleep(1)
+
+            url = await crowd.create("heavy", WIDE)
+            tasks = [asyncio.create_task(crowd.stream_without_end(url)) for _ in range(STREAMS)]
+            await until(lambda: crowd.slots("stream"), lambda number: number >= 3)
+            tasks += [asyncio.create_task(crowd.query_without_end()) for _ in range(HEAVY)]
+            await until(lambda: crowd.slots("query"), lambda number: number >= 5)
             tasks.append(asyncio.create_task(watch()))
-            read_seconds = await asyncio.gather(*(read(f"{number}") for number in range(BYSTANDERS)))
+            crowd.creations.clear()
+            await asyncio.gather(*(crowd.read(f"{number}") for number in range(BYSTANDERS)))
+            streams_used = await crowd.slots("stream")
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        pages = sorted(chain.from_iterable(read_seconds))
-        median, slots_used = statistics.median(pages), statistics.median(used)
-        p99 = pages[int(len(pages) * 0.99)]
+        slots_used = statistics.median(used)
         report.tell(
-            told=f"{kind}: a page of the 20 took {median * 1000:.0f} ms, 99 of 100 at most {p99 * 1000:.0f} ms, "
-            f"a creation at most {max(creations):.1f} s; {slots_used:.0f} of 15 slots in use",
+            told=f"{kind}: a page of the 20 took {statistics.median(crowd.pages) * 1000:.0f} ms, "
+            f"99 of 100 at most {share(0.99, crowd.pages) * 1000:.0f} ms, a creation at most "
+            f"{max(crowd.creations):.1f} s, a stream at most {max(crowd.streams):.1f} s; "
+            f"{slots_used:.0f} of 15 slots and {streams_used:.0f} of 10 streams were in use",
             recovery="none needed",
         )
-        assert p99 < 1
-        assert slots_used >= 5
+        assert share(0.99, crowd.pages) < 1
+        assert share(0.99, crowd.streams) < 1
+        assert slots_used >= 5 and streams_used >= 3

@@ -227,6 +227,9 @@ def test_the_files_have_room_for_kept_results() -> None:
         assert limit_of_memory(memory) >= 2 * KeptSettings().keep_memory
     assert unit["ProtectSystem"] == "strict" and unit["StateDirectoryMode"] == "0700"
     assert f"--keep /var/lib/{unit['StateDirectory']}/" in unit["ExecStart"] and unit["UMask"] == "0077"
+    # ProtectHome hides the home of the user, where asyncpg looks for files.
+    assert unit["ProtectHome"] == "yes"
+    assert f"\nEnvironment=HOME=/var/lib/{unit['StateDirectory']}\n" in written("dualsql.service")
     assert service["read_only"] and service["volumes"] == ["kept:/var/lib/dualsql"]
     assert service["environment"]["DUALSQL_KEEP"].startswith("/var/lib/dualsql/")
     assert "--mode 0700 /var/lib/dualsql\n" in written("Dockerfile") and "kept]" in written("Dockerfile")

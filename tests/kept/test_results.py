@@ -128,11 +128,13 @@ class KeptServer:
 
 @asynccontextmanager
 async def kept_server(folder: Path, **options: Any) -> AsyncIterator[KeptServer]:
-    if not (folder / "data.db").exists():
+    """Of the database `url`; without it, of a SQLite file of the folder."""
+    url: str | None = options.pop("url", None)
+    if url is None and not (folder / "data.db").exists():
         fill(folder / "data.db")
     options = {"storage": LocalResultStorage(folder / "kept"), "tables": metadata, **options}
     async with create_server(
-        f"sqlite:///{folder / 'data.db'}", base_url="http://127.0.0.1/resources", **options
+        url or f"sqlite:///{folder / 'data.db'}", base_url="http://127.0.0.1/resources", **options
     ) as dual:
         yield KeptServer(dual, folder)
 

@@ -34,6 +34,7 @@ from tests.client.hosting import listening_socket, origin_of, serving
 from tests.engines import PostgreSQL
 from tests.http.application import METADATA
 from tests.mariadb import MariaDB
+from tests.serve.conftest import PROGRAM, environment
 
 SECRET = "a secret of at least thirty-two characters"
 TOKEN = "a-token-of-more-than-sixteen-characters"
@@ -422,3 +423,27 @@ def test_files_are_read_and_those_that_cannot_be_are_named(tmp_path: Path) -> No
     assert code == 0 and found["files"][0] == "warning" and "ragged.csv" in found["files"][1]
     code, found = doctor(str(tmp_path / "ragged.csv"))
     assert code == 1 and found["files"][0] == "fault" and list(found) == ["files"]
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="root may read every folder")
+def test_a_home_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """asyncpg looks into it before it connects, also where the URL asks for no TLS."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0)
+    command = [*PROGRAM, "doctor", "--all", "--database", "postgresql://who@127.0.0.1:1/what"]
+    if os.geteuid() == 0:
+        command = ["setpriv", "--bounding-set", "-all", *command]
+    try:
+        told = [
+            subprocess.run(
+                command,
+                env=environment(HOME=str(folder), COLUMNS="200"),
+                capture_output=True,
+                text=True,
+                check=False,
+            ).stdout
+            for folder in (home, tmp_path)
+        ]
+    finally:
+        home.chmod(0o700)
+    assert "HOME/.postgresql" in told[0] and "No database answers" in told[1], told
