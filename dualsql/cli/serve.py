@@ -55,6 +55,7 @@ from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.kept.feature import Kept
 from dualsql.openapi.feature import OpenAPI
+from dualsql.packages import importing
 from dualsql.rates import Rate, Rates
 from dualsql.request_log import LogFormatter, request_logger
 from dualsql.run import START_INTERVAL, other_port
@@ -515,7 +516,8 @@ async def _over_http(
         served = running(front, listener, trusted_proxies=proxies)
         serving = await stack.enter_async_context(served) if answers_at_once else None
         setup = await _patiently(build)
-        app = _app(options, setup, _build_mcp(options, setup.server))
+        with importing():  # pydantic's models of the tools
+            app = _app(options, setup, _build_mcp(options, setup.server))
         is_cancelled = False
         async with app.router.lifespan_context(app):
             # Within its lifespan: before, the application has no sessions and no started server.

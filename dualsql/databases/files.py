@@ -29,6 +29,7 @@ from dualsql.databases.text_files import (
 )
 from dualsql.databases.workbooks import Sheet, memory_of_machine, nameless, read_sqlite, read_workbook
 from dualsql.errors import ConfigurationError
+from dualsql.packages import importing
 from dualsql.settings import TABLE_PREFIX
 
 T = TypeVar("T")
@@ -246,7 +247,7 @@ class FileLoader:
         Raises:
             ConfigurationError: the extra `files` is not installed, no file can be read, or `stop` was called.
         """
-        with _require_package():
+        with _require_package(), importing():
             target = database_of_files().open_import(self.database)
         self._every_byte = sum(path.stat().st_size for path in self.paths if path.exists())
         self._import = target

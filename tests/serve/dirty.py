@@ -45,6 +45,8 @@ def workbook(path: Path) -> None:
     hidden.append(["x"])
     hidden.append([7])
     hidden.sheet_state = "hidden"
+    book.create_sheet("later")
+    book.create_chartsheet("picture")
     book.save(path)
 
 
