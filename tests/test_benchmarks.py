@@ -7,9 +7,12 @@ import re
 import subprocess
 import sys
 from asyncio import StreamReader, StreamWriter
+from pathlib import Path
 from time import perf_counter
 
-from benchmarks import figures, timing
+import pytest
+
+from benchmarks import drills, figures, timing
 from benchmarks.link import Link
 from benchmarks.machine import MOST_BESIDE, Process, Watch, others, processes
 from benchmarks.plan import MINUTES, chosen
@@ -135,3 +138,30 @@ async def test_a_link_delays_and_limits_but_does_not_wait() -> None:
 def test_the_page_has_the_figures_of_the_kept_results() -> None:
     page = figures.PAGE.read_text(encoding="utf-8")
     assert figures.written(page) == page, "run: python -m benchmarks.figures"
+
+
+def test_the_page_has_what_the_last_drills_found() -> None:
+    page = drills.PAGE.read_text(encoding="utf-8")
+    assert drills.written(page) == page, "run: make drills, make soak"
+
+
+def test_a_drill_is_kept_in_place_of_its_last_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    ends = "".join(f"<!-- printed by make {name} -->\n<!-- end -->\n" for name in ("drills", "soak"))
+    page.write_text(f"Before\n{ends}After\n")
+    monkeypatch.setattr(drills, "PAGE", page)
+    monkeypatch.setattr(drills, "KEPT", tmp_path / "drills.json")
+    use = drills.Use(1.6, 2, 3, 4)
+    drills.keep(
+        [
+            drills.Drill("cut", "nothing", "503", "9 s"),
+            drills.Drill("full", "nothing", "slow", "none", "SQLite"),
+        ],
+        [drills.Soak("SQLite", 1.0, {"create": 1_000, "page": 2}, use, use)],
+    )
+    drills.keep([drills.Drill("cut", "nothing", "504", "1 s")], [])
+    text = page.read_text()
+    assert "| cut | nothing | 504 | 1 s |" in text and "9 s" not in text
+    assert "| full | nothing | on SQLite slow | none |" in text
+    assert "| SQLite | 1 | 1,000, 2, 0 | 2 MB, 2 MB | 2, 2 | 3, 3 | 4, 4 |" in text
+    assert text.startswith("Before\n") and text.endswith("After\n") and drills.written(text) == text

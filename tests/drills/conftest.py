@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from asyncio import StreamReader, StreamWriter
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pytest
 
+from benchmarks.drills import Drill, Soak, keep
 from tests.failures.conftest import data_url, own_cluster, url
 from tests.relay import Relay
 from tests.serve.conftest import shop
@@ -18,19 +19,11 @@ from tests.serve.conftest import shop
 __all__ = ["data_url", "own_cluster", "shop", "url"]
 
 
-class Row(NamedTuple):
-    """What a drill found, as docs/reliability.md tells it."""
+DRILLS: list[Drill] = []
+"""What the drills of this run found."""
 
-    drill: str
-    lost: str
-    told: str
-    recovery: str
-
-
-ROWS: list[Row] = []
-
-SOAKS: list[str] = []
-"""Of each soak: the database, its minutes, the answers, what was held at the beginning and at the end."""
+SOAKS: list[Soak] = []
+"""What its soaks found."""
 
 
 @dataclass
@@ -38,6 +31,7 @@ class Report:
     """Of one drill: when the trouble ended, and what is told."""
 
     drill: str
+    database: str | None
     over_at: float = 0.0
 
     def end_trouble(self) -> None:
@@ -47,21 +41,27 @@ class Report:
     def tell(self, *, lost: str = "nothing", told: str, recovery: str | None = None) -> None:
         """Add the row; the recovery ends now unless it is given in words."""
         seconds = f"{time.monotonic() - self.over_at:.1f} s"
-        ROWS.append(Row(self.drill, lost, told, seconds if recovery is None else recovery))
+        recovery = seconds if recovery is None else recovery
+        DRILLS.append(Drill(self.drill, lost, told, recovery, self.database))
 
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Report:
     """The row of this drill, named by its docstring's first line."""
-    return Report(str(request.function.__doc__).partition("\n")[0].rstrip("."))
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    name = str(request.function.__doc__).partition("\n")[0].rstrip(".")
+    return Report(name, NAMES.get(parameters.get("kind")))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the rows of this run as docs/reliability.md has them."""
-    for row in ROWS:
-        terminalreporter.write_line(f"| {' | '.join(row)} |")
-    for soak in SOAKS:
-        terminalreporter.write_line(soak)
+NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Print what this run found; `make drills` and `make soak` keep it for docs/reliability.md if all held."""
+    for found in (*DRILLS, *SOAKS):
+        terminalreporter.write_line(str(found))
+    if os.environ.get("DUALSQL_KEEP_DRILLS") and exitstatus == pytest.ExitCode.OK:
+        keep(DRILLS, SOAKS)
 
 
 class Balancer(Relay):

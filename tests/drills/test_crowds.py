@@ -164,7 +164,7 @@ async def test_heavy_queries_of_one_caller(kind: str, tmp_path: Path, report: Re
         median, slots_used = statistics.median(pages), statistics.median(used)
         p99 = pages[int(len(pages) * 0.99)]
         report.tell(
-            told=f"{kind}: a page of the 20 took {median * 1000:.0f} ms, 99 of 100 at most {p99 * 1000:.0f} ms, "
+            told=f"a page of the 20 took {median * 1000:.0f} ms, 99 of 100 at most {p99 * 1000:.0f} ms, "
             f"a creation at most {max(creations):.1f} s; {slots_used:.0f} of 15 slots in use",
             recovery="none needed",
         )

@@ -19,8 +19,9 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks.drills import Soak, Use
 from dualsql.store import upgrade
-from tests.drills.conftest import SOAKS
+from tests.drills.conftest import NAMES, SOAKS
 from tests.failures.cluster import Cluster, cluster
 from tests.http.test_health import processes_of
 from tests.serve.conftest import SHOP, TOKEN, Serving, calling, serving_process
@@ -127,16 +128,6 @@ class Load:
         await all_ready(self.served, patience=5 * PATIENCE)
         await asyncio.sleep(35)  # the longest that a statement of before may take
         self.in_trouble = False
-
-
-@dataclass(frozen=True)
-class Use:
-    """What the workers hold when nobody asks."""
-
-    megabytes: float
-    descriptors: int
-    connections: int
-    files: int
 
 
 def use(served: Serving, keep: Path, database: Cluster | None) -> Use:
@@ -246,7 +237,7 @@ async def test_soak(kind: str, tmp_path: Path) -> None:
                 await asyncio.sleep(began + seconds - time.monotonic())
             last = await settled(served, keep, database)
             minutes = (time.monotonic() - began) / 60
-            SOAKS.append(f"| {kind} | {minutes:.0f} | {dict(load.answers)} | {first} | {last} |")
+            SOAKS.append(Soak(NAMES[kind], minutes, dict(load.answers), first, last))
             said = await served.stop()
         assert load.unforeseen == [], said
         assert last.megabytes < 1.2 * first.megabytes + 20
