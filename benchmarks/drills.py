@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine
 from benchmarks.report import FOLDER
 
 PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
@@ -59,17 +58,20 @@ class Soak:
     after: Use
 
 
-def keep(drills: Sequence[Drill], soaks: Sequence[Soak]) -> None:
-    """Keep what was found, in place of what the same drills found before, and write the page."""
+def keep(found: Sequence[Drill | Soak], commit: str) -> None:
+    """Keep what was found, in place of what the same drills found before, and write the page.
+
+    Args:
+        commit: the code that ran.
+    """
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"drills": [], "soaks": []}
-    measured = {"date": datetime.now(UTC).date().isoformat(), "commit": machine.commit()}
-    found = {"drills": drills, "soaks": soaks}
-    for kind, names in {"drills": ("name", "database"), "soaks": ("database",)}.items():
-        known = {tuple(each[name] for name in names): each for each in kept[kind]}
-        for each in found[kind]:
-            figures = {**asdict(each), **measured}
-            known[tuple(figures[name] for name in names)] = figures
-        kept[kind] = list(known.values())
+    today = datetime.now(UTC).date().isoformat()
+    for each in found:
+        rows = kept["soaks" if isinstance(each, Soak) else "drills"]
+        row = {**asdict(each), "date": today, "commit": commit}
+        places = {(known.get("name"), known["database"]): place for place, known in enumerate(rows)}
+        place = places.get((row.get("name"), row["database"]), len(rows))
+        rows[place : place + 1] = [row]
     KEPT.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -152,16 +152,17 @@ def test_a_drill_is_kept_in_place_of_its_last_run(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(drills, "PAGE", page)
     monkeypatch.setattr(drills, "KEPT", tmp_path / "drills.json")
     use = drills.Use(1.6, 2, 3, 4)
-    drills.keep(
-        [
-            drills.Drill("cut", "nothing", "503", "9 s"),
-            drills.Drill("full", "nothing", "slow", "none", "SQLite"),
-        ],
-        [drills.Soak("SQLite", 1.0, {"create": 1_000, "page": 2}, use, use)],
-    )
-    drills.keep([drills.Drill("cut", "nothing", "504", "1 s")], [])
-    text = page.read_text()
-    assert "| cut | nothing | 504 | 1 s |" in text and "9 s" not in text
-    assert "| full | nothing | on SQLite slow | none |" in text
-    assert "| SQLite | 1 | 1,000, 2, 0 | 2 MB, 2 MB | 2, 2 | 3, 3 | 4, 4 |" in text
-    assert text.startswith("Before\n") and text.endswith("After\n") and drills.written(text) == text
+    found: list[drills.Drill | drills.Soak] = [
+        drills.Drill("cut", "nothing", "503", "9 s"),
+        drills.Drill("full", "nothing", "slow", "none", "SQLite"),
+        drills.Drill("full", "nothing", "fast", "none", "PostgreSQL"),
+        drills.Soak("SQLite", 1.0, {"create": 1_000, "page": 2}, use, use),
+    ]
+    drills.keep(found, "abc")
+    drills.keep([drills.Drill("cut", "nothing", "504", "1 s")], "def")
+    text = re.sub(r"\d{4}-\d\d-\d\d", "DAY", page.read_text())
+    assert text.count("| cut |") == 1 and "| cut | nothing | 504 | 1 s | DAY, def |" in text
+    assert "| full | nothing | on SQLite slow; on PostgreSQL fast | none | DAY, abc |" in text
+    assert "| SQLite | 1 | 1,000, 2, 0 | 2 MB, 2 MB | 2, 2 | 3, 3 | 4, 4 | DAY, abc |" in text
+    assert text.startswith("Before\n") and text.endswith("After\n")
+    assert drills.written(page.read_text()) == page.read_text()

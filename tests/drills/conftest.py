@@ -6,11 +6,14 @@ import asyncio
 import os
 import time
 from asyncio import StreamReader, StreamWriter
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from benchmarks import machine
 from benchmarks.drills import Drill, Soak, keep
 from tests.failures.conftest import data_url, own_cluster, url
 from tests.relay import Relay
@@ -19,19 +22,22 @@ from tests.serve.conftest import shop
 __all__ = ["data_url", "own_cluster", "shop", "url"]
 
 
-DRILLS: list[Drill] = []
-"""What the drills of this run found."""
+FOUND: list[Drill | Soak] = []
+"""What the drills of this run found, of those that held."""
 
-SOAKS: list[Soak] = []
-"""What its soaks found."""
+_OF_TEST = pytest.StashKey[list[Drill | Soak]]()
+COMMIT = machine.commit() if os.environ.get("DUALSQL_KEEP_DRILLS") else ""
+"""The code that runs; empty if nothing is kept."""
+NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 
 
 @dataclass
 class Report:
-    """Of one drill: when the trouble ended, and what is told."""
+    """Of one drill: when the trouble ended, and what was found."""
 
     drill: str
     database: str | None
+    found: list[Drill | Soak]
     over_at: float = 0.0
 
     def end_trouble(self) -> None:
@@ -42,7 +48,7 @@ class Report:
         """Add the row; the recovery ends now unless it is given in words."""
         seconds = f"{time.monotonic() - self.over_at:.1f} s"
         recovery = seconds if recovery is None else recovery
-        DRILLS.append(Drill(self.drill, lost, told, recovery, self.database))
+        self.found.append(Drill(self.drill, lost, told, recovery, self.database))
 
 
 @pytest.fixture
@@ -50,18 +56,25 @@ def report(request: pytest.FixtureRequest) -> Report:
     """The row of this drill, named by its docstring's first line."""
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
     name = str(request.function.__doc__).partition("\n")[0].rstrip(".")
-    return Report(name, NAMES.get(parameters.get("kind")))
+    return Report(name, NAMES.get(str(parameters.get("kind"))), request.node.stash.setdefault(_OF_TEST, []))
 
 
-NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Note what a drill that held has found."""
+    outcome = yield
+    if outcome.when == "call" and outcome.passed:
+        found = item.stash.get(_OF_TEST, [])
+        FOUND.extend(found)
+    return outcome
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-    """Print what this run found; `make drills` and `make soak` keep it for docs/reliability.md if all held."""
-    for found in (*DRILLS, *SOAKS):
-        terminalreporter.write_line(str(found))
-    if os.environ.get("DUALSQL_KEEP_DRILLS") and exitstatus == pytest.ExitCode.OK:
-        keep(DRILLS, SOAKS)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what was found; `make drills` and `make soak` keep it for docs/reliability.md."""
+    for each in FOUND:
+        terminalreporter.write_line(str(each))
+    if COMMIT and FOUND:
+        keep(FOUND, COMMIT)
 
 
 class Balancer(Relay):
