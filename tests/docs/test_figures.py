@@ -11,8 +11,10 @@ from datetime import timedelta
 from importlib.resources import files
 from math import log2, sqrt
 from pathlib import Path
+from statistics import median
 
 import pytest
+from sqlalchemy.dialects import postgresql
 
 from benchmarks import telemetry
 from benchmarks.report import FOLDER
@@ -45,7 +47,8 @@ from dualsql.envelope import middleware
 from dualsql.envelope.text import TEXT_BUDGET
 from dualsql.envelope.values import Bounds
 from dualsql.formats import xlsx
-from dualsql.freeze import codec, registry
+from dualsql.freeze import Registry, codec, freeze, registry
+from dualsql.freeze.document import Statement
 from dualsql.health import HealthSettings
 from dualsql.kept import objects
 from dualsql.kept.files import _MOST_SHARES
@@ -73,6 +76,7 @@ from dualsql_client.identifiers import ID_ALPHABET, ID_RANDOM
 from dualsql_client.transport import _STRANGER_SECONDS
 from dualsql_client.view import pages as view
 from tests.databases import test_fairness
+from tests.schools import Base
 from tests.sql import corpus, test_edges, test_forms
 from tests.sql.attacks import ATTACKS
 from tests.statements import STATEMENTS
@@ -122,6 +126,11 @@ def measured_most(part: str, figure: str) -> int:
     """The largest of a figure in the results of a part."""
     figures = json.loads((FOLDER / f"{part}.json").read_text(encoding="utf-8"))["figures"]
     return max(int(each[figure]) for each in figures if figure in each)
+
+
+def document_size(statement: Statement) -> int:
+    """Bytes of the document of a statement of the tests."""
+    return len(freeze(statement, Registry(Base), dialect=postgresql.dialect()))
 
 
 _KINDS = (DEFAULTS.maximum_concurrent_queries, DEFAULTS.maximum_streams, DEFAULTS.maximum_pending)
@@ -328,6 +337,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("It has # seconds; then it is ended", f"{clients.SECONDS:g}"),
     ],
     "docs/storage.md": [
+        ("a **document** of about # bytes", round(median(map(document_size, STATEMENTS.values())), -2)),
         ("# MiB before compression (`maximum_size` of a `Registry`), # nodes, # terms when written out, # levels", registry.ONE_MEBIBYTE // MIB, f"{codec.MOST_NODES:,}", f"{codec.MOST_TERMS:,}", codec.DEEPEST),
     ],
     "docs/streams.md": [
@@ -365,7 +375,6 @@ NOT_OURS = {
     "docs/serve.md": ["more than 38 digits", "up to 38 digits", "up to 15 digits", "18 or 38 digits"],
     "docs/standard/README.md": ["more than 15 digits", "at most 64 bits"],
     "docs/standard/implementing.md": ["100 rows are usual"],
-    "docs/storage.md": ["about 700 bytes"],
     "docs/streams.md": ["keeps 15 digits", "at most 15 digits", "shows 15 digits", "ISO 8601 texts"],
     "docs/threat-model.md": ["up to 90 % of the free disk"],
     "docs/types.md": ["up to 24 bits", "as 30 days"],
