@@ -131,11 +131,12 @@ class FileSelection:
 
     Attributes:
         paths: absolute, without links.
-        left_out: the names of files of a folder that are not served: links.
+        links, unknown: the names of files of a folder that are not served: links, and files of no known kind.
     """
 
     paths: Sequence[Path]
-    left_out: Sequence[str]
+    links: Sequence[str]
+    unknown: Sequence[str]
 
 
 def find_files(arguments: Iterable[Path]) -> FileSelection:
@@ -145,12 +146,15 @@ def find_files(arguments: Iterable[Path]) -> FileSelection:
         ConfigurationError: one does not exist or is of no known kind, a folder has none, or there are too many.
     """
     paths: list[Path] = []
-    left_out: list[str] = []
+    links: list[str] = []
+    unknown: list[str] = []
     for path in arguments:
         if path.is_dir():
-            candidates = sorted(each for each in path.iterdir() if _has_suffix(each) and each.name[0] != ".")
+            present = sorted(each for each in path.iterdir() if each.name[0] != ".")
+            candidates = [each for each in present if _has_suffix(each)]
+            unknown += [each.name for each in present if not _has_suffix(each) and each.is_file()]
             # A link in a folder may lead anywhere. A link that is an argument is followed.
-            left_out += [each.name for each in candidates if each.is_symlink()]
+            links += [each.name for each in candidates if each.is_symlink()]
             inside = [each for each in candidates if each.is_file() and not each.is_symlink()]
             if not inside:
                 raise ConfigurationError(f"The folder {_excerpt(path)} has no files to serve.", hint=_KINDS)
@@ -166,7 +170,7 @@ def find_files(arguments: Iterable[Path]) -> FileSelection:
             paths.append(path)
     if len(paths) > _MOST_FILES:
         raise ConfigurationError(f"{len(paths):,} files are given; at most {_MOST_FILES:,} can be served.")
-    return FileSelection(list(dict.fromkeys(path.resolve() for path in paths)), left_out)
+    return FileSelection(list(dict.fromkeys(path.resolve() for path in paths)), links, unknown)
 
 
 _KINDS = f"Files can be {', '.join(SUFFIXES)}."
