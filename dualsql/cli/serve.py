@@ -78,7 +78,7 @@ from dualsql.serve.listening import (
 from dualsql.settings import LimitedAction, Settings
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
-from dualsql.telemetry import metrics_route
+from dualsql.telemetry import metrics_route, require_metrics
 from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession
 from dualsql_client.local_servers import announce
@@ -150,6 +150,8 @@ def require_consistent(options: ServeOptions) -> None:
             "--metrics requires --admin-port.",
             hint="Metrics are answered on a port that only operators reach: --admin-port 8001",
         )
+    if options.metrics:
+        require_metrics()  # before anything runs: later, a task group would wrap the error
     proxies_in(options.trusted_proxies or "")
     _notes(options)
     _require_shareable(options)
