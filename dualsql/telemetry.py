@@ -574,7 +574,11 @@ class Telemetry(Feature):
 def require_metrics() -> None:
     """Raises ConfigurationError if the packages of the extra `prometheus` are not installed."""
     try:
-        for package in ("opentelemetry.exporter.prometheus", "opentelemetry.sdk.metrics", "prometheus_client"):
+        for package in (
+            "opentelemetry.exporter.prometheus",
+            "opentelemetry.sdk.metrics",
+            "prometheus_client",
+        ):
             import_module(package)
     except ImportError as error:
         raise ConfigurationError(
