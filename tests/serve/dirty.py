@@ -182,7 +182,7 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
             "wider: decimals of more than 38 digits are read as DOUBLE",
         ),
     ),
-    "broken.parquet": (b"PAR1 and nothing", "parquet|Parquet"),
+    "broken.parquet": (b"PAR1 and nothing", "It is no Parquet file, or was cut off"),
     "broken.xlsx": (b"PK\x03\x04 and nothing", "."),
     "shop.sqlite": (sqlite, Right({"id": "BIGINT", "city": "VARCHAR", "raw": "BLOB", "mixed": "VARCHAR"}, [(1, "Zürich", b"\x00\xff", "1"), (2, "", None, 'a"b,\n')])),
     "bytes.sqlite": (bytes_among_texts, "Row 2 of its table 't' has a text, or bytes among texts"),
