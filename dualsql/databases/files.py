@@ -339,8 +339,14 @@ class FileLoader:
 
     def _load_csv(self, path: Path, target: FileImport, folder: str) -> None:
         def add(source: Path, table: str) -> Sequence[str]:
-            form = csv_form(source, has_tabs=path.name.lower().endswith(TABBED))
-            return [*_notes_on(form), *target.add_csv(source, table, form)]
+            has_tabs = path.name.lower().endswith(TABBED)
+            form = csv_form(source, has_tabs=has_tabs)
+            notes = (
+                ["no tab is in its first line: read as one column"]
+                if has_tabs and len(form.names) == 1
+                else []
+            )
+            return [*notes, *_notes_on(form), *target.add_csv(source, table, form)]
 
         self._load_text(path, target, folder, add)
 

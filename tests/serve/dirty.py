@@ -137,6 +137,8 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
     "preamble.csv": (b"Report of May\n\na,b\n1,2\n", r"first line has one field, and record 2 has 2 fields"),
     "semicolons.csv": (b"a;b\n1,5;2\n2,5;3\n", Right({"a": "VARCHAR", "b": "BIGINT"}, [("1,5", 2), ("2,5", 3)])),
     "pipes.csv": (b"a|b\n1|x,y\n2|z\n", Right({"a": "BIGINT", "b": "VARCHAR"}, [(1, "x,y"), (2, "z")])),
+    "excel_hint.csv": (b"sep=;\r\na;b\r\n1;2\r\n", "first line is 'sep=;', which only Excel reads. Remove it"),
+    "commas.tsv": (b"a,b\n1,2\n", Right({"a,b": "VARCHAR"}, [("1,2",)], "no tab is in its first line: read as one column")),
     "open_quote.csv": (b'a,b\n1,"x\n2,y\n', r"Line: 2 .*unterminated quote"),
     "new_lines.csv": (b'a,b\r\n1,"x\r\ny"\r\n', Right({"a": "BIGINT", "b": "VARCHAR"}, [(1, "x\r\ny")])),
     "old_mac.csv": (b"a,b\r1,2\r3,4\r", Right({"a": "BIGINT", "b": "BIGINT"}, [(1, 2), (3, 4)])),
