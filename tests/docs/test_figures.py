@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from importlib.resources import files
@@ -465,3 +468,31 @@ def test_figures_of_measurements_are_those_that_were_measured(name: str) -> None
         for figure, words in figures.items()
         if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d])", measured)
     ] == []
+
+
+def test_the_table_of_the_readme_is_what_the_demonstration_measures(tmp_path: Path) -> None:
+    demo = subprocess.run(
+        [sys.executable, "-c", "from dualsql.cli import main; main()", "demo", "--port", "0"],
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def numbers(pattern: str, text: str) -> list[list[int]]:
+        return [
+            [int(each.replace(",", "")) for each in match]
+            for match in re.findall(pattern, text, re.MULTILINE)
+        ]
+
+    cell = r" +([\d,]+) "
+    model, application = (
+        numbers(f"│ {who}[^│]*│{cell}│{cell}│", demo.stdout) for who in ("model:", "application:")
+    )
+    table = numbers(rf"^\| [^|]+ \|{cell}\|{cell}\|{cell}\|{cell}\|$", readme)
+    assert len(table) == 3
+    assert [row[2:] for row in table] == application
+    assert [row[0] for row in table] == [rows for rows, _ in model]
+    # The port has other digits, and a count that has no time is a lower bound.
+    assert [row[1] for row in table] == [pytest.approx(size, rel=0.05) for _, size in model]
