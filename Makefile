@@ -48,11 +48,11 @@ DRILLS = tests/drills --deselect tests/drills/test_soak.py tests/store/test_load
 
 drills: ## failures on purpose, each with what was lost, what was told and how long it took (docs/reliability.md)
 	@scripts/environment dev
-	.venv/bin/pytest $(DRILLS) $(ARGS)
+	DUALSQL_KEEP_DRILLS=1 .venv/bin/pytest $(DRILLS) $(ARGS)
 
 soak: ## MINUTES (60) of mixed load on two workers with each fault once, half on SQLite, half on PostgreSQL (docs/reliability.md)
 	@scripts/environment dev
-	DUALSQL_SOAK_MINUTES=$(or $(MINUTES),60) .venv/bin/pytest -n 0 tests/drills/test_soak.py $(ARGS)
+	DUALSQL_KEEP_DRILLS=1 DUALSQL_SOAK_MINUTES=$(or $(MINUTES),60) .venv/bin/pytest -n 0 tests/drills/test_soak.py $(ARGS)
 
 fuzz: ## fuzzers of texts, documents, stored rows, bodies, cells and names, 10 minutes each, SECONDS for others; then requests made of the OpenAPI document, CASES
 	@scripts/environment dev

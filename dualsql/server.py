@@ -381,7 +381,7 @@ class ResultServer:
         if not loop.is_closed():
             raise ConfigurationError(
                 "The server runs in another event loop.",
-                hint="Shut it down there first, or create one DualResponseServer for each event loop.",
+                hint="Shut it down there first, or create a server for each loop. In tests: docs/guides/testing.md.",
             )
         for source in self.parts.sources.values():
             # Closing a connection needs the loop that it belongs to, which has ended.

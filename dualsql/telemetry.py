@@ -571,6 +571,22 @@ class Telemetry(Feature):
         TELEMETRY.start()
 
 
+def require_metrics() -> None:
+    """Raises ConfigurationError if the packages of the extra `prometheus` are not installed."""
+    try:
+        for package in (
+            "opentelemetry.exporter.prometheus",
+            "opentelemetry.sdk.metrics",
+            "prometheus_client",
+        ):
+            import_module(package)
+    except ImportError as error:
+        raise ConfigurationError(
+            "Metrics for Prometheus need packages that are not installed.",
+            hint='Install them: pip install "dualsql[prometheus]"',
+        ) from error
+
+
 def metrics_route() -> Route:
     """`/metrics` for Prometheus: all metrics of this process, which are measured from here on.
 
@@ -580,15 +596,11 @@ def metrics_route() -> Route:
     Raises:
         ConfigurationError: the packages of the extra `prometheus` are not installed.
     """
-    try:
-        from opentelemetry.exporter.prometheus import PrometheusMetricReader
-        from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
-        from prometheus_client import CollectorRegistry, ProcessCollector
-    except ImportError as error:
-        raise ConfigurationError(
-            "Metrics for Prometheus need packages that are not installed.",
-            hint='Install them: pip install "dualsql[prometheus]"',
-        ) from error
+    require_metrics()
+    from opentelemetry.exporter.prometheus import PrometheusMetricReader
+    from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
+    from prometheus_client import CollectorRegistry, ProcessCollector
+
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     # The exporter has no exemplars, and looking for one takes a tenth of the time of a measurement.

@@ -262,8 +262,9 @@ def import_extra(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
+        package = module if module.startswith("backports.") else module.partition(".")[0]
         raise MissingExtraError(
-            f"This needs {module.partition('.')[0]}, which is not installed.",
+            f"This needs {package}, which is not installed.",
             hint=f'pip install "dualsql-client[{extra}]"',
             details={"extra": extra},
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from dualsql.cli.connect import missing
 from dualsql.packages import importing
@@ -16,5 +17,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         # These commands need more than the extra `cli`, so the message names the extra that has all packages.
         extra = next((word for word in sys.argv[1:2] if word in {"demo", "serve", "view"}), "cli")
+        if extra == "serve" and any(Path(word).exists() for word in sys.argv[2:]):
+            extra = "serve,files"
         sys.exit(missing(error.name, extra))
     app()

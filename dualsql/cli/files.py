@@ -167,8 +167,10 @@ def with_database(
     if options.database:
         raise ConfigurationError("Files and --database cannot be combined.", hint="Give one of them.")
     files = find_files(options.files)
-    if files.left_out:
-        show(f"Not served, because they are links in a folder: {names_in_words(files.left_out)}.")
+    if files.links:
+        show(f"Not served, because they are links in a folder: {names_in_words(files.links)}.")
+    if files.unknown:
+        show(f"Not served, because they are of no known kind: {names_in_words(files.unknown)}.")
     is_selected = options.schema is not None or options.tables is not None
     # Files were chosen by name. A database may have tables that are not meant to be served, so it needs --all.
     everything = options.everything or not is_selected

@@ -55,6 +55,7 @@ from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.kept.feature import Kept
 from dualsql.openapi.feature import OpenAPI
+from dualsql.packages import importing
 from dualsql.rates import Rate, Rates
 from dualsql.request_log import LogFormatter, request_logger
 from dualsql.run import START_INTERVAL, other_port
@@ -77,7 +78,7 @@ from dualsql.serve.listening import (
 from dualsql.settings import LimitedAction, Settings
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
-from dualsql.telemetry import metrics_route
+from dualsql.telemetry import metrics_route, require_metrics
 from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession
 from dualsql_client.local_servers import announce
@@ -149,6 +150,8 @@ def require_consistent(options: ServeOptions) -> None:
             "--metrics requires --admin-port.",
             hint="Metrics are answered on a port that only operators reach: --admin-port 8001",
         )
+    if options.metrics:
+        require_metrics()  # before anything runs: later, a task group would wrap the error
     proxies_in(options.trusted_proxies or "")
     _notes(options)
     _require_shareable(options)
@@ -515,7 +518,8 @@ async def _over_http(
         served = running(front, listener, trusted_proxies=proxies)
         serving = await stack.enter_async_context(served) if answers_at_once else None
         setup = await _patiently(build)
-        app = _app(options, setup, _build_mcp(options, setup.server))
+        with importing():  # pydantic's models of the tools
+            app = _app(options, setup, _build_mcp(options, setup.server))
         is_cancelled = False
         async with app.router.lifespan_context(app):
             # Within its lifespan: before, the application has no sessions and no started server.

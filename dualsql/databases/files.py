@@ -29,6 +29,7 @@ from dualsql.databases.text_files import (
 )
 from dualsql.databases.workbooks import Sheet, memory_of_machine, nameless, read_sqlite, read_workbook
 from dualsql.errors import ConfigurationError
+from dualsql.packages import importing
 from dualsql.settings import TABLE_PREFIX
 
 T = TypeVar("T")
@@ -130,11 +131,12 @@ class FileSelection:
 
     Attributes:
         paths: absolute, without links.
-        left_out: the names of files of a folder that are not served: links.
+        links, unknown: the names of files of a folder that are not served: links, and files of no known kind.
     """
 
     paths: Sequence[Path]
-    left_out: Sequence[str]
+    links: Sequence[str]
+    unknown: Sequence[str]
 
 
 def find_files(arguments: Iterable[Path]) -> FileSelection:
@@ -144,12 +146,15 @@ def find_files(arguments: Iterable[Path]) -> FileSelection:
         ConfigurationError: one does not exist or is of no known kind, a folder has none, or there are too many.
     """
     paths: list[Path] = []
-    left_out: list[str] = []
+    links: list[str] = []
+    unknown: list[str] = []
     for path in arguments:
         if path.is_dir():
-            candidates = sorted(each for each in path.iterdir() if _has_suffix(each) and each.name[0] != ".")
+            present = sorted(each for each in path.iterdir() if each.name[0] != ".")
+            candidates = [each for each in present if _has_suffix(each)]
+            unknown += [each.name for each in present if not _has_suffix(each) and each.is_file()]
             # A link in a folder may lead anywhere. A link that is an argument is followed.
-            left_out += [each.name for each in candidates if each.is_symlink()]
+            links += [each.name for each in candidates if each.is_symlink()]
             inside = [each for each in candidates if each.is_file() and not each.is_symlink()]
             if not inside:
                 raise ConfigurationError(f"The folder {_excerpt(path)} has no files to serve.", hint=_KINDS)
@@ -165,7 +170,7 @@ def find_files(arguments: Iterable[Path]) -> FileSelection:
             paths.append(path)
     if len(paths) > _MOST_FILES:
         raise ConfigurationError(f"{len(paths):,} files are given; at most {_MOST_FILES:,} can be served.")
-    return FileSelection(list(dict.fromkeys(path.resolve() for path in paths)), left_out)
+    return FileSelection(list(dict.fromkeys(path.resolve() for path in paths)), links, unknown)
 
 
 _KINDS = f"Files can be {', '.join(SUFFIXES)}."
@@ -246,7 +251,7 @@ class FileLoader:
         Raises:
             ConfigurationError: the extra `files` is not installed, no file can be read, or `stop` was called.
         """
-        with _require_package():
+        with _require_package(), importing():
             target = database_of_files().open_import(self.database)
         self._every_byte = sum(path.stat().st_size for path in self.paths if path.exists())
         self._import = target
@@ -334,8 +339,14 @@ class FileLoader:
 
     def _load_csv(self, path: Path, target: FileImport, folder: str) -> None:
         def add(source: Path, table: str) -> Sequence[str]:
-            form = csv_form(source, has_tabs=path.name.lower().endswith(TABBED))
-            return [*_notes_on(form), *target.add_csv(source, table, form)]
+            has_tabs = path.name.lower().endswith(TABBED)
+            form = csv_form(source, has_tabs=has_tabs)
+            notes = (
+                ["no tab is in its first line: read as one column"]
+                if has_tabs and len(form.names) == 1
+                else []
+            )
+            return [*notes, *_notes_on(form), *target.add_csv(source, table, form)]
 
         self._load_text(path, target, folder, add)
 

@@ -122,6 +122,9 @@ class CSVForm:
     names: Sequence[str]
 
 
+_HINT_TO_EXCEL = re.compile(r'"?sep=.?"?(?=[\r\n])', re.IGNORECASE)
+
+
 def csv_form(path: Path, *, has_tabs: bool) -> CSVForm:
     """How a file in UTF-8 is written: the delimiter by which most records have as many fields as the first.
 
@@ -133,6 +136,11 @@ def csv_form(path: Path, *, has_tabs: bool) -> CSVForm:
     # DuckDB could skip them, but then leaves out rows of a file whose lines end in different ways.
     if text.strip() and text[0] in "\r\n":
         raise ValueError("Its first line is empty. The first line must hold the names of the columns.")
+    if hint := _HINT_TO_EXCEL.match(text):
+        raise ValueError(
+            f"Its first line is {hint[0]!r}, which only Excel reads. Remove it: the first line must hold the names of "
+            "the columns."
+        )
     records = {
         delimiter: _records(text, delimiter, is_whole=len(start) < _START)
         for delimiter in ("\t" if has_tabs else _DELIMITERS)

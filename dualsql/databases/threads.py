@@ -49,7 +49,9 @@ def new_synchronous_engine(
         adapted = url if backend is None else backend.adapt_url(url)
         engine = create_engine(adapted, hide_parameters=True, **{**own, **options})
     except (ImportError, NoSuchModuleError) as error:
-        driver = url.drivername if isinstance(error, NoSuchModuleError) else url.get_driver_name()
+        driver = url.drivername  # as it stands there, of a dialect that SQLAlchemy does not know
+        with suppress(ImportError, NoSuchModuleError):
+            driver = url.get_driver_name()
         package = driver if backend is None else backend.package or driver
         raise ConfigurationError(
             f"The driver {driver} is not installed.", hint=f"Install it: pip install {package}"

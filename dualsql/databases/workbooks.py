@@ -40,7 +40,7 @@ class Sheet(NamedTuple):
     is_one_of_several: bool
     columns: Mapping[str, str]
     file: str
-    notes: Sequence[str]
+    notes: list[str]
 
 
 class Sheets(NamedTuple):
@@ -96,22 +96,27 @@ def write_sheets() -> None:
     _limit_memory(int(memory))
     calamine: Any = import_module("python_calamine")
     notes: list[str] = []
+    empty: list[str] = []
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
-            sheets = list(_sheets_of(book, Path(path), Path(folder), notes))
+            sheets = list(_sheets_of(book, Path(path), Path(folder), notes, empty))
+            if sheets and empty:
+                # With the first table, and not among what was not read: nothing is missing.
+                sheets[0].notes.append(_without_cells(empty))
         description: dict[str, Any] = {"sheets": sheets, "notes": notes}
     except (calamine.CalamineError, OSError, ValueError) as error:
         description = {"error": str(error)}
     sys.stdout.buffer.write(json.dumps(description).encode())
 
 
-def _sheets_of(book: Any, path: Path, folder: Path, notes: list[str]) -> Iterator[Sheet]:
+def _sheets_of(book: Any, path: Path, folder: Path, notes: list[str], empty: list[str]) -> Iterator[Sheet]:
     names = book.sheet_names
     visible = {each.name: str(each.visible).rpartition(".")[2] for each in book.sheets_metadata}
     for number, name in enumerate(names):
         sheet = book.get_sheet_by_name(name)
         rows = sheet.to_python()
         if not rows:
+            empty.append(name)
             continue
         if all(cell == "" for cell in rows[0]):
             notes.append(f"The sheet {name[:60]!r} is not read: its first row has no names.")
@@ -128,6 +133,13 @@ def _sheets_of(book: Any, path: Path, folder: Path, notes: list[str]) -> Iterato
         yield Sheet(name, len(names) > 1, dict(zip(columns, kinds, strict=True)), str(staged), facts)
 
 
+def _without_cells(names: Sequence[str]) -> str:
+    listed = ", ".join(repr(name[:60]) for name in names[:_LISTED])
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"no table for {'sheets' if len(names) > 1 else 'the sheet'} without cells: {listed}{more}"
+
+
+_LISTED = 5
 _CELL = re.compile(rb"<c [^>]*?(?:/>|>.*?</c>)", re.DOTALL)
 _ERRORS = re.compile(rb"<v>(#[A-Z0-9/!?]{3,12})</v>")
 _LARGEST_SHEET = 64 * 1024**2

@@ -463,8 +463,10 @@ def serve_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         nonlocal sessions
         # A manager runs once, and an application may be started again: tests start it for each test.
-        sessions = _new_sessions(server)
-        async with dual.lifespan(app), sessions.run():
+        new = _new_sessions(server)
+        async with dual.lifespan(app), new.run():
+            # Here, so that a start that fails beside one that runs leaves that one its manager.
+            sessions = new
             app.state.has_started = True
             yield
             app.state.has_started = False

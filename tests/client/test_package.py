@@ -122,6 +122,13 @@ async def test_a_missing_package_is_told_by_its_extra(
     assert (caught.value.code, caught.value.details) == ("MISSING_EXTRA", {"extra": extra})
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python has zstd")
+def test_a_package_with_a_dot_in_its_name_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
+    with pytest.raises(MissingExtraError, match=r"needs backports\.zstd, .*dualsql-client\[zstd\]"):
+        errors.import_extra("backports.zstd", "zstd")
+
+
 async def test_a_bar_without_rich_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     parsed = DualResponseClient("http://host.invalid/resources").parse(structured(), strict=True)

@@ -5,6 +5,7 @@ tests/spark has what needs a cluster.
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -186,6 +187,14 @@ def test_a_url_of_hive_gets_dualsql_s_driver() -> None:
     assert not engine.dialect.only_reads
     BACKEND.guard.prepare(engine)
     assert engine.dialect.only_reads
+
+
+def test_a_url_of_hive_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pyhive", "pyhive.hive", "pyhive.sqlalchemy_hive"):
+        monkeypatch.setitem(sys.modules, name, None)  # as where it is not installed
+    with pytest.raises(ConfigurationError, match="driver hive is not installed") as caught:
+        DualResponseServer(URL, base_url="https://a.example/resources", tables=THINGS.metadata)
+    assert caught.value.hint == "Install it: pip install 'dualsql[spark]'"
 
 
 def test_a_server_asks_for_unproved_read_only() -> None:

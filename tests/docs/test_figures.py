@@ -4,27 +4,36 @@
 from __future__ import annotations
 
 import gzip
+import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from importlib.resources import files
 from math import log2, sqrt
 from pathlib import Path
+from statistics import median
 
 import pytest
+from sqlalchemy.dialects import postgresql
 
 from benchmarks import telemetry
 from benchmarks.report import FOLDER
-from dualsql import Settings, __version__
+from dualsql import Settings, __version__, telemetry as spans
 from dualsql.capabilities import LONGEST_PATTERN
+from dualsql.catalogue import catalogue, mcp as catalogue_mcp
 from dualsql.catalogue.search import MOST_TERMS
 from dualsql.changes import ChangeSettings
+from dualsql.charts import marks
 from dualsql.charts.chart import _LONGEST_TITLE
-from dualsql.charts.render import _LONGEST_TEXT
+from dualsql.charts.render import _LONGEST_TEXT, _MOST_DOTS
 from dualsql.cli.local_store import _UNUSED
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions
 from dualsql.cli.workers import _LONGEST_PAUSE
-from dualsql.databases import duckdb
+from dualsql.conformance import checks, clients, probe
+from dualsql.databases import duckdb, slots
 from dualsql.databases.duckdb import CONNECT_ARGUMENTS, MOST_SPILL
 from dualsql.databases.duckdb.files import _MOST_COLUMNS, _SAMPLE
 from dualsql.databases.duckdb.streams import _ARROW_ROWS
@@ -34,19 +43,22 @@ from dualsql.databases.reflection import MOST_TABLES
 from dualsql.databases.session import _UNWINDING
 from dualsql.databases.slots import _PRESENT
 from dualsql.databases.spark.driver import _LATE_JOBS, _PLANNED, _STREAM_PLANNED
-from dualsql.databases.sqlite import patterns
+from dualsql.databases.sqlite import connection as sqlite_connection, patterns
 from dualsql.databases.streams import BATCH_BYTES
 from dualsql.databases.text_files import _START
 from dualsql.envelope import middleware
 from dualsql.envelope.text import TEXT_BUDGET
 from dualsql.envelope.values import Bounds
 from dualsql.formats import xlsx
-from dualsql.freeze import codec, registry
+from dualsql.freeze import Registry, codec, freeze, registry
+from dualsql.freeze.document import Statement
 from dualsql.health import HealthSettings
 from dualsql.kept import objects
+from dualsql.kept.files import _MOST_SHARES
 from dualsql.kept.settings import KeptSettings
 from dualsql.log import resource_hash
 from dualsql.mcp.resources import MAXIMUM_BYTES, MAXIMUM_SUBSCRIPTIONS
+from dualsql.plan import order
 from dualsql.profiles.estimates import MOST_ROWS
 from dualsql.profiles.findings import _LONGEST_EXCERPT
 from dualsql.profiles.settings import ProfileSettings
@@ -57,6 +69,7 @@ from dualsql.results.pages import _LONGEST_CURSOR
 from dualsql.serve import listening
 from dualsql.serve.application import LONGEST_NOTES, MAXIMUM_REQUEST_SIZE
 from dualsql.sql import lengths, parse
+from dualsql.sql.expansion import MAXIMUM_EXPANSION
 from dualsql.store import housekeeping
 from dualsql.store.sql import SQLResourceStore
 from dualsql.web import home, mcp, routes
@@ -65,7 +78,11 @@ from dualsql_client.budget import _FREE_BYTES, _SLOW_BYTES, Retry
 from dualsql_client.identifiers import ID_ALPHABET, ID_RANDOM
 from dualsql_client.transport import _STRANGER_SECONDS
 from dualsql_client.view import pages as view
-from tests.sql import test_edges, test_forms
+from tests.databases import test_fairness
+from tests.schools import Base
+from tests.sql import corpus, test_edges, test_forms
+from tests.sql.attacks import ATTACKS
+from tests.statements import STATEMENTS
 from tests.test_docs import PAGES, ROOT
 
 DEFAULTS, KEPT, SERVE, BOUNDS, RETRY = Settings(), KeptSettings(), ServeOptions(), Bounds(), Retry()
@@ -103,6 +120,27 @@ def default(function: object, name: str) -> timedelta:
     return value
 
 
+def longest(pattern: str) -> int:
+    """The most lines of the files of a pattern."""
+    return max(len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.glob(pattern))
+
+
+def measured_most(part: str, figure: str) -> int:
+    """The largest of a figure in the results of a part."""
+    figures = json.loads((FOLDER / f"{part}.json").read_text(encoding="utf-8"))["figures"]
+    return max(int(each[figure]) for each in figures if figure in each)
+
+
+def document_size(statement: Statement) -> int:
+    """Bytes of the document of a statement of the tests."""
+    return len(freeze(statement, Registry(Base), dialect=postgresql.dialect()))
+
+
+_KINDS = (DEFAULTS.maximum_concurrent_queries, DEFAULTS.maximum_streams, DEFAULTS.maximum_pending)
+CONNECTIONS = (*_KINDS, sum(_KINDS), SQLResourceStore("sqlite:///none").maximum_connections)
+"""Of a worker with the defaults: by kind of work, to a database and to a store."""
+
+
 FIGURES: dict[str, list[tuple[object, ...]]] = {
     "README.md": [
         ("the whole idea on # real college programs", programs()),
@@ -113,8 +151,21 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("given up after # seconds", f"{_STRANGER_SECONDS:g}"),
     ],
     "docs/alternatives.md": [("is young: version #,", __version__.rpartition(".")[0])],
-    "docs/catalogue.md": [("matches for up to # terms", MOST_TERMS)],
-    "docs/charts.md": [("up to # characters |", _LONGEST_TITLE), ("are cut to # characters", _LONGEST_TEXT)],
+    "docs/catalogue.md": [
+        ("matches for up to # terms", MOST_TERMS),
+        ("in pages of #. Completion", catalogue_mcp._PAGE),
+        ("with their comments, # a page", source("dualsql/catalogue/mcp.py", r"limit: Limit = (\d+)")),
+        ("or of up to # in `tables`", catalogue.MOST_TABLES),
+    ],
+    "docs/charts.md": [
+        ("up to # characters |", _LONGEST_TITLE), ("are cut to # characters", _LONGEST_TEXT),
+        ("| `point` | # points |", f"{marks.MOST_MARKS:,}"),
+        ("texts, numbers or flags | # categories |", marks.MOST_BARS),
+        ("| its `color` | # | the largest", marks.MOST_COLORS),
+        ("more than # categories or # parts", marks.MOST_BARS, f"{marks.MOST_MARKS:,}"),
+        ("`bar` of dates | # marks |", f"{marks.MOST_MARKS:,}"),
+        ("Lines of more than # marks have no dots", _MOST_DOTS),
+    ],
     "docs/client.md": [
         ("is bounded: # values, # levels, # million characters of JSON, # million of other texts and # links", f"{object_walk.MAXIMUM_NODES:,}", object_walk.MAXIMUM_DEPTH, object_walk.MAXIMUM_JSON_CHARACTERS // MIB, links._MAXIMUM_CHARACTERS // MIB, f"{links._MAXIMUM_LINKS_IN_ALL:,}"),
         ("DuckDB may take # MB", source("client/dualsql_client/database_files.py", r'"memory_limit": "(\d+)MB"')),
@@ -130,6 +181,11 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("a LIMIT of up to # rows", _MOST_LIMITED),
     ],
     "docs/databases.md": [
+        ("server sends for # Selects", len(STATEMENTS)),
+        ("checks its clock every # instructions", f"{sqlite_connection._INSTRUCTIONS:,}"),
+        ("slots of statements (# of #) is for reading", DEFAULTS.maximum_concurrent_queries // 5, DEFAULTS.maximum_concurrent_queries),
+        ("a caller of # endless queries keeps its third, # of # slots", test_fairness.HEAVY, DEFAULTS.maximum_concurrent_queries // 3, DEFAULTS.maximum_concurrent_queries),
+        ("event loop: by #, as with", sqlite_connection._LOWER),
         ("when it has run for # seconds, and its session is closed # seconds", f"{_PLANNED:g}", f"{_LATE_JOBS:g}"),
         ("begins later than # seconds", f"{_LATE_JOBS:g}"),
         ("is closed # seconds after its reader", f"{_STREAM_PLANNED:g}"),
@@ -141,15 +197,25 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("statements (#) wait, for `queue_timeout` (# s)", DEFAULTS.maximum_queued_queries, seconds(DEFAULTS.queue_timeout)),
         ("has taken a slot within # seconds", f"{_PRESENT:g}"),
     ],
-    "docs/databases/adding.md": [("have # seconds each", f"{_UNWINDING:g}")],
+    "docs/databases/adding.md": [
+        ("have # seconds each", f"{_UNWINDING:g}"),
+        ("a module of # lines", round(longest("plugins/*/dualsql_*.py"), -1)),
+    ],
     "docs/envelope.md": [
         ("(# values, # million characters, # levels)", f"{BOUNDS.values:,}", BOUNDS.characters // MILLION, BOUNDS.depth),
         ("is cut to # characters", f"{TEXT_BUDGET:,}"),
         ("complete within # KiB", middleware.LIMIT // KIB),
     ],
-    "docs/hosts.md": [("(# and # characters) keep both", f"{DEFAULTS.text_budget:,}", f"{DEFAULTS.results_budget:,}")],
+    "docs/errors.md": [
+        ("or # steps of large SQL", slots._MOST_WAITING_TEXTS),
+    ],
+    "docs/hosts.md": [
+        ("(# and # characters) keep both", f"{DEFAULTS.text_budget:,}", f"{DEFAULTS.results_budget:,}"),
+        ("Each has less than # lines", 10 * -(-longest("examples/hosts/with_*") // 10)),
+    ],
     "docs/identity.md": [("at most # principals, # links and # addresses", *3 * [f"{MOST_BUCKETS:,}"])],
     "docs/kept-results.md": [
+        ("among at most # files, a quarter", _MOST_SHARES),
         ("after `keep_after` (# seconds), or", seconds(KEPT.keep_after)),
         ("end after # seconds and are repeated", objects._REQUEST_SECONDS),
         ("in parts of # MiB", objects._PART_BYTES // MIB),
@@ -169,6 +235,9 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("at most # results, a server `maximum_watched` (#)", MAXIMUM_SUBSCRIPTIONS, f"{ChangeSettings().maximum_watched:,}"),
     ],
     "docs/operations.md": [
+        ("four workers of # connections need #", CONNECTIONS[-1] + CONNECTIONS[-2], 4 * (CONNECTIONS[-1] + CONNECTIONS[-2])),
+        ("with the defaults # + # + # = # to each database and # to its store", *CONNECTIONS),
+        ("Up to # of them wait until", spans._MOST_WAITING),
         ("`health_timeout` (# seconds)", seconds(HealthSettings().health_timeout)),
         ("the first # digits of a SHA-256", len(resource_hash(""))),
         ("`slow_query` (# seconds)", seconds(DEFAULTS.slow_query)),
@@ -184,6 +253,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("every request take more than # % of the pages a second, or spans of one request in 100 more than # %", *(f"{limit:.0%}".strip("%") for limit in telemetry.LIMITS.values())),
     ],
     "docs/pages.md": [
+        ("gives, and # pixels", source("dualsql/web/static/app.js", r"TALLEST = (\d+)")),
         ("(of a long one # characters are shown", f"{int(source('dualsql/web/static/dialogs.js', r'LAID_OUT = ([0-9_]+)')):,}"),
         ("The database has # s for the columns", source("dualsql/web/static/summaries.js", r"BUDGET = (\d+)")),
         ("up to # columns, and # aggregates", questions.MAXIMUM_GROUPS, questions.MAXIMUM_MEASURES),
@@ -191,13 +261,19 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("save up to # rows as CSV", f"{int(source('dualsql/web/static/app.js', r'MOST_SAVED = ([0-9_]+)')):,}"),
         ("at most # rows and # characters a call", mcp.MOST_ROWS, f"{mcp.MOST_CHARACTERS:,}"),
     ],
-    "docs/paging.md": [("at most # KiB", _LONGEST_CURSOR // KIB)],
+    "docs/paging.md": [
+        ("at most # KiB", _LONGEST_CURSOR // KIB),
+        ("has more than # keys", order._MOST_KEYS),
+    ],
     "docs/pending.md": [
+        ("`maximum_pending` (#)", DEFAULTS.maximum_pending),
         ("`pending_timeout` (#)", minutes(DEFAULTS.pending_timeout)),
         ("`pending_lease` (# seconds)", seconds(DEFAULTS.pending_lease)),
     ],
     "docs/performance.md": [("at most # ms of CPU; a collection", int(1000 * test_edges.LONGEST_STEP))],
     "docs/profile.md": [
+        ("`profile_sample` rows (#)", f"{ProfileSettings().profile_sample:,}"),
+        ("`maximum_profile_columns` (#)", ProfileSettings().maximum_profile_columns),
         ("shown up to # characters", _LONGEST_EXCERPT),
         ("`profile_budget` (# s)", seconds(ProfileSettings().profile_budget)),
         ("from about # rows, each", f"{MOST_ROWS:,}"),
@@ -213,6 +289,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("a file system of # MB", source("tests/failures/test_sqlite.py", r"size=(\d+)m")),
     ],
     "docs/scaling.md": [
+        ("with more than # workers, # sessions", measured_most("scaling", "workers"), measured_most("scaling", "connections")),
         ("does not answer for # seconds", f"{_SECONDS:g}"),
         ("after the others for # seconds", f"{_PENALTY:g}"),
         ("acknowledges nothing for # seconds", _GONE),
@@ -237,10 +314,16 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("so they may have # characters", f"{LONGEST_NOTES:,}"),
     ],
     "docs/specification.md": [
+        ("`--port` (#)", DEFAULT_PORT),
         ("an expiration (#), a sample size (# rows", minutes(DEFAULTS.default_expiration), DEFAULTS.default_sample_size),
         ("The default is #", minutes(DEFAULTS.default_expiration)),
     ],
     "docs/sql.md": [
+        ("up to # steps wait in turn", slots._MOST_WAITING_TEXTS),
+        ("expands to more than # parts", f"{MAXIMUM_EXPANSION:,}"),
+        ("- # attacks are refused in five dialects", len(ATTACKS)),
+        ("- # analytic queries", len(list(corpus.texts()))),
+        ("compared: # on SQLite, # on PostgreSQL, # on MariaDB, # on DuckDB", *(len(corpus.texts_for(name)) for name in corpus.ENGINES)),
         ("Limits: # KiB, # tokens, # SELECTs, brackets # deep, parts nested # deep", parse.MAXIMUM_LENGTH // KIB, f"{parse.MAXIMUM_TOKENS:,}", parse.MAXIMUM_SELECTS, parse.MAXIMUM_BRACKETS, parse.MAXIMUM_DEPTH),
         ("takes at most # ms of a quiet core", int(1000 * test_forms.MOST)),
         ("takes at most # ms of CPU for a step", int(1000 * test_edges.LONGEST_STEP)),
@@ -249,7 +332,15 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("DuckDB computes # rows at once", f"{_ARROW_ROWS:,}"),
         ("makes at most # characters", f"{duckdb._LONGEST_TEXT:,}"),
     ],
+    "docs/standard/README.md": [
+        ("each have at most # characters", f"{checks._LONGEST_RESULT:,}"),
+        ("must return # to # rows", probe.FEWEST_ROWS, f"{probe.MOST_ROWS:,}"),
+        ("it sends at most # requests, reads at most # MiB", f"{probe.MOST_REQUESTS:,}", probe.MOST_BYTES // MIB),
+        ("one JSON object of at most # MiB", clients.MOST_BYTES // MIB),
+        ("It has # seconds; then it is ended", f"{clients.SECONDS:g}"),
+    ],
     "docs/storage.md": [
+        ("a **document** of about # bytes", round(median(map(document_size, STATEMENTS.values())), -2)),
         ("# MiB before compression (`maximum_size` of a `Registry`), # nodes, # terms when written out, # levels", registry.ONE_MEBIBYTE // MIB, f"{codec.MOST_NODES:,}", f"{codec.MOST_TERMS:,}", codec.DEEPEST),
     ],
     "docs/streams.md": [
@@ -259,6 +350,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("A text of more than # characters", f"{xlsx.MOST_CHARACTERS:,}"),
     ],
     "docs/threat-model.md": [
+        ("with more than # addresses", f"{MOST_BUCKETS:,}"),
         ("| # random bits", int(ID_RANDOM * log2(len(ID_ALPHABET)))),
         ("for its # hours", home._SESSION_SECONDS // 3600),
         ("together at most # or", gib(MOST_SPILL)),
@@ -278,13 +370,14 @@ NOT_OURS = {
     "docs/identity.md": ["404, byte for byte"],
     "docs/kept-results.md": ["of more than 100,000 rows", "an aggregate of 10 million rows", "beyond 64 bits"],
     "docs/operations.md": ["(60 seconds): 75 seconds", "(its default is 5 seconds)", "whose minutes last 4 seconds", "after 5 restarts in 25 seconds"],
-    "docs/pages.md": ["A result with 250,000 rows", "3, and 113 characters", "3, and 68 characters", "3, and 50 characters"],
+    "docs/pages.md": ["A result with 250,000 rows", "250,000 flights in SQLite", "it has 3 steps", "3, and 113 characters", "3, and 68 characters", "3, and 50 characters"],
     "docs/paging.md": ["after 500 characters"],
     "docs/profile.md": ["95 times of 100", "In all 1,010,328 rows", "showing 15 of 15,191 rows"],
     "docs/querying.md": ["integers have 64 bits"],
-    "docs/scaling.md": ["with 100,000 results"],
+    "docs/scaling.md": ["with 100,000 results", "10, 100 and 1,000 workers"],
     "docs/serve.md": ["more than 38 digits", "up to 38 digits", "up to 15 digits", "18 or 38 digits"],
-    "docs/storage.md": ["about 700 bytes"],
+    "docs/standard/README.md": ["more than 15 digits", "at most 64 bits"],
+    "docs/standard/implementing.md": ["100 rows are usual"],
     "docs/streams.md": ["keeps 15 digits", "at most 15 digits", "shows 15 digits", "ISO 8601 texts"],
     "docs/threat-model.md": ["up to 90 % of the free disk"],
     "docs/types.md": ["up to 24 bits", "as 30 days"],
@@ -308,7 +401,10 @@ NUMBER = (
     r"(?<![\w.,/#^+-])\d[\d,]*(?:\.\d+)?(?=(?:,? (?:and|to|or) (?:after )?(?:about )?\d[\d,.]*)* "
     r"(?:%|times|m?s|(?:micro)?seconds?|minutes?|hours?|days?|million|[KMG]i?B|"
     r"(?:row|character|byte|bit|column|table|digit|result|name|cell|level|value|token|condition|group|aggregate|node|term|link|text|item|page|"
-    r"screen|SELECT)s?|deep)(?![\w/-]))"
+    r"screen|SELECT|point|mark|key|Select|step|part|attack|instruction|pixel|slot|worker|session|line|file|flight)s?|"
+    r"categor(?:y|ies)|(?:[a-z]+ )?queries|addresses|connections|deep|on (?:SQLite|PostgreSQL|MariaDB|DuckDB))(?![\w/-]))"
+    # In parentheses behind the name of a setting, and not the status of an error.
+    r"|(?<=` \()(?![45]\d\d\))\d[\d,]*(?=\))"
 )
 
 
@@ -356,7 +452,7 @@ def test_no_other_figure_stands_there() -> None:
     pages = [
         name
         for name in PAGES
-        if re.fullmatch(r"(client/|client-js/|docs/(databases/)?)?[\w-]+\.md", name)
+        if re.fullmatch(r"(client/|client-js/|docs/(databases/|standard/)?)?[\w-]+\.md", name)
         and name not in LEFT_OUT | MEASURED
     ]
     assert [(name, words) for name in pages for _, words in further_figures(name, NUMBER)] == []
@@ -372,3 +468,31 @@ def test_figures_of_measurements_are_those_that_were_measured(name: str) -> None
         for figure, words in figures.items()
         if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d])", measured)
     ] == []
+
+
+def test_the_table_of_the_readme_is_what_the_demonstration_measures(tmp_path: Path) -> None:
+    demo = subprocess.run(
+        [sys.executable, "-c", "from dualsql.cli import main; main()", "demo", "--port", "0"],
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def numbers(pattern: str, text: str) -> list[list[int]]:
+        return [
+            [int(each.replace(",", "")) for each in match]
+            for match in re.findall(pattern, text, re.MULTILINE)
+        ]
+
+    cell = r" +([\d,]+) "
+    model, application = (
+        numbers(f"│ {who}[^│]*│{cell}│{cell}│", demo.stdout) for who in ("model:", "application:")
+    )
+    table = numbers(rf"^\| [^|]+ \|{cell}\|{cell}\|{cell}\|{cell}\|$", readme)
+    assert len(table) == 3
+    assert [row[2:] for row in table] == application
+    assert [row[0] for row in table] == [rows for rows, _ in model]
+    # The port has other digits, and a count that has no time is a lower bound.
+    assert [row[1] for row in table] == [pytest.approx(size, rel=0.05) for _, size in model]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from asyncio import StreamReader, StreamWriter
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 
+from benchmarks import machine
+from benchmarks.drills import Drill, Soak, keep
 from tests.failures.conftest import data_url, own_cluster, url
 from tests.relay import Relay
 from tests.serve.conftest import shop
@@ -18,26 +22,22 @@ from tests.serve.conftest import shop
 __all__ = ["data_url", "own_cluster", "shop", "url"]
 
 
-class Row(NamedTuple):
-    """What a drill found, as docs/reliability.md tells it."""
+FOUND: list[Drill | Soak] = []
+"""What the drills of this run found, of those that held."""
 
-    drill: str
-    lost: str
-    told: str
-    recovery: str
-
-
-ROWS: list[Row] = []
-
-SOAKS: list[str] = []
-"""Of each soak: the database, its minutes, the answers, what was held at the beginning and at the end."""
+_OF_TEST = pytest.StashKey[list[Drill | Soak]]()
+COMMIT = machine.commit() if os.environ.get("DUALSQL_KEEP_DRILLS") else ""
+"""The code that runs; empty if nothing is kept."""
+NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 
 
 @dataclass
 class Report:
-    """Of one drill: when the trouble ended, and what is told."""
+    """Of one drill: when the trouble ended, and what was found."""
 
     drill: str
+    database: str | None
+    found: list[Drill | Soak]
     over_at: float = 0.0
 
     def end_trouble(self) -> None:
@@ -47,21 +47,34 @@ class Report:
     def tell(self, *, lost: str = "nothing", told: str, recovery: str | None = None) -> None:
         """Add the row; the recovery ends now unless it is given in words."""
         seconds = f"{time.monotonic() - self.over_at:.1f} s"
-        ROWS.append(Row(self.drill, lost, told, seconds if recovery is None else recovery))
+        recovery = seconds if recovery is None else recovery
+        self.found.append(Drill(self.drill, lost, told, recovery, self.database))
 
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Report:
     """The row of this drill, named by its docstring's first line."""
-    return Report(str(request.function.__doc__).partition("\n")[0].rstrip("."))
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    name = str(request.function.__doc__).partition("\n")[0].rstrip(".")
+    return Report(name, NAMES.get(str(parameters.get("kind"))), request.node.stash.setdefault(_OF_TEST, []))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Note what a drill that held has found."""
+    outcome = yield
+    if outcome.when == "call" and outcome.passed:
+        found = item.stash.get(_OF_TEST, [])
+        FOUND.extend(found)
+    return outcome
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the rows of this run as docs/reliability.md has them."""
-    for row in ROWS:
-        terminalreporter.write_line(f"| {' | '.join(row)} |")
-    for soak in SOAKS:
-        terminalreporter.write_line(soak)
+    """Print what was found; `make drills` and `make soak` keep it for docs/reliability.md."""
+    for each in FOUND:
+        terminalreporter.write_line(str(each))
+    if COMMIT and FOUND:
+        keep(FOUND, COMMIT)
 
 
 class Balancer(Relay):

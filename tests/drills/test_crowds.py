@@ -214,7 +214,7 @@ async def test_heavy_queries_of_one_caller(
             await asyncio.gather(*tasks, return_exceptions=True)
         slots_used = statistics.median(used)
         report.tell(
-            told=f"{kind}: a page of the 20 took {statistics.median(crowd.pages) * 1000:.0f} ms, "
+            told=f"a page of the 20 took {statistics.median(crowd.pages) * 1000:.0f} ms, "
             f"99 of 100 at most {share(0.99, crowd.pages) * 1000:.0f} ms, a creation at most "
             f"{max(crowd.creations):.1f} s, a stream at most {max(crowd.streams):.1f} s; "
             f"{slots_used:.0f} of 15 slots and {streams_used:.0f} of 10 streams were in use",

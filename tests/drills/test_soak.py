@@ -19,8 +19,9 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks.drills import Soak, Use
 from dualsql.store import upgrade
-from tests.drills.conftest import SOAKS
+from tests.drills.conftest import NAMES, Report
 from tests.failures.cluster import Cluster, cluster
 from tests.http.test_health import processes_of
 from tests.serve.conftest import SHOP, TOKEN, Serving, calling, serving_process
@@ -129,16 +130,6 @@ class Load:
         self.in_trouble = False
 
 
-@dataclass(frozen=True)
-class Use:
-    """What the workers hold when nobody asks."""
-
-    megabytes: float
-    descriptors: int
-    connections: int
-    files: int
-
-
 def use(served: Serving, keep: Path, database: Cluster | None) -> Use:
     workers = workers_of(served)
     pages = sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in workers)
@@ -214,7 +205,7 @@ def faults(
 @pytest.mark.exhaustive
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-async def test_soak(kind: str, tmp_path: Path) -> None:
+async def test_soak(kind: str, tmp_path: Path, report: Report) -> None:
     seconds, began = MINUTES * 30, time.monotonic()
     keep = tmp_path / "keep"
     with databases(kind, tmp_path) as (data, store, database):
@@ -246,7 +237,7 @@ async def test_soak(kind: str, tmp_path: Path) -> None:
                 await asyncio.sleep(began + seconds - time.monotonic())
             last = await settled(served, keep, database)
             minutes = (time.monotonic() - began) / 60
-            SOAKS.append(f"| {kind} | {minutes:.0f} | {dict(load.answers)} | {first} | {last} |")
+            report.found.append(Soak(NAMES[kind], minutes, dict(load.answers), first, last))
             said = await served.stop()
         assert load.unforeseen == [], said
         assert last.megabytes < 1.2 * first.megabytes + 20

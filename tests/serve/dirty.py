@@ -45,6 +45,8 @@ def workbook(path: Path) -> None:
     hidden.append(["x"])
     hidden.append([7])
     hidden.sheet_state = "hidden"
+    book.create_sheet("later")
+    book.create_chartsheet("picture")
     book.save(path)
 
 
@@ -135,6 +137,8 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
     "preamble.csv": (b"Report of May\n\na,b\n1,2\n", r"first line has one field, and record 2 has 2 fields"),
     "semicolons.csv": (b"a;b\n1,5;2\n2,5;3\n", Right({"a": "VARCHAR", "b": "BIGINT"}, [("1,5", 2), ("2,5", 3)])),
     "pipes.csv": (b"a|b\n1|x,y\n2|z\n", Right({"a": "BIGINT", "b": "VARCHAR"}, [(1, "x,y"), (2, "z")])),
+    "excel_hint.csv": (b"sep=;\r\na;b\r\n1;2\r\n", "first line is 'sep=;', which only Excel reads. Remove it"),
+    "commas.tsv": (b"a,b\n1,2\n", Right({"a,b": "VARCHAR"}, [("1,2",)], "no tab is in its first line: read as one column")),
     "open_quote.csv": (b'a,b\n1,"x\n2,y\n', r"Line: 2 .*unterminated quote"),
     "new_lines.csv": (b'a,b\r\n1,"x\r\ny"\r\n', Right({"a": "BIGINT", "b": "VARCHAR"}, [(1, "x\r\ny")])),
     "old_mac.csv": (b"a,b\r1,2\r3,4\r", Right({"a": "BIGINT", "b": "BIGINT"}, [(1, 2), (3, 4)])),
@@ -180,7 +184,7 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
             "wider: decimals of more than 38 digits are read as DOUBLE",
         ),
     ),
-    "broken.parquet": (b"PAR1 and nothing", "parquet|Parquet"),
+    "broken.parquet": (b"PAR1 and nothing", "It is no Parquet file, or was cut off"),
     "broken.xlsx": (b"PK\x03\x04 and nothing", "."),
     "shop.sqlite": (sqlite, Right({"id": "BIGINT", "city": "VARCHAR", "raw": "BLOB", "mixed": "VARCHAR"}, [(1, "Zürich", b"\x00\xff", "1"), (2, "", None, 'a"b,\n')])),
     "bytes.sqlite": (bytes_among_texts, "Row 2 of its table 't' has a text, or bytes among texts"),

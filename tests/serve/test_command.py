@@ -421,6 +421,12 @@ def test_options_that_cannot_be_used(shop: str, arguments: list[str], message: s
     assert message in one_line("--database", shop, *port, *arguments)
 
 
+def test_metrics_without_their_packages_are_one_line(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)  # as where it is not installed
+    arguments = ["--database", shop, "--all", "--port", "0", "--metrics", "--admin-port", "0"]
+    assert 'pip install "dualsql[prometheus]"' in one_line(*arguments)
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [

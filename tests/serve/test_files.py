@@ -357,7 +357,7 @@ def test_a_pattern_in_a_name_reads_no_other_file(tmp_path: Path) -> None:
     assert table_of(loaded(tmp_path, given), "x_1")[1] == [(1,)]
 
 
-def test_links_in_a_folder_are_left_out(tmp_path: Path) -> None:
+def test_links_and_other_kinds_in_a_folder_are_left_out_and_named(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     secret = tmp_path / "secret.csv"
@@ -370,7 +370,7 @@ def test_links_in_a_folder_are_left_out(tmp_path: Path) -> None:
     (folder / "own.csv").write_text("n\n1\n")
     found = find_files([folder, folder / ".." / "folder"])
     assert [path.name for path in found.paths] == ["own.csv"]
-    assert set(found.left_out) == {"link.csv"}
+    assert (set(found.links), set(found.unknown)) == ({"link.csv"}, {"notes.txt"})
 
 
 @pytest.mark.parametrize("name", ["none.csv", "notes.txt", "queue.csv"])

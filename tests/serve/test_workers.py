@@ -47,11 +47,12 @@ def workers_of(served: Serving) -> set[int]:
     """The numbers of their processes."""
     parent = served.process.pid
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return {
-        int(each)
-        for each in children
-        if b"resource_tracker" not in Path(f"/proc/{each}/cmdline").read_bytes()
-    }
+    workers = set()
+    for each in children:
+        with suppress(FileNotFoundError):  # it has just ended
+            if b"resource_tracker" not in Path(f"/proc/{each}/cmdline").read_bytes():
+                workers.add(int(each))
+    return workers
 
 
 async def ready(served: Serving) -> Any:

@@ -12,9 +12,11 @@ from fastmcp import FastMCP
 from mcp.server import MCPServer
 from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.testclient import TestClient
 
 from dualsql import BadParameterError, ConfigurationError, DualResponseServer, Principal
 from dualsql.identity import static_tokens
+from dualsql.serve import serve_app
 from dualsql.testing import tool_client
 from dualsql_client import ParseError, ToolFailedError
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA, fill
@@ -92,6 +94,20 @@ async def test_a_tool_that_fails_raises_what_the_model_reads(dual: DualResponseS
         with pytest.raises(ParseError):
             await tools.call("greeting")
         assert "hello" in str((await tools.result("greeting")).content)
+
+
+async def test_a_second_start_in_another_loop_fails_alone(dual: DualResponseServer) -> None:
+    mcp = MCPServer("own")
+
+    @dual.tool(mcp)
+    def everything() -> Select[Any]:
+        return select(INSTITUTIONS)
+
+    app = serve_app(dual, mcp)
+    async with tool_client(dual, mcp, app=app) as tools:
+        with pytest.raises(ConfigurationError, match="runs in another event loop"), TestClient(app):
+            pass
+        assert (await tools.call("everything")).total_count == 60
 
 
 async def test_another_object_is_no_server(dual: DualResponseServer) -> None:

@@ -316,6 +316,7 @@ _REMEDIES = {
     "Expected Number of Columns": "Each line needs as many fields as the first one: quote fields with delimiters.",
     "unterminated quote": "A quote within a field is written twice, and a field that has one in quotes.",
     "state machine": "Write all lines with the same end.",
+    "No magic bytes": "It is no Parquet file, or was cut off: write or copy it anew.",
     "Maximum line size": "Split the file, or write its long texts elsewhere.",
 }
 _MOST_COLUMNS = 2_000
