@@ -60,14 +60,14 @@ def shift(translator: Translator, node: Any, scope: Scope) -> Element | None:
 def duration_call(translator: Translator, name: str, nodes: list[Any], scope: Scope) -> Element | None:
     """DATE_ADD(x, INTERVAL 1 MONTH), TIMESTAMPDIFF(YEAR, x, y); None for other functions."""
     dialect = translator.dialect
-    if dialect.moves_date is None or dialect.units_between is None:
+    if dialect.moves_date is None:
         return None
     if name in _MOVES and len(nodes) == 2:
         days = nodes[1]
         if not isinstance(days, exp.Interval):
             days = exp.Interval(this=days, unit=exp.Var(this="DAY"))
         return _shift(translator, nodes[0], days, scope, sign=_MOVES[name])
-    if name not in ("timestampdiff", "timestampadd") or len(nodes) != 3:
+    if name not in ("timestampdiff", "timestampadd") or len(nodes) != 3 or dialect.units_between is None:
         return None
     unit = _unit(translator, nodes[0])
     if name == "timestampadd":
@@ -92,6 +92,7 @@ def _shift(translator: Translator, date: Any, node: Any, scope: Scope, *, sign: 
 
 def _unit(translator: Translator, node: Any) -> str:
     name = node.name.lower() if isinstance(node, exp.Var | exp.Column | exp.Identifier) else ""
+    name = name.removesuffix("s") if name not in translator.dialect.units else name
     if name not in translator.dialect.units:
         units = ", ".join(translator.dialect.units)
         invalid(f"The unit {name[:20]!r} of an interval is not known.", hint=f"Known: {units}.")

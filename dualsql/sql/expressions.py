@@ -95,7 +95,8 @@ def read_sql_type(node: Any, dialect: TextDialect) -> SQLType:
         if node.this in _SIZED:
             return _SIZED[node.this](*map(_size, node.expressions))
     return forbid(
-        f"CAST to {excerpt(node)}", hint="Use a standard type, such as INTEGER, NUMERIC, TEXT or DATE."
+        f"CAST to {excerpt(node)}",
+        hint="Write CAST(x AS DATE), or another standard type, such as INTEGER, NUMERIC or TEXT.",
     )
 
 

@@ -29,6 +29,7 @@ from dualsql.resource import NOTES_OPTION
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_constructs
 from dualsql.sql.expansion import require_bounded
+from dualsql.sql.foreign import in_own_form
 from dualsql.sql.functions import gathers
 from dualsql.sql.lengths import require_short_texts
 from dualsql.sql.orders import CarriedOrders
@@ -159,6 +160,7 @@ def read_select(
             hint = f"{error.hint} The name of a column that is a word of SQL is written in quotes: {', '.join(names)}."
             raise InvalidSQLError(error.message, hint=hint) from error
         raise
+    in_own_form(tree, capabilities.text, version)
     require_constructs(tree, capabilities)
     fails = can_fail(tree, capabilities.text)
 
@@ -199,6 +201,9 @@ def _translate(
     except SQLAlchemyError as error:
         raise InvalidSQLError("The parts of the SQL do not fit together.", hint="Simplify it.") from error
     translator.require_used()
+    if relations and not translator.named & set(relations) and tree.find(exp.Table):
+        names = " or ".join(relations)
+        invalid(f"The SQL does not read the result, which is called {names}.", hint=f"Write FROM {names}.")
     notes = tuple(translator.notes())
     return statement.execution_options(**{NOTES_OPTION: notes}) if notes else statement
 
@@ -235,6 +240,7 @@ class Translator:
         orders: their orders.
         meanings: the meanings of types.
         version: of the database; None if unknown.
+        named: names of WITH queries and given relations that the text reads, in lower case.
     """
 
     def __init__(
@@ -258,6 +264,7 @@ class Translator:
         self._parameters = parameters
         self._registry = registry
         self._is_fenced = is_fenced
+        self.named: set[str] = set()
         self._used: set[str] = set()
         # Id of an element -> the work that it took. Elements are kept alive, so that the ids stay unique.
         self._worth: dict[int, tuple[Any, int]] = {}
