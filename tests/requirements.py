@@ -492,6 +492,7 @@ BEYOND: dict[str, str] = {
     "results/cost/test_result_cache.py": "rows that are kept for a while, and for whom",
     "results/cost/test_page_serving.py": "what a worker keeps between two requests",
     "results/counts/test_later.py": "what was not counted at first; whose count it is",
+    "sql/test_foreign.py": "functions, names and casts of other databases in SQL texts, read as this one has them",
     "sql/test_hints.py": "what a text that cannot run is answered with: the engine's own function, the catalogue",
     "sql/test_spoken.py": "texts as people and models write them, on three databases",
     "sql/test_quoted_words.py": "SQLite's texts in double quotes: its rows, a note in the answer",

@@ -114,6 +114,8 @@ def _require_sense(question: StructuredQuery) -> None:
 
 def _items(parameters: Mapping[str, Any], key: str, most: int) -> Sequence[Any]:
     items = _decode(parameters.get(key, []))
+    if isinstance(items, str) and "(" not in items:
+        items = [part.strip() for part in items.split(",")]  # a list as SQL writes it
     if isinstance(items, str | Mapping):
         items = [items]  # models often write a single one without a list
     if not isinstance(items, list | tuple):

@@ -16,6 +16,7 @@ from sqlalchemy import (
     func,
     literal,
     null,
+    type_coerce,
     types,
 )
 from sqlalchemy.sql.functions import Function
@@ -23,7 +24,7 @@ from sqlalchemy.sql.operators import OperatorClass
 from sqlglot import exp
 
 from dualsql.columns.instants import instants, is_instant, normalized_instant
-from dualsql.databases.functions import result_of
+from dualsql.databases.functions import FRACTIONS, is_exact, result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
 from dualsql.sql.foreign import form_of
@@ -41,6 +42,7 @@ from dualsql.sql.relations import gives_rows, item_type, series_arguments
 from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
 from dualsql.sql.values import compared_array, is_text
 from dualsql.sqlalchemy_dialects import aggregate_order_by
+from dualsql.text_dialects import ResultOf
 from dualsql_client.conversions import whole_or_none
 from dualsql_client.wire_requests import Bucket
 
@@ -323,6 +325,12 @@ def _within_group(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
     aggregate: Any = translator.expression(args["this"], scope)
     result: Element = aggregate.within_group(*read_order(translator, args["expression"], scope))
+    # Between two values lies a double, also of decimals, except where the database has a decimal. SQLAlchemy gives it
+    # the type of the values.
+    is_middle = aggregate.name == "percentile_cont" and isinstance(result.type, (types.Integer, *FRACTIONS))
+    keeps_decimals = translator.dialect.functions.get("percentile_cont") is ResultOf.MIDDLE
+    if is_middle and not (keeps_decimals and is_exact(result.type)):
+        return type_coerce(result, types.Double())
     return result
 
 

@@ -1,8 +1,8 @@
 """Functions of other databases, written as the database of a text has them.
 
 A model that knows several databases writes NVL(x, y), YEAR(x) or DATEADD(day, -30, x) on any. Where the database has
-the same in another form, the call is read as that form, before anything else is read. A call that could mean two things,
-such as WEEKDAY(x), is left as it is, and is refused with a hint.
+the same in another form, the call is read as that form, before anything else is read. A call that could mean two
+things, such as WEEKDAY(x), is left as it is, and is refused with a hint.
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(types.BigInteger(), "approx_count_distinct count_if"),
     **functions_that_give(types.Double(), "epoch"),
     **functions_that_give(ResultOf.DATE_PART, "date_part"),
-    **functions_that_give(ResultOf.MIDDLE, "median quantile_cont"),
+    **functions_that_give(ResultOf.MIDDLE, "median percentile_cont quantile_cont"),
     **functions_that_give(ResultOf.LIST, "array_agg list list_value"),
     **functions_that_give(types.ARRAY(types.String()), "string_split"),
     **functions_that_give(types.JSON(), "json_group_array json_group_object"),

@@ -337,6 +337,7 @@ _INSTEAD: Mapping[str, str] = {
     "date_add": "Write x + INTERVAL '1 month'.",
     "date_sub": "Write x - INTERVAL '1 month'.",
     "dateadd": "Write x + INTERVAL '1 month'.",
+    **dict.fromkeys(("dayofweek", "datepart"), "Write extract(dow FROM x): 0 is Sunday."),
     "weekday": "Write extract(isodow FROM x): 1 is Monday.",
 }
 _EQUIVALENTS: Mapping[str, str] = {

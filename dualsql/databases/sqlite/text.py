@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
 
-from sqlalchemy import func, types
+from sqlalchemy import ScalarSelect, Select, func, type_coerce, types
+from sqlalchemy.sql.visitors import iterate
 
+from dualsql.columns.own_types import SQLType
 from dualsql.databases.generic import Expression
+from dualsql.errors import InvalidSQLError
 from dualsql.text_dialects import (
     WITHOUT_CONSTRUCT,
     FunctionResult,
@@ -71,25 +76,47 @@ _EQUIVALENTS: Mapping[str, str] = {
 
 _IN_DAYS = {"week": 7, "day": 1}
 _IN_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+_LARGEST_DATE = 40
+"""Elements of an expression that is moved, and written several times."""
 _IN_SECONDS = {"hour": 3_600, "minute": 60, "second": 1}
 
 
 def _moved(unit: str, number: Expression, date: Expression) -> Expression:
+    if isinstance(date, ScalarSelect) and isinstance(date.element, Select):
+        if unit in _IN_MONTHS:
+            # With its value written six times, the statement is more than SQLite's parser takes.
+            raise InvalidSQLError(
+                "A subquery is not moved by months here.",
+                hint="Name its value first: WITH m AS (SELECT max(x) AS x FROM t) SELECT ... FROM t, m WHERE t.x >= m.x"
+                " - INTERVAL '1 month'.",
+            )
+        # Within the subquery: what is written several times is shorter there.
+        [output] = date.element.selected_columns
+        moved = date.element.with_only_columns(_moved(unit, number, output), maintain_column_froms=True)
+        return moved.scalar_subquery()
+    if sum(1 for _ in islice(iterate(date), _LARGEST_DATE + 1)) > _LARGEST_DATE:
+        raise InvalidSQLError(
+            "What is moved in time is too large an expression.", hint="Compute it in a subquery in FROM."
+        )
+    if isinstance(date.type, types.Date) and unit not in _IN_SECONDS:
+        return _shifted(func.date, unit, number, date, types.Date())
+    # Apart from the time of day, or its fraction and zone: SQLite keeps milliseconds, and rounds 23:59:59.9996 to the
+    # next day.
+    function, length = (func.datetime, 19) if unit in _IN_SECONDS else (func.date, 10)
+    first, rest = (func.substr(date, *part, type_=types.String()) for part in ((1, length), (length + 1,)))
+    text = _shifted(function, unit, number, first, types.String()).concat(rest)
+    return type_coerce(text, types.DateTime() if isinstance(date.type, types.Date) else date.type)
+
+
+def _shifted(function: Any, unit: str, number: Expression, date: Expression, kind: SQLType) -> Expression:
     if unit in _IN_DAYS or unit in _IN_SECONDS:
         amount, name = (_IN_DAYS[unit], "days") if unit in _IN_DAYS else (_IN_SECONDS[unit], "seconds")
-        return _shifted(date, [func.printf(f"%+d {name}", number * amount)])
+        shifted: Expression = function(date, func.printf(f"%+d {name}", number * amount), type_=kind)
+        return shifted
     months = func.printf("%+d months", number * _IN_MONTHS[unit])
     # SQLite makes March 3 of January 31 and a month; other databases the last day of February.
-    last = _shifted(date, ["start of month", months, "+1 month", "-1 day"])
-    return func.min(_shifted(date, [months]), last, type_=last.type)
-
-
-def _shifted(date: Expression, modifiers: Sequence[str | Expression]) -> Expression:
-    if isinstance(date.type, types.Date):
-        return func.date(date, *modifiers, type_=types.Date())
-    if isinstance(date.type, types.DateTime):
-        return func.strftime("%Y-%m-%d %H:%M:%f000", date, *modifiers, type_=date.type)
-    return func.datetime(date, *modifiers, type_=types.String())
+    last = function(date, "start of month", months, "+1 month", "-1 day", type_=kind)
+    return func.min(function(date, months, type_=kind), last, type_=kind)
 
 
 TEXT = TextDialect(
