@@ -318,20 +318,33 @@ def _filter(translator: Translator, node: Any, scope: Scope) -> Element:
     aggregate: Any = translator.expression(args["this"], scope)
     condition = only(args["expression"], "this")["this"]
     filtered: Element = aggregate.filter(translator.expression(condition, scope))
-    return filtered
+    return (
+        filtered if isinstance(node.parent, exp.Window) else _with_type_of_middle(translator, node, filtered)
+    )
 
 
 def _within_group(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
     aggregate: Any = translator.expression(args["this"], scope)
-    result: Element = aggregate.within_group(*read_order(translator, args["expression"], scope))
-    # Between two values lies a double, also of decimals, except where the database has a decimal. SQLAlchemy gives it
-    # the type of the values.
-    is_middle = aggregate.name == "percentile_cont" and isinstance(result.type, (types.Integer, *FRACTIONS))
+    result: Any = aggregate.within_group(*read_order(translator, args["expression"], scope))
+    is_operand = isinstance(node.parent, exp.Window | exp.Filter)
+    return cast("Element", result) if is_operand else _with_type_of_middle(translator, node, result)
+
+
+def _with_type_of_middle(translator: Translator, node: Any, element: Any) -> Element:
+    """percentile_cont() with its type: a double, except of decimals where the database has a decimal between two.
+
+    SQLAlchemy gives it the type of the values.
+    """
+    while isinstance(node, exp.Window | exp.Filter):
+        node = node.this
+    if not isinstance(node, exp.WithinGroup) or node.this.name.lower() != "percentile_cont":
+        return cast("Element", element)
     keeps_decimals = translator.dialect.functions.get("percentile_cont") is ResultOf.MIDDLE
-    if is_middle and not (keeps_decimals and is_exact(result.type)):
-        return type_coerce(result, types.Double())
-    return result
+    is_number = isinstance(element.type, (types.Integer, *FRACTIONS))
+    if not is_number or (keeps_decimals and is_exact(element.type)):
+        return cast("Element", element)
+    return type_coerce(element, types.Double())
 
 
 def _window(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -348,7 +361,7 @@ def _window(translator: Translator, node: Any, scope: Scope) -> Element:
         order_by=list(read_order(translator, order, scope)) if order is not None else None,
         **frame,
     )
-    return over
+    return _with_type_of_middle(translator, node, over)
 
 
 def _window_of(node: Any, scope: Scope) -> Any:

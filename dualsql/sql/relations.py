@@ -192,7 +192,6 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
     alias = _alias(node) or name
     common = None if schema else scope.ctes.get(name.lower())
     if common is not None:
-        translator.named.add(name.lower())
         translator.read(common, scope.work)
         # The alias gets a unique name, because SQLAlchemy treats two aliases with one name as one CTE.
         return scope.add(alias, _rename(translator, common, translator.fresh_name(alias), node, scope))

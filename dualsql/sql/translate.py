@@ -201,9 +201,6 @@ def _translate(
     except SQLAlchemyError as error:
         raise InvalidSQLError("The parts of the SQL do not fit together.", hint="Simplify it.") from error
     translator.require_used()
-    if relations and not translator.named & set(relations) and tree.find(exp.Table):
-        names = " or ".join(relations)
-        invalid(f"The SQL does not read the result, which is called {names}.", hint=f"Write FROM {names}.")
     notes = tuple(translator.notes())
     return statement.execution_options(**{NOTES_OPTION: notes}) if notes else statement
 
@@ -240,7 +237,6 @@ class Translator:
         orders: their orders.
         meanings: the meanings of types.
         version: of the database; None if unknown.
-        named: names of WITH queries and given relations that the text reads, in lower case.
     """
 
     def __init__(
@@ -264,7 +260,6 @@ class Translator:
         self._parameters = parameters
         self._registry = registry
         self._is_fenced = is_fenced
-        self.named: set[str] = set()
         self._used: set[str] = set()
         # Id of an element -> the work that it took. Elements are kept alive, so that the ids stay unique.
         self._worth: dict[int, tuple[Any, int]] = {}

@@ -289,6 +289,16 @@ def test_an_aggregate_that_the_engine_lacks_is_refused_here() -> None:
     read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, "duckdb")
 
 
+@pytest.mark.parametrize("form", ["", " FILTER (WHERE id > 1)"])
+def test_a_value_between_two_decimals_has_more_digits(form: str) -> None:
+    """PostgreSQL's is a double. With the type of its values, 1500.625 was 1500.62."""
+    text = f"SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY rate){form} AS x FROM school"
+    [middle] = read_select(text, REGISTRY, "postgresql").selected_columns
+    assert isinstance(middle.type, Double)
+    [middle] = read_select(text, REGISTRY, "duckdb").selected_columns
+    assert isinstance(middle.type, Numeric)
+
+
 def repeated(opening: str, closing: str, times: int) -> str:
     return f"SELECT {opening * times}id{closing * times} AS x FROM school"
 

@@ -77,7 +77,7 @@ FLIGHTS = [
         "SELECT count(*) FROM flights WHERE time_hour >= '2013-12-21 22:00:00.000000'",
         [
             sql(
-                "SELECT COUNT(*) AS n FROM flights WHERE time_hour >= (SELECT MAX(time_hour) FROM flights) - INTERVAL '7 days'"
+                "WITH last AS (SELECT MAX(time_hour) AS t FROM flights) SELECT COUNT(*) AS n FROM flights CROSS JOIN last WHERE time_hour >= last.t - INTERVAL '7 days'"
             )
         ],
     ),

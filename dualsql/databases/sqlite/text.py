@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ScalarSelect, Select, func, type_coerce, types
+from sqlalchemy import ScalarSelect, func, type_coerce, types
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql.columns.own_types import SQLType
@@ -82,18 +82,14 @@ _IN_SECONDS = {"hour": 3_600, "minute": 60, "second": 1}
 
 
 def _moved(unit: str, number: Expression, date: Expression) -> Expression:
-    if isinstance(date, ScalarSelect) and isinstance(date.element, Select):
-        if unit in _IN_MONTHS:
-            # With its value written six times, the statement is more than SQLite's parser takes.
-            raise InvalidSQLError(
-                "A subquery is not moved by months here.",
-                hint="Name its value first: WITH m AS (SELECT max(x) AS x FROM t) SELECT ... FROM t, m WHERE t.x >= m.x"
-                " - INTERVAL '1 month'.",
-            )
-        # Within the subquery: what is written several times is shorter there.
-        [output] = date.element.selected_columns
-        moved = date.element.with_only_columns(_moved(unit, number, output), maintain_column_froms=True)
-        return moved.scalar_subquery()
+    if isinstance(date, ScalarSelect):
+        # With its value written several times, and brought into one spelling, the statement is soon more than SQLite's
+        # parser takes.
+        raise InvalidSQLError(
+            "A subquery is not moved in time here.",
+            hint="Name its value first: WITH m AS (SELECT max(x) AS x FROM t) SELECT ... FROM t, m WHERE t.x >= m.x"
+            " - INTERVAL '1 month'.",
+        )
     if sum(1 for _ in islice(iterate(date), _LARGEST_DATE + 1)) > _LARGEST_DATE:
         raise InvalidSQLError(
             "What is moved in time is too large an expression.", hint="Compute it in a subquery in FROM."
