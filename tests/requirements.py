@@ -721,7 +721,7 @@ BEYOND: dict[str, str] = {
     "server/test_forms.py": "what is created can be paged and asked: every form is compiled first",
     "javascript/test_reference.py": "the reference's own client reads results, with its demo of OpenAI's SDK",
     "serve/test_local_store.py": "over stdio: results outlast their process, and clients find the server that runs",
-    "tasks/test_tasks.py": "seventy tasks of a model: right answers, hints that lead on, few extra calls",
+    "tasks/test_tasks.py": "110 tasks of a model: right answers, hints that lead on, few extra calls",
     "javascript/test_source.py": "the JavaScript client against a real server and wrong ones",
     "javascript/test_package.py": "the packed JavaScript client in node, under tsc and in a browser of another origin",
     "http/typescript/test_typescript.py": "a TypeScript client generated from the OpenAPI document reads every row",
