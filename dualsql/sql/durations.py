@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, cast, literal, types
+from sqlalchemy import BindParameter, ColumnElement, cast, literal, types
 from sqlglot import exp
 
 from dualsql.sql.scope import Scope, forbid, invalid, only
@@ -43,6 +43,19 @@ def interval(node: exp.Interval, translator: Translator) -> Element:
         return dialect.interval([sum(n for n, name in parts if name == unit) for unit in _UNITS])
     # '1.5 hours', '90 milliseconds', '01:30:00': the database reads them.
     return cast(literal(span, types.Text()), types.Interval())
+
+
+def days(translator: Translator, left: Element, right: Element) -> Element:
+    """The right side of an instant ± a whole number, which are days where intervals are values of their own."""
+    is_instant = isinstance(left.type, types.DateTime) and translator.dialect.interval is not None
+    number = right.value if isinstance(right, BindParameter) else None
+    if not is_instant or type(number) is not int or abs(number) > _MOST_DAYS:
+        return right
+    assert translator.dialect.interval is not None
+    return translator.dialect.interval([number if unit == "day" else 0 for unit in _UNITS])
+
+
+_MOST_DAYS = 1_000_000
 
 
 def shift(translator: Translator, node: Any, scope: Scope) -> Element | None:

@@ -24,7 +24,8 @@ _PARTS = "year quarter month day hour minute".split()
 _FORMS: Mapping[str, str] = {
     **dict.fromkeys(("nvl", "ifnull", "isnull"), "coalesce(:a, :b)"),
     "nvl2": "CASE WHEN :a IS NOT NULL THEN :b ELSE :c END",
-    "iif": "CASE WHEN :a THEN :b ELSE :c END",
+    **dict.fromkeys(("iif", "iff"), "CASE WHEN :a THEN :b ELSE :c END"),
+    "zeroifnull": "coalesce(:a, 0)",
     **dict.fromkeys(("count_if", "countif"), "count(CASE WHEN :a THEN 1 END)"),
     **dict.fromkeys(("getdate", "sysdate", "sysdatetime", "now"), "CURRENT_TIMESTAMP"),
     **dict.fromkeys(("curdate", "today"), "CURRENT_DATE"),
@@ -79,12 +80,25 @@ def in_own_form(query: exp.Query, dialect: TextDialect, version: Version | None)
             own = _own_form(node.this.lower(), node.expressions, dialect, version)
         else:
             own = None
+        if own is not None and node.name.lower() in _NOW and isinstance(node.parent, exp.Add | exp.Sub):
+            _count_in_days(node.parent)
         if isinstance(own, exp.GroupConcat) and isinstance(node.parent, exp.WithinGroup):
             # LISTAGG(x, ', ') WITHIN GROUP (ORDER BY y)
             node = node.parent
             own.set("this", exp.Order(this=own.this.copy(), expressions=node.expression.expressions))
         if own is not None:
             node.replace(own)
+
+
+_NOW = frozenset({"getdate", "sysdate", "sysdatetime"})
+"""Of SQL Server and Oracle, where a number beside an instant is a number of days."""
+
+
+def _count_in_days(sum_or_difference: Any) -> None:
+    number = sum_or_difference.expression
+    if isinstance(number, exp.Literal) and number.name.isdigit():
+        days = exp.Interval(this=exp.Literal.string(number.name), unit=exp.Var(this="DAY"))
+        sum_or_difference.set("expression", days)
 
 
 def form_of(name: str, dialect: TextDialect) -> str | None:
@@ -214,6 +228,8 @@ def _moved(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Exp
     if len(arguments) == 2 and isinstance(arguments[1], exp.Interval) and name != "dateadd":
         sign = exp.Sub if name in ("date_sub", "subdate") else exp.Add
         return exp.Paren(this=sign(this=arguments[0].copy(), expression=arguments[1].copy()))
+    if name == "add_months" and len(arguments) == 2:
+        return _moved("dateadd", [exp.Var(this="MONTH"), arguments[1], arguments[0]], dialect)
     if len(arguments) != 3 or name not in ("dateadd", "timestampadd", "date_add"):
         return None
     unit, number = _unit(arguments[0]), arguments[1].sql()
@@ -307,7 +323,9 @@ _CONVERSIONS: Mapping[str, Callable[[str, Sequence[Any], TextDialect], exp.Expre
     "concat": _joined,
     **dict.fromkeys(_SPELLINGS, _formatted),
     **dict.fromkeys(("datepart", "date_part"), _part),
-    **dict.fromkeys(("date_add", "adddate", "date_sub", "subdate", "dateadd", "timestampadd"), _moved),
+    **dict.fromkeys(
+        ("date_add", "adddate", "date_sub", "subdate", "dateadd", "timestampadd", "add_months"), _moved
+    ),
     **dict.fromkeys(("datediff", "date_diff"), _days_between),
     "datetrunc": _truncated,
     "group_concat": _listed,

@@ -51,6 +51,7 @@ def forbid_node(node: Any) -> NoReturn:
 
 
 _NODES: Mapping[str, str] = {
+    "Bracket": "Write x ->> 'a' for a part of a document.",
     "Parameter": "Write a parameter as :name.",
     "RegexpILike": "Write x LIKE 'a%'.",
     "RegexpLike": "Write x LIKE 'a%'.",
@@ -143,6 +144,7 @@ _CLAUSES = {
 """What to write in place of a clause."""
 _WORDS: Mapping[str, str] = {
     "sysdate": "Write CURRENT_TIMESTAMP.",
+    "localtimestamp": "Write CURRENT_TIMESTAMP.",
     "rownum": "Write LIMIT 10 at the end of the SELECT.",
 }
 """What to write for a word of another database that stands like a column."""
@@ -308,6 +310,8 @@ class Scope:
             if scope.siblings is not None and name.lower() in scope.siblings.relations:
                 hint = self.work.dialect.lacks.get("LATERAL", "Write LATERAL before the subquery.")
                 forbid(f"A subquery in FROM that reads {name[:_LONGEST_EXCERPT]!r} beside it", hint=hint)
+        if any(name.lower() == column.lower() for column in self._columns()):
+            forbid(f"A part of the column {name[:_LONGEST_EXCERPT]!r} after a point", hint=_NODES["Bracket"])
         aliases = [alias for scope in self.outward() for alias in scope.relations]
         return unknown_table(name, aliases, self.work.dialect)
 

@@ -1,4 +1,4 @@
-"""Tokens of a text that are written as other databases have them: `name`, [name], and SEPARATOR."""
+"""Tokens of a text that are written as other databases have them: `name`, [name], SEPARATOR and MINUS."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def in_own_words(tokens: Sequence[Token], sql: str, dialect: TextDialect) -> lis
         word, text = own[index : index + 2]
         if word.text.upper() == "SEPARATOR" and text.token_type is TokenType.STRING and _is_var(word):
             own[index] = Token(TokenType.COMMA, ",", word.line, word.col, word.start, word.end)
+        if word.text.upper() == "MINUS" and text.token_type is TokenType.SELECT and _is_var(word):
+            own[index] = Token(TokenType.EXCEPT, "EXCEPT", word.line, word.col, word.start, word.end)
     return own
 
 

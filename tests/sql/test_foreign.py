@@ -63,6 +63,12 @@ SAME = [
         "LISTAGG(name, ', ') WITHIN GROUP (ORDER BY name)",
         "string_agg(name, ', ' ORDER BY name)",
     ),
+    ("postgresql", "GETDATE() - 30", "(CURRENT_TIMESTAMP - INTERVAL '30' DAY)"),
+    ("sqlite", "GETDATE() - 30", "(CURRENT_TIMESTAMP - INTERVAL '30' DAY)"),
+    ("postgresql", "updated - 7", "(updated - INTERVAL '7' DAY)"),
+    ("postgresql", "ADD_MONTHS(opened, -12)", "(opened + INTERVAL '-12' MONTH)"),
+    ("sqlite", "MAKE_DATE(2024, 1, 31)", "date(printf('%04d-%02d-%02d', 2024, 1, 31))"),
+    ("sqlite", "IFF(id > 1, 'a', 'b')", "CASE WHEN id > 1 THEN 'a' ELSE 'b' END"),
     ("mysql", "strftime('%Y-%M', opened)", "date_format(opened, '%Y-%i')"),
     ("mysql", "IIF(id > 1, 'a', 'b')", "CASE WHEN id > 1 THEN 'a' ELSE 'b' END"),
     ("duckdb", "DATE_FORMAT(opened, '%Y-%m')", "strftime(opened, '%Y-%m')"),
@@ -122,6 +128,11 @@ def test_brackets_of_arrays_stay_arrays() -> None:
 def test_dual_is_no_table_and_dbo_no_schema() -> None:
     assert compiled("SELECT 1 AS x FROM dual", "postgresql") == compiled("SELECT 1 AS x", "postgresql")
     assert compiled("SELECT id FROM dbo.school", "sqlite") == compiled("SELECT id FROM school", "sqlite")
+
+
+def test_minus_is_except() -> None:
+    text = "SELECT id FROM school {} SELECT school_id FROM program".format
+    assert compiled(text("MINUS"), "sqlite") == compiled(text("EXCEPT"), "sqlite")
 
 
 def test_words_around_a_fence_are_no_part_of_the_statement() -> None:

@@ -353,6 +353,7 @@ _EQUIVALENTS: Mapping[str, str] = {
         ("last_day", "eomonth"),
         "CAST(date_trunc('month', :a) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)",
     ),
+    "json_unquote": ":a #>> '{}'",
     "log2": "log(2, :a)",
     "median": "percentile_cont(0.5) WITHIN GROUP (ORDER BY :a)",
     "total": "coalesce(sum(:a), 0)",

@@ -41,6 +41,12 @@ _INSTEAD: Mapping[str, str] = {
     "least": "Write min(a, b).",
     "btrim": "Write trim(x, y).",
     "to_char": "Write strftime('%Y-%m', x) for a date, printf('%.2f', x) for a number.",
+    **dict.fromkeys(
+        ("split_part", "substring_index"), "Write substr(x, 1, instr(x || ' ', ' ') - 1): the first word."
+    ),
+    **dict.fromkeys(("initcap", "reverse", "repeat"), "Select the column as it is."),
+    "grouping": "Join one SELECT for each grouping by UNION ALL.",
+    "width_bucket": "Write CAST((x - 0) / 20 AS INTEGER) for buckets of 20.",
     "lpad": "Write printf('%5d', x), or substr('     ' || x, -5).",
     "dayofweek": "Write strftime('%w', x): 0 is Sunday.",
     "weekday": "Write strftime('%w', x): 0 is Sunday.",
@@ -71,6 +77,7 @@ _EQUIVALENTS: Mapping[str, str] = {
     **dict.fromkeys(("json_object_agg", "jsonb_object_agg"), "json_group_object(:a, :b)"),
     **dict.fromkeys(("last_day", "eomonth"), "date(:a, 'start of month', '+1 month', '-1 day')"),
     "from_unixtime": "datetime(:a, 'unixepoch')",
+    "make_date": "date(printf('%04d-%02d-%02d', :a, :b, :c))",
     "unix_timestamp": "CAST(strftime('%s', :a) AS INTEGER)",
 }
 
