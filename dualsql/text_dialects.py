@@ -106,6 +106,8 @@ class TextDialect:
             arguments as :a, :b, :c; besides those of `dualsql.sql.foreign`, which all databases share.
         writes_formats: the expression that writes the date :a by the format :b.
         reads_formats: the expression that reads the text :a as a date by the format :b; empty without one.
+        extracts: by field: the expression for EXTRACT(field FROM :a), where SQLAlchemy's is another or none.
+        extract_fields: the other fields that EXTRACT has; None for all.
         makes_date: the expression for CAST(:a AS DATE), where there is no such type.
         days_between: the expression for the number of midnights from :a to :b.
         units_passed: the expression for the whole units of :c seconds from :a to :b.
@@ -179,6 +181,8 @@ class TextDialect:
     equivalents: Mapping[str, str] = field(default_factory=dict)
     writes_formats: str = ""
     reads_formats: str = ""
+    extracts: Mapping[str, str] = field(default_factory=dict)
+    extract_fields: frozenset[str] | None = None
     makes_date: str = ""
     days_between: str = ""
     units_passed: str = ""

@@ -88,6 +88,11 @@ def in_own_form(query: exp.Query, dialect: TextDialect, version: Version | None)
             own.set("this", exp.Order(this=own.this.copy(), expressions=node.expression.expressions))
         if own is not None:
             node.replace(own)
+    for extraction in list(query.find_all(exp.Extract)) if dialect.extracts else ():
+        form = dialect.extracts.get(extraction.name.lower())
+        own = _filled(form, [extraction.expression], dialect) if form else None
+        if own is not None:
+            extraction.replace(own)
 
 
 _NOW = frozenset({"getdate", "sysdate", "sysdatetime"})
@@ -301,6 +306,14 @@ def _at_path(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.E
     return exp.Paren(this=kind(this=arguments[0].copy(), expression=exp.Literal.string(f"{{{names}}}")))
 
 
+def _unquoted(_: str, arguments: Sequence[Any], __: TextDialect) -> exp.Expression | None:
+    """JSON_UNQUOTE(JSON_EXTRACT(x, '$.a')), of which the inner call is read already."""
+    part = arguments[0].this if len(arguments) == 1 and isinstance(arguments[0], exp.Paren) else None
+    if not isinstance(part, exp.JSONBExtract):
+        return None
+    return exp.Paren(this=exp.JSONBExtractScalar(this=part.this.copy(), expression=part.expression.copy()))
+
+
 def _day(cast: exp.Cast, dialect: TextDialect) -> exp.Expression | None:
     """CAST(x AS DATE), where the database has no such type. DATE '2026-01-31' is a constant."""
     is_day = cast.to.this == exp.DataType.Type.DATE and not _is_text(cast.this)
@@ -330,5 +343,6 @@ _CONVERSIONS: Mapping[str, Callable[[str, Sequence[Any], TextDialect], exp.Expre
     "datetrunc": _truncated,
     "group_concat": _listed,
     **dict.fromkeys(("json_extract", "json_value"), _at_path),
+    "json_unquote": _unquoted,
     "timestampdiff": _units_passed,
 }

@@ -26,7 +26,7 @@ SAME = [
     ("sqlite", "CHARINDEX('a', name)", "instr(name, 'a')"),
     ("sqlite", "LOCATE('a', name)", "instr(name, 'a')"),
     ("sqlite", "YEAR(opened)", "extract(year FROM opened)"),
-    ("sqlite", "DATEPART(quarter, opened)", "extract(quarter FROM opened)"),
+    ("postgresql", "DATEPART(quarter, opened)", "extract(quarter FROM opened)"),
     ("sqlite", "date_part('month', opened)", "extract(month FROM opened)"),
     ("sqlite", "DATE_FORMAT(opened, '%Y-%m %H:%i')", "strftime('%Y-%m %H:%M', opened)"),
     ("sqlite", "to_char(opened, 'DD.MM.YYYY')", "strftime('%d.%m.%Y', opened)"),
@@ -103,6 +103,10 @@ def test_a_call_of_another_database_is_what_means_the_same(dialect: str, foreign
         ("sqlite", "DATEADD(day, id, opened)"),
         ("sqlite", "(SELECT max(opened) FROM school) - INTERVAL '1 month'"),
         ("postgresql", "NVL(state)"),
+        # Of SQLAlchemy, it is 0 on SQLite.
+        ("sqlite", "EXTRACT(MILLISECONDS FROM updated)"),
+        # A key of this name, and no path.
+        ("postgresql", "name ->> '$.a'"),
     ],
 )
 def test_a_call_that_could_mean_two_things_is_refused_with_a_hint(dialect: str, call: str) -> None:
@@ -162,6 +166,11 @@ MOVED = {
     "DATEDIFF(day, d, '2024-03-01')": 30,
     "TIMESTAMPDIFF(HOUR, t, '2024-02-01 02:30:14')": 2,
     "TIMESTAMPDIFF(MINUTE, '2024-02-01', d)": -1440,
+    "QUARTER(d - INTERVAL '1 day')": 1,
+    "EXTRACT(QUARTER FROM d - INTERVAL '1 month')": 4,
+    "EXTRACT(WEEK FROM t)": 5,
+    "EXTRACT(WEEK FROM DATE '2023-01-01')": 52,
+    "EXTRACT(ISODOW FROM DATE '2023-01-01')": 7,
     "date_trunc('quarter', t)": "2024-01-01",
     "date_trunc('hour', t)": "2024-01-31T23:00:00",
     "CASE WHEN t < d + INTERVAL '1 day' THEN 'less' END": "less",

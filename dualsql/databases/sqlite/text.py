@@ -143,6 +143,13 @@ TEXT = TextDialect(
     instead=_INSTEAD,
     equivalents=_EQUIVALENTS,
     writes_formats="strftime(:b, :a)",
+    extracts={
+        "isodow": "(CAST(strftime('%w', :a) AS INTEGER) + 6) % 7 + 1",
+        "quarter": "(CAST(strftime('%m', :a) AS INTEGER) + 2) / 3",
+        # Of ISO 8601: that of the week's Thursday. SQLAlchemy's begins with 0.
+        "week": "(CAST(strftime('%j', date(:a, '-3 days', 'weekday 4')) AS INTEGER) - 1) / 7 + 1",
+    },
+    extract_fields=frozenset("year month day hour minute second dow doy epoch".split()),
     makes_date="date(:a)",
     days_between="CAST(julianday(date(:b)) - julianday(date(:a)) AS INTEGER)",
     units_passed="(CAST(strftime('%s', :b) AS INTEGER) - CAST(strftime('%s', :a) AS INTEGER)) / :c",
