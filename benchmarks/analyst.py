@@ -1,8 +1,8 @@
-"""Ten tasks of an analyst on flights: the page of a result by pointer and by keys alone, and Datasette's page of the table.
+"""Ten tasks of an analyst on flights: a result's page by pointer and by keys alone, and Datasette's page of the table.
 
-`python -m benchmarks.analyst` prints the table and writes it to `docs/pages.md`. A step is a click, a key, a choice in a
-list or a text that is written, whatever its length; the characters stand beside. All begin on the page of all rows with
-the pointer and the focus nowhere. Each way is the shortest one that the page has: where Datasette needs fewer steps by
+`python -m benchmarks.analyst` prints the table and writes it to `docs/pages.md`. A step is a click, a key, a choice in
+a list or a text that is written, whatever its length; the characters stand beside. All begin on the page of all rows,
+without a focus. Each way is the shortest one that the page has: where Datasette needs fewer steps by
 SQL than by its forms, it takes SQL. A task is done when the answer, which SQLite computes beforehand, is on the screen.
 """
 
@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import sqlite3  # noqa: TID251 - it makes the data and knows the answers
+import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
 
+import anyio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
 from benchmarks.processes import Process, dualsql_serve, result_of
@@ -113,7 +115,6 @@ class Line:
     pointer: Cost
     keys: Cost
     peer: Cost | None
-    found: list[str] = field(default_factory=list)
 
 
 def fill(path: Path, rows: int = ROWS) -> None:
@@ -122,168 +123,232 @@ def fill(path: Path, rows: int = ROWS) -> None:
         connection.executescript(_FILL.format(rows=rows))
 
 
+class Answers(NamedTuple):
+    """What the tasks find out, by SQLite.
+
+    Attributes:
+        number: a flight number; `longest` is the id of its longest trip.
+        route: origin and destination.
+        nulls: the share of flights of UA without a delay.
+        top: the most frequent destination, and how often it is.
+        rows: how many rows there are of trips, remarks and others.
+        airline: the name of that of the first flight.
+    """
+
+    number: int
+    longest: int
+    route: Sequence[str]
+    nulls: float
+    top: Sequence[Any]
+    fare: float
+    rows: dict[str, int]
+    airline: str
+
+
+WORST = (
+    "SELECT origin, destination, avg(delay) FROM flights WHERE departure >= '2013-07-01' AND departure < '2013-08-01' "
+    "GROUP BY origin, destination ORDER BY avg(delay) DESC"
+)
+SHARES = "SELECT carrier, avg(delay IS NULL) FROM flights GROUP BY carrier"
+TRIPS = "SELECT * FROM flights WHERE flight={} ORDER BY distance DESC"
+MEAN = "SELECT avg(fare) FROM flights WHERE carrier='UA'"
+REMARKS = "SELECT * FROM flights WHERE remark LIKE '%WEATHER%'"
+OTHERS = "SELECT * FROM flights WHERE carrier!='UA'"
+_FIRST_AIRLINE = "SELECT name FROM airlines JOIN flights ON code = carrier ORDER BY id LIMIT 1"
+
+
+def answers(path: Path) -> Answers:
+    """Ask SQLite."""
+    with closing(sqlite3.connect(path)) as connection:
+
+        def first(sql: str) -> Any:
+            return connection.execute(sql).fetchone()
+
+        number = first("SELECT flight FROM flights WHERE delay > 90 ORDER BY id LIMIT 1")[0]
+        lists = {"trips": TRIPS.format(number), "remarks": REMARKS, "others": OTHERS}
+        return Answers(
+            number=number,
+            longest=first(TRIPS.format(number))[0],
+            route=first(WORST)[:2],
+            nulls=dict(connection.execute(SHARES).fetchall())["UA"],
+            top=first("SELECT destination, count(*) FROM flights GROUP BY 1 ORDER BY 2 DESC"),
+            fare=first(MEAN)[0],
+            rows={name: first(f"SELECT count(*) FROM ({sql})")[0] for name, sql in lists.items()},
+            airline=first(_FIRST_AIRLINE)[0],
+        )
+
+
 def tasks(path: Path) -> list[Task]:
     """The ten tasks, with the answers from the file."""
-    with closing(sqlite3.connect(path)) as connection:
-        one = lambda sql: connection.execute(sql).fetchone()  # noqa: E731 - eight times below
-        number = one("SELECT flight FROM flights WHERE delay > 90 ORDER BY id LIMIT 1")[0]
-        july = "departure >= '2013-07-01' AND departure < '2013-08-01'"
-        worst = (
-            "SELECT origin, destination, avg(delay) FROM flights WHERE "
-            f"{july} GROUP BY origin, destination ORDER BY avg(delay) DESC"
-        )
-        share = "SELECT carrier, avg(delay IS NULL) FROM flights GROUP BY carrier"
-        trips = f"SELECT * FROM flights WHERE flight={number} ORDER BY distance DESC"
-        count = f"SELECT count(*) FROM flights WHERE flight={number}"
-        mean = "SELECT avg(fare) FROM flights WHERE carrier='UA'"
-        remarks = "SELECT count(*) FROM flights WHERE remark LIKE '%WEATHER%'"
-        others = "SELECT count(*) FROM flights WHERE carrier!='UA'"
-        route, longest = one(worst)[:2], one(trips)[0]
-        top = one("SELECT destination, count(*) FROM flights GROUP BY 1 ORDER BY 2 DESC")
-        texts = {name: one(sql)[0] for name, sql in {"trips": count, "remarks": remarks, "others": others}.items()}
-        fare = one(mean)[0]
-        nulls = dict(connection.execute(share).fetchall())
-        airline = one("SELECT name FROM airlines WHERE code = (SELECT carrier FROM flights ORDER BY id LIMIT 1)")[0]
+    known = answers(path)
+    route = has("tbody tr", r"\s*".join(known.route))
+    fare = has("tbody", re.escape(f"{known.fare:.2f}"[:-1]))
+    share = f"{float(f'{100 * known.nulls:.2g}'):g}%"
+    trips = by_question(
+        f"flight={known.number} sort -distance", has("tbody tr td", f"^{known.longest:,}$|^{known.longest}$")
+    )
+    peer_trips = by_sql(TRIPS.format(known.number), has("tbody tr", rf"^\s*{known.longest}\b"))
+    total = {name: has("#total", f"^{rows:,} rows$") for name, rows in known.rows.items()}
+    airline = seen(has("tbody tr", known.airline))
+    frequent = seen(has("[aria-label^='Values of destination'] .frequent", f"^{known.top[0]} "))
+    count = known.rows["trips"]
+    return [
+        Task(
+            "the route with the highest mean delay in July",
+            *by_question("departure=2013-07 by origin, destination avg delay", route),
+            by_sql(WORST, route),
+        ),
+        Task(
+            "share of NULL delays of each carrier",
+            *by_question("by carrier count delay", has("tbody", rf"\({share} NULL\)")),
+            by_sql(SHARES, has("tbody", rf"UA\s+{str(known.nulls)[:6]}")),
+        ),
+        Task("the longest trips of one flight number", *trips, peer_trips),
+        Task("download only those", *(saved(act, count) for act in trips), saved_by_peer(peer_trips, count)),
+        Task("a chart by month", chart, by_question("chart by departure:month", has_picture)[1], None),
+        Task("the most frequent destination", frequent, frequent, facet_of_peer(*known.top)),
+        Task(
+            "remarks with a text in any case",
+            *by_question("WEATHER", total["remarks"]),
+            by_sql(REMARKS, has("tbody", "Weather")),
+        ),
+        Task("the name of the airline of a flight", airline, airline, airline),
+        Task("mean fare of one carrier", *by_question("carrier=UA avg fare", fare), by_sql(MEAN, fare)),
+        Task(
+            "all carriers but one",
+            *by_question("carrier!=UA", total["others"]),
+            by_sql(OTHERS, has("tbody", "AA|B6|DL|WN")),
+        ),
+    ]
 
-    ours = {
-        "worst": r"\s+".join(map(re.escape, route)),
-        "share": rf"\({_percent(nulls['UA'])} NULL\)",
-        "mean": re.escape(f"{fare:.2f}"[:-1]),
-    }
-    total = {name: f"{rows:,} rows" for name, rows in texts.items()}
 
-    def asked(text: str, done: Callable[[Page], Awaitable[None]]) -> tuple[Act, Act]:
-        async def by_pointer(hand: Hand) -> None:
-            await hand.write(text, hand.page.get_by_role("searchbox"))
-            await hand.press("Enter")
-            await done(hand.page)
+Done = Callable[[Page], Awaitable[None]]
 
-        async def by_keys(hand: Hand) -> None:
-            await hand.press("Control+k")
-            await hand.write(text)
-            await hand.press("Enter")
-            await done(hand.page)
 
-        return by_pointer, by_keys
+def has(selector: str, pattern: str) -> Done:
+    """Wait for a text in the first of these elements."""
 
-    async def sql(hand: Hand, query: str) -> None:
+    async def done(page: Page) -> None:
+        await expect(page.locator(selector).first).to_have_text(re.compile(pattern))
+
+    return done
+
+
+async def has_picture(page: Page) -> None:
+    """Wait for the chart."""
+    await expect(page.locator("img.chart")).to_be_visible()
+
+
+def seen(done: Done) -> Act:
+    """Nothing is done: the page shows it."""
+
+    async def act(hand: Hand) -> None:
+        await done(hand.page)
+
+    return act
+
+
+def by_question(text: str, done: Done) -> tuple[Act, Act]:
+    """Write into the search field, by pointer and by keys."""
+
+    async def by_pointer(hand: Hand) -> None:
+        await hand.write(text, hand.page.get_by_role("searchbox"))
+        await hand.press("Enter")
+        await done(hand.page)
+
+    async def by_keys(hand: Hand) -> None:
+        await hand.press("Control+k")
+        await hand.write(text)
+        await hand.press("Enter")
+        await done(hand.page)
+
+    return by_pointer, by_keys
+
+
+def by_sql(query: str, done: Done) -> Act:
+    """Write SQL into Datasette's editor."""
+
+    async def act(hand: Hand) -> None:
         await hand.click(hand.page.get_by_role("link", name="View and edit SQL"))
-        await hand.write(query, hand.page.locator(".cm-content"))
+        # What is needed to replace the text that is there counts as one text.
+        await hand.page.locator(".CodeMirror").click()
+        await hand.page.keyboard.press("Control+a")
+        await hand.write(query)
         await hand.click(hand.page.get_by_role("button", name="Run SQL"))
+        await done(hand.page)
 
-    def by_sql(query: str, done: Callable[[Page], Awaitable[None]]) -> Act:
-        async def act(hand: Hand) -> None:
-            await sql(hand, query)
-            await done(hand.page)
+    return act
 
-        return act
 
-    def first_row(pattern: str) -> Callable[[Page], Awaitable[None]]:
-        return lambda page: expect(page.locator("tbody tr").first).to_have_text(re.compile(pattern))
+def saved(act: Act, rows: int) -> Act:
+    """Then save what is seen as CSV."""
 
-    def total_is(name: str) -> Callable[[Page], Awaitable[None]]:
-        return lambda page: expect(page.locator("#total")).to_have_text(total[name])
+    async def both(hand: Hand) -> None:
+        await act(hand)
+        async with hand.page.expect_download() as download:
+            await hand.press("Control+s")
+        text = await anyio.Path(await (await download.value).path()).read_text()
+        assert len(text.strip().splitlines()) == rows + 1
 
-    def somewhere(selector: str, pattern: str) -> Callable[[Page], Awaitable[None]]:
-        return lambda page: expect(page.locator(selector).first).to_have_text(re.compile(pattern))
+    return both
 
-    async def sorted_trips(page: Page) -> None:
-        await total_is("trips")(page)
-        await expect(page.locator("tbody tr").first.locator("td").first).to_have_text(f"{longest:,}" if longest > 9999 else str(longest))
 
-    trips_text = f"flight={number} sort -distance"
+def saved_by_peer(act: Act, rows: int) -> Act:
+    """Then click CSV, of which Chromium shows the text."""
 
-    def saved(act: Act, finish: Act) -> Act:
-        async def both(hand: Hand) -> None:
-            await act(hand)
-            async with hand.page.expect_download() as download:
-                await finish(hand)
-            file = await (await download.value).path()
-            assert len(file.read_text().strip().splitlines()) == texts["trips"] + 1
+    async def both(hand: Hand) -> None:
+        await act(hand)
+        address = await hand.page.get_by_role("link", name="CSV").first.get_attribute("href")
+        hand.steps += 1
+        response = await hand.page.request.get(urljoin(hand.page.url, address or ""))
+        assert len((await response.text()).strip().splitlines()) == rows + 1
 
-        return both
+    return both
 
-    pointer_trips, keys_trips = asked(trips_text, sorted_trips)
-    peer_trips = by_sql(trips, first_row(rf"^\s*{longest}\b"))
-    save: Act = lambda hand: hand.press("Control+s")
 
-    async def peer_save(hand: Hand) -> None:
-        await sql(hand, trips)
-        link = hand.page.locator(".export-links").get_by_role("link", name="CSV")
-        await expect(link).to_be_visible()
-        address = await link.get_attribute("href")
-        hand.steps += 1  # the click: Chromium shows the text
-        response = await hand.page.request.get(f"{hand.page.url.split('/flights')[0]}{address}")
-        assert len((await response.text()).strip().splitlines()) == texts["trips"] + 1
+def facet_of_peer(value: str, count: int) -> Act:
+    """The facet that Datasette suggests, or the menu of the column where it suggests none."""
 
-    async def chart(hand: Hand) -> None:
-        await hand.click(hand.page.get_by_role("button", name="Chart", exact=True))
-        await expect(hand.page.locator("img.chart")).to_be_visible()
-
-    async def no_step(hand: Hand) -> None:
-        frequent = hand.page.get_by_role("button", name="Values of destination").locator(".frequent")
-        await expect(frequent).to_have_text(re.compile(rf"^{top[0]} "))
-
-    async def peer_frequent(hand: Hand) -> None:
+    async def act(hand: Hand) -> None:
         suggested = hand.page.locator(".suggested-facets").get_by_role("link", name="destination")
         if await suggested.count():
             await hand.click(suggested)
         else:
             await hand.click(hand.page.locator("th[data-column=destination] .dropdown-menu-icon"))
             await hand.click(hand.page.get_by_role("link", name="Facet by this"))
-        await expect(hand.page.locator(".facet-info li").first).to_have_text(re.compile(rf"{top[0]}\s+{top[1]:,}"))
+        await has(".facet-info li", rf"{value}\s+{count:,}")(hand.page)
 
-    async def airline_shown(page: Page) -> None:
-        await expect(page.locator("tbody tr").first).to_contain_text(airline)
-
-    see: Act = lambda hand: airline_shown(hand.page)
-
-    return [
-        Task("the route with the highest mean delay in July", *asked("departure=2013-07 by origin, destination avg delay", first_row(ours["worst"])), by_sql(worst, first_row(ours["worst"]))),
-        Task("share of NULL delays of each carrier", *asked("by carrier count delay", somewhere("tbody", ours["share"])), by_sql(share, somewhere("tbody", rf"UA\s+{str(nulls['UA'])[:6]}"))),
-        Task("the longest trips of one flight number", pointer_trips, keys_trips, peer_trips),
-        Task("download only those", saved(pointer_trips, save), saved(keys_trips, save), peer_save),
-        Task("a chart by month", chart, asked("chart by departure:month", somewhere_chart)[1], None),
-        Task("the most frequent destination", no_step, no_step, peer_frequent),
-        Task("remarks with a text in any case", *asked("WEATHER", total_is("remarks")), by_sql(remarks.replace("count(*)", "*"), somewhere("tbody", "Weather"))),
-        Task("the name of the airline of a flight", see, see, see),
-        Task("mean fare of one carrier", *asked("carrier=UA avg fare", somewhere("tbody", ours["mean"])), by_sql(mean, somewhere("tbody", ours["mean"]))),
-        Task("all carriers but one", *asked("carrier!=UA", total_is("others")), by_sql(others.replace("count(*)", "*"), somewhere("tbody", "DL|AA|B6|WN"))),
-    ]
+    return act
 
 
-async def somewhere_chart(page: Page) -> None:
-    """The picture is drawn."""
-    await expect(page.locator("img.chart")).to_be_visible()
-
-
-def _percent(share: float) -> str:
-    return f"{float(f'{100 * share:.2g}'):g}%"
+async def chart(hand: Hand) -> None:
+    """The button of the chart."""
+    await hand.click(hand.page.get_by_role("button", name="Chart", exact=True))
+    await has_picture(hand.page)
 
 
 async def measure(path: Path, say: Callable[[str], object] = print) -> list[Line]:
     """Each task on each page, in a new tab."""
-    from benchmarks.peers import datasette  # noqa: PLC0415 - the tests of the page need no peers
+    from benchmarks.peers import datasette
 
     expect.set_options(timeout=PATIENCE)
     found: list[Line] = []
     with dualsql_serve(path) as server, datasette(path) as peer:
-        url = await table_of(server.url)
+        url = await result_of(server.url)
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             for task in tasks(path):
                 say(task.name)
-                mine = [await cost(browser, server, url, act, "td.active") for act in (task.pointer, task.keys)]
+                mine = [
+                    await cost(browser, server, url, act, "td.active") for act in (task.pointer, task.keys)
+                ]
                 table = f"{peer.url}/{path.stem}/flights"
-                theirs = task.peer and await cost(browser, peer, table, task.peer, "table.rows-and-columns td")
+                theirs = task.peer and await cost(
+                    browser, peer, table, task.peer, "table.rows-and-columns td"
+                )
                 found.append(Line(task.name, *mine, theirs))
             await browser.close()
     return found
-
-
-async def table_of(origin: str) -> str:
-    """The page of all flights, as Show rows of the home page opens it."""
-    return await result_of(origin)
 
 
 async def cost(browser: Browser, server: Process, url: str, act: Act, ready: str) -> Cost:
@@ -297,7 +362,9 @@ async def cost(browser: Browser, server: Process, url: str, act: Act, ready: str
         hand = Hand(page)
         wall, cpu = time.perf_counter(), await _cpu(browser, server)
         await act(hand)
-        return Cost(hand.steps, hand.characters, time.perf_counter() - wall, await _cpu(browser, server) - cpu)
+        return Cost(
+            hand.steps, hand.characters, time.perf_counter() - wall, await _cpu(browser, server) - cpu
+        )
     finally:
         await context.close()
 
@@ -307,12 +374,12 @@ async def _cpu(browser: Browser, server: Process) -> float:
     session = await browser.new_browser_cdp_session()
     processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
     await session.detach()
-    ticks = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    ticks = (await anyio.Path(f"/proc/{server.pid}/stat").read_text()).rpartition(")")[2].split()[11:13]
     return sum(float(each["cpuTime"]) for each in processes) + sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def table(found: Sequence[Line]) -> str:
-    """The tasks as Markdown: steps with the characters that are written, seconds of the clock, and of the processors."""
+    """The tasks as Markdown: steps, characters that are written, seconds of the clock / of the processors."""
 
     def cells(each: Cost | None) -> list[str]:
         if each is None:
@@ -326,8 +393,8 @@ def table(found: Sequence[Line]) -> str:
 
 
 def losses(found: Sequence[Line]) -> list[str]:
-    """The tasks in which Datasette needs as few steps or fewer."""
-    return [line.name for line in found if line.peer and line.pointer.steps >= line.peer.steps]
+    """The tasks in which Datasette needs as few steps or fewer; none is needed where it needs none."""
+    return [line.name for line in found if line.peer and line.pointer.steps >= line.peer.steps > 0]
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import { closeMenus, make } from "./dom.js";
 import { columnInWords, selectionInWords } from "./status.js";
 import { drawBars } from "./bars.js";
 import { grouped, isNumber, shown, totalInWords, wholeNumber } from "./values.js";
+import { Labels } from "./labels.js";
 import { openReferred, showCard } from "./card.js";
 import { EXAMPLE, readQuestion } from "./question.js";
 
@@ -49,6 +50,7 @@ const chart = new ChartPanel(url, make("aside", { className: "chart-panel", "ari
   closed: () => arrange({ chart: null }),
 });
 const summaries = may.query ? new Summaries(url, (column) => openValues(column)) : null;
+const labels = new Labels(root.dataset.home, () => grid?.draw());
 const lifetime = new Lifetime({ url, place: document.getElementById("time-left"), may, isListed: !isLink }, {
   attempt, say, changed: tools,
   deleted: () => {
@@ -215,6 +217,7 @@ function start() {
     cell: (value, column, y, cut) => (state.group?.by.length ? drill(y) : showCell(value, column, y, cut)),
     card,
     follow: (column, value) => attempt(() => openReferred(root.dataset.home, column.reference, value)),
+    label: (column, value) => labels.of(column.reference, value),
     summary: summaries ? (column) => summaries.placeOf(column) : undefined,
     summarised: (columns) => summaries?.want(columns),
     selected: showSelection,
