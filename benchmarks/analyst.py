@@ -204,7 +204,12 @@ def tasks(path: Path) -> list[Task]:
             by_sql(SHARES, has("tbody", rf"UA\s+{str(known.nulls)[:6]}")),
         ),
         Task("the longest trips of one flight number", *trips, peer_trips),
-        Task("download only those", *(saved(act, count) for act in trips), saved_by_peer(peer_trips, count)),
+        Task(
+            "download only those",
+            saved(trips[0], count),
+            saved(trips[1], count),
+            saved_by_peer(peer_trips, count),
+        ),
         Task("a chart by month", chart, by_question("chart by departure:month", has_picture)[1], None),
         Task("the most frequent destination", frequent, frequent, facet_of_peer(*known.top)),
         Task(
@@ -346,7 +351,7 @@ async def measure(path: Path, say: Callable[[str], object] = print) -> list[Line
                 theirs = task.peer and await cost(
                     browser, peer, table, task.peer, "table.rows-and-columns td"
                 )
-                found.append(Line(task.name, *mine, theirs))
+                found.append(Line(task.name, pointer, keys, theirs))
             await browser.close()
     return found
 

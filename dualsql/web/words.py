@@ -149,8 +149,8 @@ def refusals(*, may_pin: bool, may_delete: bool) -> str:
 def vocabulary() -> str:
     """What the dialogs of a page offer: the JSON in its attribute `data-vocabulary`, which `static/dialogs.js` reads.
 
-    `conditions` are choices with `name` (unique), `signs`, `op` and `takes`, words, and the kind of their columns; `kinds`
-    are those kinds by encoding. `aggregates` leaves out those that need a fraction. `marks` are of charts.
+    `conditions` are choices with `name` (unique), `signs`, `op` and `takes`, words, and the kind of their columns;
+    `kinds` are those kinds by encoding. `aggregates` leaves out those that need a fraction. `marks` are of charts.
     """
     words = {
         "conditions": [choice for operator in OPERATORS.values() for choice in _choices(operator)],

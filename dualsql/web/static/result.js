@@ -372,7 +372,10 @@ function ask(text) {
 function press(event) {
   if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || document.querySelector("dialog[open]")) return;
   const field = bar.querySelector("[type=search]");
-  const link = [...(download?.querySelectorAll("a") ?? [])].find(({ href }) => new URL(href).searchParams.get("format") === "csv");
+  const link = [...(download?.querySelectorAll("a") ?? [])].find(({ href }) => {
+    const { searchParams } = new URL(href);
+    return searchParams.get("format") === "csv" && !searchParams.has("excel");
+  });
   const act = { k: field && (() => field.select()), s: link && (() => link.click()) }[event.key.toLowerCase()];
   if (!act) return;
   event.preventDefault();
