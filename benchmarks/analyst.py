@@ -344,7 +344,7 @@ async def measure(path: Path, say: Callable[[str], object] = print) -> list[Line
             browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             for task in tasks(path):
                 say(task.name)
-                mine = [
+                pointer, keys = [
                     await cost(browser, server, url, act, "td.active") for act in (task.pointer, task.keys)
                 ]
                 table = f"{peer.url}/{path.stem}/flights"

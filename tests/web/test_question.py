@@ -41,6 +41,8 @@ async def test_a_question_is_asked(
             await expect(page.get_by_role("button", name=f"Remove: {words}")).to_be_visible()
         await expect(page.locator("#total")).to_have_text(total)
         await expect(page.locator("#message")).to_be_empty()
+        if ":month" in text:
+            await expect(page.get_by_role("gridcell").first).to_have_text("2013-01")
 
 
 @pytest.mark.long

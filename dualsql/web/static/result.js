@@ -9,7 +9,7 @@ import { Summaries, share } from "./summaries.js";
 import { addressOf, ordered, readState } from "./state.js";
 import { setFileLink } from "./download.js";
 import { askForColumn, askForColumns, askForGroups, showCell, showProfile } from "./dialogs.js";
-import { chips, columnOf, conditionsOfGroup, inWords, searchField, searchIn, withSearch } from "./filters.js";
+import { bucketNamed, chips, columnOf, conditionsOfGroup, inWords, keysOf, searchField, searchIn, withSearch } from "./filters.js";
 import { closeMenus, make } from "./dom.js";
 import { columnInWords, selectionInWords } from "./status.js";
 import { drawBars } from "./bars.js";
@@ -20,6 +20,7 @@ import { EXAMPLE, readQuestion } from "./question.js";
 
 const PAGE = 200;
 const SLOW = 400; // milliseconds until a request is shown
+const DAY = 10; // characters of a day
 const ENDS = [404, 410]; // nothing to try again
 
 const root = document.getElementById("result");
@@ -138,7 +139,7 @@ async function load() {
   const started = performance.now();
   const mine = new Rows(url, state, {
     limit,
-    format: (values, described) => withShares(values.map((value, index) => shown(value, described[index], state.isExact)), values, mine.question.group),
+    format: (values, described) => ofGroup(values.map((value, index) => shown(value, described[index], state.isExact)), values, mine.question.group),
     changed: () => { if (mine === rows) { showTotal(); grid?.draw(); } },
     failed: (error) => { if (mine === rows) failed(error); },
   });
@@ -163,8 +164,12 @@ async function load() {
   attempt(() => mine.countAll(), () => mine.counting.abort());
 }
 
-/** The share of NULLs behind each number of values of a group. */
-function withShares(cells, values, group) {
+/** The cells of a group: a month is no day, and behind each number of values stands the share of NULLs. */
+function ofGroup(cells, values, group) {
+  keysOf(group ?? { by: [] }).forEach(({ bucket }, index) => {
+    const characters = bucket && bucketNamed(bucket).characters;
+    if (characters < DAY && values[index] !== null && !state.isExact) cells[index] = { ...cells[index], text: String(values[index]).slice(0, characters) };
+  });
   group?.aggregates.forEach((aggregate, index) => {
     const place = group.by.length + index;
     if (aggregate.function !== "count" || !aggregate.column) return;
