@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser
 
 from benchmarks.analyst import cost, fill, tasks
-from benchmarks.processes import dualsql_serve, result_of
+from benchmarks.processes import Process
+from dualsql import Pages, default_features
+from dualsql.serve import Selection, build_server, serve_app
 from tests.web.browser import needs_chromium
+from tests.web.conftest import under_uvicorn
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "pages.md"
 FLIGHTS = 20_000
@@ -45,10 +50,19 @@ async def test_the_page_does_the_tasks_in_these_steps(tmp_path: Path, browser: B
     path = tmp_path / "flights.sqlite"
     fill(path, FLIGHTS)
     steps = {}
-    with dualsql_serve(path) as server:
-        url = await result_of(server.url)
+    listener = socket.create_server(("127.0.0.1", 0))
+    origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    dual, _ = await build_server(
+        f"sqlite+aiosqlite:///{path}",
+        Selection(everything=True),
+        base_url=f"{origin}/resources",
+        features=default_features(Pages()),
+    )
+    async with under_uvicorn(serve_app(dual), listener):
+        query = dual.sql.resolve("SELECT * FROM flights ORDER BY id")
+        url = (await dual.create_response(query.select, name="Flights")).resource_url
+        server = Process(os.getpid(), origin)
         for task in tasks(path):
-            acts = (task.pointer, task.keys)
-            costs = [await cost(browser, server, url, act, "td.active") for act in acts]
+            costs = [await cost(browser, server, url, act, "td.active") for act in (task.pointer, task.keys)]
             steps[task.name] = [each.steps for each in costs]
     assert steps == {name: counted[:2] for name, counted in recorded().items()}
