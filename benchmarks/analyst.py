@@ -411,9 +411,9 @@ def main() -> None:
     text = table(found)
     print(text)
     before = DOCUMENT.read_text(encoding="utf-8")
-    begin, end = "<!-- benchmarks.analyst -->\n", "\n<!-- end -->"
+    begin, end = "<!-- benchmarks.analyst -->\n", "<!-- end -->"
     head, _, rest = before.partition(begin)
-    DOCUMENT.write_text(f"{head}{begin}{text}{end}{rest.partition(end)[2]}", encoding="utf-8")
+    DOCUMENT.write_text(f"{head}{begin}{text}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
     if names := losses(found):
         sys.exit(f"No fewer steps than Datasette: {', '.join(names)}")
 
