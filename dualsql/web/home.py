@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.definitions import query_definition, table_definition
 from dualsql.catalogue.feature import Tables
-from dualsql.errors import DualResponseError, InvalidSQLError
+from dualsql.errors import BadParameterError, DualResponseError, InvalidSQLError
 from dualsql.http.parameters import preferred_media_type
 from dualsql.http.problems import JSONAnswer, PrivateHeaders, kind_of, while_connected
 from dualsql.identity import Authenticate
@@ -31,7 +32,7 @@ from dualsql.web.assets import HOME
 from dualsql.web.feature import Pages
 from dualsql.web.forms import read_form, render_form
 from dualsql.web.routes import HTML, as_page
-from dualsql.web.tables import rows_of_table, sql_of, table_counts
+from dualsql.web.tables import row_labels, rows_of_table, sql_of, table_counts
 from dualsql.web.words import time_left, total_in_words
 
 if TYPE_CHECKING:
@@ -120,7 +121,12 @@ class Home:
         """Home, its box for SQL, and the form to sign in."""
         path = urlsplit(self.server.base_url).path.rpartition("/")[0] + "/"
         private = [Middleware(PrivateHeaders)]
-        pages = {"": (self.show, "GET"), "counts": (self.counts, "GET"), "ask": (self.ask, "POST")}
+        pages = {
+            "": (self.show, "GET"),
+            "counts": (self.counts, "GET"),
+            "labels": (self.labels, "GET"),
+            "ask": (self.ask, "POST"),
+        }
         if self.session is not None:
             pages |= {SIGN_IN: (self.show_form, "GET"), f"{SIGN_IN}/": (self.sign_in, "POST")}
         return [
@@ -156,6 +162,20 @@ class Home:
         self.server.access.admit("ask", principal)
         counting = table_counts(self.server, principal)
         return JSONAnswer(await while_connected(request.receive, counting))
+
+    async def labels(self, request: Request) -> Response:
+        """The names of the rows of a table that columns of a result refer to: pairs of `values` and their names."""
+        principal = await self.server.access.identify(request)
+        self.server.access.admit("ask", principal)
+        asked = request.query_params
+        try:
+            values = json.loads(asked.get("values", ""))
+        except ValueError:
+            values = None
+        if not isinstance(values, list):
+            raise BadParameterError("`values` is no JSON list.")
+        pairs = row_labels(self.server, principal, asked.get("table", ""), asked.get("column", ""), values)
+        return JSONAnswer(await while_connected(request.receive, pairs))
 
     async def ask(self, request: Request) -> Response:
         """Run a SQL text or a saved query as the caller, under the rules that a model's text is under."""

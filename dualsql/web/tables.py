@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, select
+from sqlalchemy import Column, FromClause, select
 from sqlalchemy.exc import CompileError
 
+from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.feature import Tables
 from dualsql.errors import BadParameterError, DualResponseError
@@ -26,6 +27,9 @@ _MOST_COUNTED = 100
 """Tables that are counted."""
 _SECONDS = 3
 """After which no further table is counted."""
+MOST_LABELS = 100
+"""Rows whose names one request looks up."""
+_LABELS = frozenset({"name", "title"})
 
 
 async def rows_of_table(
@@ -40,10 +44,7 @@ async def rows_of_table(
     Raises:
         BadParameterError: the caller sees no such table, it has no such column, or the value is no JSON.
     """
-    view = server.features.get(Tables).catalogue().view_for(principal)
-    address = view.catalogue.addressing.read(uri)
-    if address is None or address not in view.tables:
-        raise BadParameterError("There is no such table.", hint="Open the home page again.")
+    view, address = _table_at(server, principal, uri)
     texts = server.features.get(SQL).service
     quote = server.parts.sources[address.source].engine.dialect.identifier_preparer.quote
     text = f"SELECT * FROM {view.catalogue.facts(address.source, view.tables[address]).sql_name}"  # noqa: S608 - a quoted name
@@ -92,8 +93,62 @@ def _target(element: Any, view: CatalogueView, source: str) -> Mapping[str, Any]
         table = view.catalogue.placed_table(key.column.table)
         if table is not None and table.at(source) in view.tables:
             uri = view.catalogue.addressing.write(table.at(source))
-            return {"uri": uri, "table": table.name, "column": str(key.column.name)}
+            label = label_column(key.column.table, str(key.column.name))
+            return {
+                "uri": uri,
+                "table": table.name,
+                "column": str(key.column.name),
+                "has_labels": label is not None,
+            }
     return None
+
+
+def label_column(table: FromClause, key: str) -> str | None:
+    """The column that names a row to a person: `name` or `title`, or the only one beside the key."""
+    names = [str(column.name) for column in table.columns if column.name != key]
+    named = [name for name in names if name.lower() in _LABELS]
+    return named[0] if named else names[0] if len(names) == 1 else None
+
+
+async def row_labels(
+    server: ResultServer, principal: Principal | None, uri: str, column: str, values: Sequence[Any]
+) -> Sequence[Sequence[Any]]:
+    """The names of rows of a table that the caller sees, each as its key and its name; empty where none can be read.
+
+    Args:
+        uri: of the table in the catalogue.
+        values: keys, of which the first ones are looked up.
+
+    Raises:
+        BadParameterError: the caller sees no such table.
+    """
+    view, address = _table_at(server, principal, uri)
+    label = label_column(view.tables[address].table, column)
+    source = server.parts.sources[address.source]
+    if label is None or not values:
+        return []
+    quote = source.engine.dialect.identifier_preparer.quote
+    parameters = {f"value_{number}": value for number, value in enumerate(values[:MOST_LABELS])}
+    name = view.catalogue.facts(address.source, view.tables[address]).sql_name
+    among = ", ".join(f":{each}" for each in parameters)
+    names = f"{quote(column)} AS row_key, {quote(label)} AS row_label"
+    text = f"SELECT {names} FROM {name} WHERE {quote(column)} IN ({among})"  # noqa: S608 - quoted names
+    with suppress(DualResponseError):  # the rows are there without it
+        query = await server.features.get(SQL).service.read(
+            text, parameters=parameters, source=address.source, principal=principal
+        )
+        opened = server.parts.views.open(source, source.freeze(query.select), principal)
+        sample = await opened.sample(len(parameters), CountMethod("auto"))
+        return [[row["row_key"], row["row_label"]] for row in opened.records(sample.rows)]
+    return []
+
+
+def _table_at(server: ResultServer, principal: Principal | None, uri: str) -> tuple[CatalogueView, Address]:
+    view = server.features.get(Tables).catalogue().view_for(principal)
+    address = view.catalogue.addressing.read(uri)
+    if address is None or address not in view.tables:
+        raise BadParameterError("There is no such table.", hint="Open the home page again.")
+    return view, address
 
 
 async def table_counts(server: ResultServer, principal: Principal | None) -> Mapping[str, str]:

@@ -149,7 +149,7 @@ def refusals(*, may_pin: bool, may_delete: bool) -> str:
 def vocabulary() -> str:
     """What the dialogs of a page offer: the JSON in its attribute `data-vocabulary`, which `static/dialogs.js` reads.
 
-    `conditions` are choices with `name` (unique), `op` and `takes`, words, and the kind of the columns that have them;
+    `conditions` are choices with `name` (unique), `signs`, `op` and `takes`, words, and the kind of their columns;
     `kinds` are those kinds by encoding. `aggregates` leaves out those that need a fraction. `marks` are of charts.
     """
     words = {
@@ -175,12 +175,14 @@ def vocabulary() -> str:
 def _choices(operator: ConditionOperator) -> Iterator[dict[str, Any]]:
     """The operator, and its opposite where that has words."""
     shared = {"op": operator.name, "kind": operator.kind, "takes": operator.takes}
-    yield {**shared, "name": operator.name, "words": operator.words, "ofTimes": operator.of_times}
+    times = {"ofTimes": operator.of_times, "signs": operator.signs}
+    yield {**shared, "name": operator.name, "words": operator.words, **times}
     if operator.opposite:
-        yield {**shared, "name": operator.opposites[0], "words": operator.opposite, "value": False}
+        words = {"words": operator.opposite, "signs": operator.opposites}
+        yield {**shared, "name": operator.opposites[0], "value": False, **words}
     if operator.negation:
         name = operator.negations[0]
-        yield {**shared, "name": name, "op": name, "words": operator.negation}
+        yield {**shared, "name": name, "op": name, "words": operator.negation, "signs": operator.negations}
 
 
 _METHODS = ("get", "put", "post", "delete", "options", "head")

@@ -3,7 +3,7 @@
 import { copyButton, downloadButton, make, openDialog, option } from "./dom.js";
 import { VOCABULARY, choiceNamed, choiceOf } from "./filters.js";
 import { sentenceOf } from "./rows.js";
-import { exact, grouped, isNumber, isTime, visible, wholeText } from "./values.js";
+import { digitsOf, exact, grouped, isNumber, isTime, shown, visible, wholeText } from "./values.js";
 
 const { conditions: CONDITIONS, kinds: KINDS, aggregates: AGGREGATES, buckets: BUCKETS } = VOCABULARY;
 const { maximum_groups: MOST_KEYS, maximum_aggregates: MOST_AGGREGATES } = VOCABULARY;
@@ -32,7 +32,8 @@ function textOf(column, value) {
   return new Date(moment - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-function valueOf(column, text) {
+/** A text that was written, as a value of a condition. */
+export function valueOf(column, text) {
   if (column.encoding === "boolean") return text === "true";
   if (column.encoding === "datetime") return column.hasZone ? new Date(text).toISOString() : text.length === 16 ? `${text}:00` : text;
   if (column.encoding === "time") return text.length === 5 ? `${text}:00` : text;
@@ -201,6 +202,13 @@ function groupKey(columns, index, columnOptions) {
   };
 }
 
+/** The column of a profile with the digits that its figures are shown with. */
+function withDigits(column, columns) {
+  const { encoding } = columns.find(({ name }) => name === column.name) ?? {};
+  const values = [column.minimum, column.maximum, ...(column.most_frequent ?? []).map(({ value }) => value)].filter((value) => value !== undefined);
+  return { ...column, digits: digitsOf({ encoding }, values) };
+}
+
 const LAID_OUT = 10_000; // characters: Chromium takes 40 s for 100,000 Chinese ones
 
 /**
@@ -231,16 +239,19 @@ export function confirmDeletion() {
 }
 
 /** The figures of each column of these rows, in words. Where they are of some of them, `again` tries all. */
-export function showProfile(profile, { rows: noun, again }) {
-  const figure = (value) => (value === null ? "NULL" : value === "" ? "empty" : visible(exact(value)));
+export function showProfile(profile, { rows: noun, again, columns }) {
+  const cellOf = (column, value) => shown(value, { ...columns.find(({ name }) => name === column.name), digits: column.digits }, false);
+  const figure = (column, value) => cellOf(column, value).text;
   const head = ["Column", "NULL", "Distinct", "Lowest", "Highest", "Most frequent"];
   const about = (column, name) => (column.estimated?.statistics.includes(name) ? "about " : "");
-  const distinct = (column) => (column.distinct_kind === "approximate" ? `about ${column.distinct}` : column.distinct);
-  const rows = profile.columns.map((column) => make("tr", {},
+  const distinct = (column) => (column.distinct === undefined ? "" : `${column.distinct_kind === "approximate" ? "about " : ""}${grouped(column.distinct)}`);
+  const rows = profile.columns.map((each) => withDigits(each, columns)).map((column) => make("tr", {},
     make("th", { scope: "row" }, make("bdi", {}, visible(column.name))),
-    ...[...[column.nulls, distinct(column), column.minimum, column.maximum].map((value) => (value === undefined ? "" : figure(value))),
-      column.most_frequent?.slice(0, 3).map((each) => `${figure(each.value)} (${about(column, "most_frequent")}${grouped(each.count)})`).join(", ") ?? ""]
-      .map((text) => make("td", {}, column.masked ? "masked" : text))));
+    ...[
+      { text: column.nulls === undefined ? "" : grouped(column.nulls) }, { text: distinct(column) },
+      ...[column.minimum, column.maximum].map((value) => (value === undefined ? { text: "" } : cellOf(column, value))),
+      { text: column.most_frequent?.slice(0, 3).map((each) => `${figure(column, each.value)} (${about(column, "most_frequent")}${grouped(each.count)})`).join("; ") ?? "" },
+    ].map(({ text, whole }) => make("td", { title: whole }, column.masked ? "masked" : text))));
   const number = grouped(profile.covers.rows ?? 0);
   const covers = profile.covers.of === "all" ? `All ${number} ${noun}` : `A sample: the first ${number} ${noun}, since all take longer`;
   const isWhole = profile.complete || profile.covers.of !== "all";

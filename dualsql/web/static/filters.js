@@ -119,17 +119,21 @@ export function withSearch(filters, conditions) {
   return [...filters.filter((filter) => searchIn(filter) === undefined), { or: conditions }];
 }
 
-/** The field of a search. It is no form, which the sandbox of an App's host would not submit. */
-export function searchField(columns, search, say) {
+/**
+ * The field of a search. It is no form, which the sandbox of an App's host would not submit.
+ * @param {function?} ask takes what is written where that is a question; the rest is searched for
+ * @param {string?} example of a question
+ */
+export function searchField(columns, search, say, { ask = () => false, example } = {}) {
   const names = columns.filter((column) => column.encoding === "text").map(({ name }) => name);
   const numbers = columns.filter(isNumber).map(({ name }) => name);
   const where = [names.length && `texts in any case: ${names.join(", ")}`, numbers.length && `numbers: ${numbers.join(", ")}`].filter(Boolean).join("; ");
   return make("input", {
-    type: "search", title: where, "aria-label": `Search (${where})`,
+    type: "search", title: example ? `${where}\nOr ask: ${example}` : where, "aria-label": `Search (${where})`,
     placeholder: `Search ${names.slice(0, 2).join(", ") || numbers.slice(0, 2).join(", ")}${columns.length > 2 ? "…" : ""}`,
     onkeydown: ({ key, target: { value } }) => {
-      if (key !== "Enter" || !value) return;
-      const conditions = searched(columns, value);
+      if (key !== "Enter" || !value || ask(value)) return;
+      const conditions = searched(columns, /^"(.+)"$/.exec(value)?.[1] ?? value);
       if (conditions.length) search(conditions);
       else say("No column has texts, and this is no number.");
     },

@@ -23,7 +23,7 @@ export class Grid {
    * @param {HTMLElement} host the element that the grid fills
    * @param {object} on sort(column, order, isAdded), menu(column), cell(value, column, index, cut), drawn(first), say(text),
    *   resized(widths) by the names of columns; cut, of a cell that is not whole: { characters, read }. A page may give more:
-   *   summary(column), an element below a column's name; summarised(columns), those in view; follow(column, value) of
+   *   summary(column), an element below a column's name; summarised(columns), those in view; follow(column, value) and label(column, value) of
    *   columns with a reference; selected(selection) when it changes; card(y)
    */
   constructor(host, on) {
@@ -238,7 +238,11 @@ export class Grid {
 
   #content(column, cell, y) {
     if (!column.reference || cell === undefined || cell.kind === "null") return cell?.text ?? "";
-    return make("button", { className: "follow", tabIndex: -1, title: `Row of ${column.reference.table}`, onclick: () => this.on.follow(column, this.rows.value(y, column.index)) }, cell.text);
+    const value = this.rows.value(y, column.index);
+    const name = this.on.label?.(column, value);
+    const words = [column.reference.table, ...(name === undefined ? [] : [name])].map(visible).join(": ");
+    return make("button", { className: "follow", tabIndex: -1, title: `Row of ${words}`, onclick: () => this.on.follow(column, value) },
+      cell.text, name === undefined ? null : make("span", { className: "label" }, ` ${visible(name)}`));
   }
 
   #header(column) {

@@ -5,19 +5,22 @@ import { Facets } from "./facets.js";
 import { Grid } from "./grid.js";
 import { Lifetime } from "./lifetime.js";
 import { Problem, Rows, isAsked, orderBy, send, sentenceOf, sortedBy } from "./rows.js";
-import { Summaries } from "./summaries.js";
+import { Summaries, share } from "./summaries.js";
 import { addressOf, ordered, readState } from "./state.js";
 import { setFileLink } from "./download.js";
 import { askForColumn, askForColumns, askForGroups, showCell, showProfile } from "./dialogs.js";
-import { chips, columnOf, conditionsOfGroup, inWords, searchField, searchIn, withSearch } from "./filters.js";
+import { bucketNamed, chips, columnOf, conditionsOfGroup, inWords, keysOf, searchField, searchIn, withSearch } from "./filters.js";
 import { closeMenus, make } from "./dom.js";
 import { columnInWords, selectionInWords } from "./status.js";
 import { drawBars } from "./bars.js";
 import { grouped, isNumber, shown, totalInWords, wholeNumber } from "./values.js";
+import { Labels } from "./labels.js";
 import { openReferred, showCard } from "./card.js";
+import { EXAMPLE, readQuestion } from "./question.js";
 
 const PAGE = 200;
 const SLOW = 400; // milliseconds until a request is shown
+const DAY = 10; // characters of a day
 const ENDS = [404, 410]; // nothing to try again
 
 const root = document.getElementById("result");
@@ -48,6 +51,7 @@ const chart = new ChartPanel(url, make("aside", { className: "chart-panel", "ari
   closed: () => arrange({ chart: null }),
 });
 const summaries = may.query ? new Summaries(url, (column) => openValues(column)) : null;
+const labels = new Labels(root.dataset.home, () => grid?.draw());
 const lifetime = new Lifetime({ url, place: document.getElementById("time-left"), may, isListed: !isLink }, {
   attempt, say, changed: tools,
   deleted: () => {
@@ -135,7 +139,7 @@ async function load() {
   const started = performance.now();
   const mine = new Rows(url, state, {
     limit,
-    format: (values, described) => values.map((value, index) => shown(value, described[index], state.isExact)),
+    format: (values, described) => ofGroup(values.map((value, index) => shown(value, described[index], state.isExact)), values, mine.question.group),
     changed: () => { if (mine === rows) { showTotal(); grid?.draw(); } },
     failed: (error) => { if (mine === rows) failed(error); },
   });
@@ -158,6 +162,24 @@ async function load() {
   if (row) await grid.goTo(row);
   if (!mine.count) say("No rows.");
   attempt(() => mine.countAll(), () => mine.counting.abort());
+}
+
+/** The cells of a group: a month is no day, and behind each number of values stands the share of NULLs. */
+function ofGroup(cells, values, group) {
+  keysOf(group ?? { by: [] }).forEach(({ bucket }, index) => {
+    const characters = bucket && bucketNamed(bucket).characters;
+    if (characters < DAY && values[index] !== null && !state.isExact) cells[index] = { ...cells[index], text: String(values[index]).slice(0, characters) };
+  });
+  group?.aggregates.forEach((aggregate, index) => {
+    const place = group.by.length + index;
+    if (aggregate.function !== "count" || !aggregate.column) return;
+    cells[place] = { ...cells[place], text: `${cells[place].text} (${nullShare(values[place], values[group.by.length])} NULL)` };
+  });
+  return cells;
+}
+
+function nullShare(present, all) {
+  return share(Number(all) - Number(present), Number(all));
 }
 
 /** How long the database took for the first rows, with the way to it. */
@@ -200,6 +222,7 @@ function start() {
     cell: (value, column, y, cut) => (state.group?.by.length ? drill(y) : showCell(value, column, y, cut)),
     card,
     follow: (column, value) => attempt(() => openReferred(root.dataset.home, column.reference, value)),
+    label: (column, value) => labels.of(column.reference, value),
     summary: summaries ? (column) => summaries.placeOf(column) : undefined,
     summarised: (columns) => summaries?.want(columns),
     selected: showSelection,
@@ -216,6 +239,7 @@ function start() {
       history.replaceState(null, "", addressOf(state));
     },
   });
+  document.addEventListener("keydown", press);
   window.addEventListener("popstate", () => { state = readState(); load(); });
   closeMenus(bar);
 }
@@ -332,7 +356,35 @@ function tools() {
 }
 
 function search() {
-  return searchField(columns, (conditions) => change({ filters: withSearch(state.filters, conditions) }), say);
+  return searchField(columns, (conditions) => change({ filters: withSearch(state.filters, conditions) }), say, { ask, example: EXAMPLE });
+}
+
+/** Whether a text of the search field is a question. It is asked of the rows that the filters keep. */
+function ask(text) {
+  try {
+    const question = readQuestion(text, columns, ({ name }) => rows.hasZone(rows.columns.findIndex((column) => column.name === name)));
+    if (!question) return false;
+    const { filters, group, sort, hasChart } = question;
+    const chosen = hasChart ? firstChart(columns, group) : null;
+    change({ filters: [...state.filters, ...filters], group, sort: sort.length || group ? sort : state.sort, ...(chosen ? { chart: chosen } : {}) });
+  } catch (error) {
+    say(error.message);
+  }
+  return true;
+}
+
+/** Ctrl+K goes to the search, Ctrl+S saves what is seen as CSV. */
+function press(event) {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || document.querySelector("dialog[open]")) return;
+  const field = bar.querySelector("[type=search]");
+  const link = [...(download?.querySelectorAll("a") ?? [])].find(({ href }) => {
+    const { searchParams } = new URL(href);
+    return searchParams.get("format") === "csv" && !searchParams.has("excel");
+  });
+  const act = { k: field && (() => field.select()), s: link && (() => link.click()) }[event.key.toLowerCase()];
+  if (!act) return;
+  event.preventDefault();
+  act();
 }
 
 /** Change a filter by the dialog of its column, or a search by its field. */
@@ -395,6 +447,7 @@ async function profile() {
   const all = await profileOf("full");
   const answer = all?.covers.rows === null ? await profileOf("sample") : all;
   if (answer) showProfile(answer, {
+    columns: rows.columns,
     rows: `${state.group ? "group" : "row"}s${state.filters.length ? " that the filters keep" : ""}`,
     again: answer.covers.of === "all" ? null : profile,
   });

@@ -82,7 +82,7 @@ export class Summaries {
     const words = wordsOf(column, profile, rows);
     place.title = [column.name, ...words, ...rangeOf(profile)].join("\n");
     place.setAttribute("aria-label", `Values of ${column.name}: ${words.join(", ")}`);
-    place.replaceChildren(make("span", {}, words.join(" · ")), pictureOf(profile, rows));
+    place.replaceChildren(...[make("span", {}, words.join(" · ")), mostFrequent(profile, rows), pictureOf(profile, rows)].filter(Boolean));
   }
 }
 
@@ -98,9 +98,19 @@ function kindOf({ encoding }) {
   return encoding.replace("-string", ""); // big integers are texts in JSON alone
 }
 
-function share(part, whole) {
-  const percent = (100 * part) / whole;
+/** A share in words; of nothing, none. */
+export function share(part, whole) {
+  const percent = (100 * part) / (whole || 1);
+  if (!part) return "0%";
   return percent < 0.1 ? "<0.1%" : percent > 99.9 && part < whole ? ">99.9%" : `${Number(percent.toPrecision(2))}%`;
+}
+
+/** The most frequent value with its share, where some values are frequent. */
+function mostFrequent({ histogram, most_frequent: [first] = [], estimated, masked }, rows) {
+  if (histogram || masked || !first || first.count < 2) return null;
+  const about = estimated?.statistics.includes("most_frequent") ? "~" : "";
+  const text = first.value === null ? "NULL" : first.value === "" ? "empty" : visible(exact(first.value));
+  return make("span", { className: "frequent" }, make("bdi", {}, text), ` ${about}${share(first.count, rows)}`);
 }
 
 function rangeOf(profile) {
@@ -130,6 +140,6 @@ function sharesOf(frequent, rows) {
   return frequent.map(({ count }, index) => {
     const width = (100 * count) / Math.max(rows, 1);
     x += width;
-    return shape("rect", { class: "bar-mark", x: x - width, y: BARS * 0.45, width: Math.max(width - 0.7, 0.3), height: BARS * 0.45, opacity: 1 - index * 0.16 });
+    return shape("rect", { class: "bar-mark", x: x - width, y: 0, width: Math.max(width - 0.7, 0.3), height: BARS, opacity: 1 - index * 0.16 });
   });
 }
