@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, NamedTuple
 
 Asked = Literal["question", "text"]
@@ -276,6 +275,8 @@ class UnknownColumnError(BadParameterError):
         of: str = "The result",
         spelled: Callable[[str], str] | None = None,
     ) -> None:
+        from difflib import get_close_matches
+
         close = get_close_matches(name, columns, n=3, cutoff=0.5)
         guess = f"Did you mean {' or '.join(map(spelled or repr, close))}?" if close else None
         listed = ", ".join(map(spelled or str, columns[:20]))

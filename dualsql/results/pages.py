@@ -46,8 +46,7 @@ _VERSION = b"\x01"
 _VALUES = Values({})
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(NamedTuple):
     """A keyset position, and what the page that gave the cursor knew about it.
 
     Attributes:
@@ -144,7 +143,7 @@ def _decoded(text: str) -> bytes:
     return sealed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ResultPage:
     """Rows `offset` to `offset + len(rows)` of a result.
 
@@ -205,8 +204,7 @@ class ResultPage:
         return page
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
+class PageRequest(NamedTuple):
     """A request for a page of a result.
 
     Attributes:
@@ -227,7 +225,7 @@ class PageRequest:
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
-        return replace(self, limit=self.size(settings))
+        return self._replace(limit=self.size(settings))
 
     def size(self, settings: Settings) -> int:
         """The maximum number of rows of the page; raises BadParameterError for a request that is not valid."""

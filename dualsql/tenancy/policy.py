@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import ColumnElement, inspect, util
 from sqlalchemy.engine import Dialect
@@ -37,8 +37,7 @@ _FORMS = 256
 """Forms in the cache. One is enough, unless a row filter's shape or a mask depends on the principal."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ActiveRules:
+class ActiveRules(NamedTuple):
     """The rules evaluated for one principal.
 
     Attributes:
@@ -48,8 +47,8 @@ class ActiveRules:
     """
 
     form: TableForms
-    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    settings: Sequence[tuple[str, str]] = field(default=(), repr=False)
+    values: Mapping[str, Any] = MappingProxyType({})
+    settings: Sequence[tuple[str, str]] = ()
 
     def dialect(self, base: Dialect) -> Dialect:
         """The dialect that statements have to be compiled on."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement
 
@@ -12,8 +11,7 @@ from dualsql.freeze.document import Statement
 from dualsql.resource import Principal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookContext:
+class HookContext(NamedTuple):
     """The principal and the source of a statement that is about to run."""
 
     principal: Principal | None
@@ -29,8 +27,7 @@ request.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantFilter:
+class TenantFilter(NamedTuple):
     """Keep the rows whose `column` equals the principal's `value`, in every table that has such a column.
 
     Attributes:
@@ -44,8 +41,7 @@ class TenantFilter:
     tables: Sequence[Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RowFilter:
+class RowFilter(NamedTuple):
     """Keep the rows of one table for which the predicate holds.
 
     Attributes:
@@ -58,8 +54,7 @@ class RowFilter:
     predicate: Callable[[Principal], ColumnElement[bool]]
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
+class Mask(NamedTuple):
     """Hide a column's values wherever it is read: in the output, and in filters, sorts and groups.
 
     Attributes:
@@ -86,8 +81,7 @@ class Shared:
         return f"Shared({', '.join(map(str, self.tables))})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowSecurity:
+class RowSecurity(NamedTuple):
     """Use PostgreSQL's row-level security. Its policies read `setting`, which is set for each transaction.
 
     The server does not start unless row security is active on these tables for its database user.
