@@ -143,7 +143,7 @@ def _decoded(text: str) -> bytes:
     return sealed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResultPage:
     """Rows `offset` to `offset + len(rows)` of a result.
 

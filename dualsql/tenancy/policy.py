@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, inspect, util
 from sqlalchemy.engine import Dialect
@@ -37,7 +37,8 @@ _FORMS = 256
 """Forms in the cache. One is enough, unless a row filter's shape or a mask depends on the principal."""
 
 
-class ActiveRules(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ActiveRules:
     """The rules evaluated for one principal.
 
     Attributes:
@@ -47,7 +48,7 @@ class ActiveRules(NamedTuple):
     """
 
     form: TableForms
-    values: Mapping[str, Any] = MappingProxyType({})
+    values: Mapping[str, Any] = field(default_factory=dict)
     settings: Sequence[tuple[str, str]] = ()
 
     def dialect(self, base: Dialect) -> Dialect:
