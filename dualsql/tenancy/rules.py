@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement
@@ -27,7 +28,8 @@ request.
 """
 
 
-class TenantFilter(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TenantFilter:
     """Keep the rows whose `column` equals the principal's `value`, in every table that has such a column.
 
     Attributes:
@@ -41,7 +43,8 @@ class TenantFilter(NamedTuple):
     tables: Sequence[Any] | None = None
 
 
-class RowFilter(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class RowFilter:
     """Keep the rows of one table for which the predicate holds.
 
     Attributes:
@@ -54,7 +57,8 @@ class RowFilter(NamedTuple):
     predicate: Callable[[Principal], ColumnElement[bool]]
 
 
-class Mask(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Mask:
     """Hide a column's values wherever it is read: in the output, and in filters, sorts and groups.
 
     Attributes:
@@ -81,7 +85,8 @@ class Shared:
         return f"Shared({', '.join(map(str, self.tables))})"
 
 
-class RowSecurity(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowSecurity:
     """Use PostgreSQL's row-level security. Its policies read `setting`, which is set for each transaction.
 
     The server does not start unless row security is active on these tables for its database user.
