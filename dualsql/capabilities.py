@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 Expression = ColumnElement[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class KeyForm:
+class KeyForm(NamedTuple):
     """How a database reads and compares a sort key.
 
     A page begins after the key values of a row. If a value changed on its way, rows would be repeated or lost. The
@@ -68,8 +68,7 @@ class MakeKeyForm(Protocol):
     def __call__(self, expression: ColumnElement[Any], *, is_stored: bool) -> KeyForm | None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class DriverValues:
+class DriverValues(NamedTuple):
     """How one driver's values are read and bound.
 
     Attributes:
@@ -80,9 +79,9 @@ class DriverValues:
         require: raises an error for the driver's code of a type whose values the driver changes; None if there is none.
     """
 
-    types: Mapping[type[Any], type[Any]] = field(default_factory=dict)
-    processors: Mapping[Any, Callable[[Any], Any]] = field(default_factory=dict)
-    readers: Mapping[Any, Callable[[Any], Any]] = field(default_factory=dict)
+    types: Mapping[type[Any], type[Any]] = MappingProxyType({})
+    processors: Mapping[Any, Callable[[Any], Any]] = MappingProxyType({})
+    readers: Mapping[Any, Callable[[Any], Any]] = MappingProxyType({})
     unfit_codes: frozenset[Any] = frozenset()
     require: Callable[[Any], None] | None = None
 

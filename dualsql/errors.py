@@ -14,7 +14,6 @@ Every error is a DualResponseError. These have subclasses:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, NamedTuple
 
 Asked = Literal["question", "text"]
@@ -275,6 +274,8 @@ class UnknownColumnError(BadParameterError):
         of: str = "The result",
         spelled: Callable[[str], str] | None = None,
     ) -> None:
+        from difflib import get_close_matches
+
         close = get_close_matches(name, columns, n=3, cutoff=0.5)
         guess = f"Did you mean {' or '.join(map(spelled or repr, close))}?" if close else None
         listed = ", ".join(map(spelled or str, columns[:20]))

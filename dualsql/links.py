@@ -255,7 +255,7 @@ class Links:
             grant, resource, takes=True
         )  # also of a pending result, whose rows the token will read
         if grant.is_single_use:
-            link = replace(grant.link, id=_opened_id(grant.link.id))
+            link = grant.link._replace(id=_opened_id(grant.link.id))
             await self.store.save_link(link)
             grant = replace(grant, link=link, is_single_use=False)
         return ExchangedLink(write_token(grant, self.seal), grant.link.expires_at)

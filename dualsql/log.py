@@ -11,14 +11,16 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dualsql.errors import DualResponseError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _MOST_WAITING = 16
 _MOST_CAUSES = 4
@@ -124,6 +126,8 @@ def log_unforeseen(logger: logging.Logger, error: BaseException, message: str, *
 
 @cache
 def _writer() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(1, "dualsql-log")
 
 

@@ -92,8 +92,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}", re.ASCII)
 _FETCHABLE = frozenset({"http", "https", "ftp", "file", "data", "ws", "wss"})
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
+class Addresses(NamedTuple):
     """Writes the URI and URL of the resources of one server."""
 
     base_url: str

@@ -81,7 +81,7 @@ class Picture(NamedTuple):
     media_type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DualResponse:
     """The response to a tool call: a sample of a stored result, its total and its link.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from dualsql import sqlalchemy_internals as internals
@@ -87,12 +86,14 @@ def with_all_digits(dialect: Any) -> None:
         internals.set_json_reader(dialect, read_document)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ValueReader:
     """Converts a driver's objects for the infinities to texts, and leaves other values unchanged."""
 
-    high: Any
-    low: Any
+    __slots__ = ("high", "low")
+
+    def __init__(self, high: Any, low: Any) -> None:
+        self.high = high
+        self.low = low
 
     def __call__(self, value: Any) -> Any:
         if value is self.high:

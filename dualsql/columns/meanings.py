@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -80,7 +79,7 @@ class Meanings:
         meaning = tried_meaning(type_, self._dialect, stored, keeps_zones=self._keeps_zones)
         if meaning.reads is None or not isinstance(type_, self._comparable):
             return meaning
-        return replace(meaning, keeps_order=True, keeps_equality=True, keeps_null=True)
+        return meaning._replace(keeps_order=True, keeps_equality=True, keeps_null=True)
 
 
 STANDARD = Meanings()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
@@ -73,8 +72,7 @@ def plain_type(type_: SQLType) -> SQLType:
 _NO_DATABASE = DefaultDialect()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Meaning:
+class Meaning(NamedTuple):
     """What is known of the values of a type.
 
     Attributes:
@@ -108,11 +106,10 @@ class Meaning:
         return self.reads is not None
 
 
-_FRACTIONAL = ("epoch", "second", "seconds", "milliseconds", "julian")
+_FRACTIONAL_TYPES = dict.fromkeys(("epoch", "second", "seconds", "milliseconds", "julian"), types.Numeric())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Computation:
+class Computation(NamedTuple):
     """How a database computes.
 
     Attributes:
@@ -139,11 +136,9 @@ class Computation:
     is_loose: bool = False
     compensates: bool = False
     has_truths: bool = True
-    fractions: Mapping[str, SQLType] = field(
-        default_factory=lambda: dict.fromkeys(_FRACTIONAL, types.Numeric())
-    )
+    fractions: Mapping[str, SQLType] = _FRACTIONAL_TYPES
     reads_texts: bool = False
-    functions: Callable[[str, Sequence[Any]], SQLType] = field(default=lambda *_: types.NULLTYPE)
+    functions: Callable[[str, Sequence[Any]], SQLType] = lambda *_: types.NULLTYPE
     reads_dates: bool = False
 
 

@@ -46,7 +46,7 @@ _BY_CLASS: tuple[tuple[type[Any] | tuple[type[Any], ...], ColumnType, Encoding],
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ResultColumn:
     """A column of a statement: its unique name, its expression, and the type of its values.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -283,7 +283,7 @@ def _with_its_nulls(meaning: Meaning) -> Meaning:
     null = None if meaning.reads is None else _tried(meaning.reads, None)
     if meaning.keeps_null and (null is None or null is _UNREADABLE):
         return meaning
-    return replace(meaning, is_same=False, keeps_null=False, keeps_equality=False, keeps_order=False)
+    return meaning._replace(is_same=False, keeps_null=False, keeps_equality=False, keeps_order=False)
 
 
 def _kind_of(plain: SQLType, *, keeps_zones: bool) -> _Kind | None:

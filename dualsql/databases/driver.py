@@ -6,7 +6,6 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
 from threading import Lock
@@ -28,8 +27,7 @@ _SHORTEST_CUT = 60
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DriverStatement:
+class DriverStatement(NamedTuple):
     """A compiled statement with its parameters, for the driver.
 
     Attributes:

@@ -8,11 +8,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from inspect import isawaitable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -59,8 +58,7 @@ class Refusal(Enum):
     POOLER = "a pooler between gives each transaction another session, and the driver counts on one"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionTerms:
+class SessionTerms(NamedTuple):
     """The terms of one session.
 
     Attributes:

@@ -314,7 +314,7 @@ class Session(Generic[T]):
             self.task.exception()  # which nobody else asks for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Fetch:
     """A statement under `rules`, all rows of which are read at once.
 
@@ -409,8 +409,7 @@ class Fetch:
             note_slow(self.source, self.statement, self.rules, perf_counter() - started)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowCounter:
+class RowCounter(NamedTuple):
     """Counts the rows of one statement.
 
     Attributes:

@@ -142,7 +142,7 @@ class Shares:
         return caller
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Queue:
     """How many may wait for any slot, how long each, and how many do."""
 

@@ -225,7 +225,7 @@ def open_source(
             keeps_zones=capabilities.keeps_zones,
             converters=registry.converters,
             comparable=registry.comparable,
-            computation=replace(capabilities.computation, functions=partial(_type_of_function, capabilities)),
+            computation=capabilities.computation._replace(functions=partial(_type_of_function, capabilities)),
         ),
     )
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from anyio import BrokenResourceError, create_memory_object_stream
 from sqlalchemy import Executable
@@ -31,8 +30,7 @@ BATCH_BYTES = 256 * 1024
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class StreamJob:
+class StreamJob(NamedTuple):
     """A statement to stream.
 
     Attributes:
@@ -211,4 +209,4 @@ def _without_unread_columns(job: StreamJob) -> StreamJob:
     if statement is None:
         return job
     columns = [job.columns[position] for position in job.subset]
-    return replace(job, statement=statement, columns=columns, described=driver_names(columns), subset=None)
+    return job._replace(statement=statement, columns=columns, described=driver_names(columns), subset=None)

@@ -205,11 +205,13 @@ def _text(value: Any) -> str:
 Processor = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tolerant:
     """SQLAlchemy's processor of a type. If it fails, the result is an Unfit."""
 
-    processor: Processor
+    __slots__ = ("processor",)
+
+    def __init__(self, processor: Processor) -> None:
+        self.processor = processor
 
     def __call__(self, value: Any) -> Any:
         try:

@@ -117,8 +117,7 @@ ARRAY_SEPARATOR = b",\n"
 """Between two rows of a JSON array."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resuming:
+class Resuming(NamedTuple):
     """How the rest of a broken stream follows what its reader has.
 
     Attributes:
@@ -130,8 +129,7 @@ class Resuming:
     first_row: FirstRow | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Format:
+class Format(NamedTuple):
     """A format of streams with its traits; nothing else in dualsql knows a format by name.
 
     Attributes:

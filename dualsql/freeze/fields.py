@@ -11,9 +11,8 @@ functions refuse such elements where SQLAlchemy's constructors never put them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy.dialects.postgresql import aggregate_order_by, array
 from sqlalchemy.orm import Bundle, Mapper
@@ -105,8 +104,7 @@ LEAVE: Any = object()
 _CONTAINERS = (tuple, list, dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Field:
+class Field(NamedTuple):
     """One attribute of a kind.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import false, null, true
@@ -84,11 +83,13 @@ _BARE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class _Bare:
     """A list without parentheses, as between BETWEEN's operands. Only a binary expression accepts it."""
 
-    element: Any
+    __slots__ = ("element",)
+
+    def __init__(self, element: Any) -> None:
+        self.element = element
 
     def operand_of(self, op: Any) -> Any:
         """The list, as the right operand of `op`."""

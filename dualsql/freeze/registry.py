@@ -9,11 +9,10 @@ may have that column's name (see `names`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Enum as SQLEnum, MetaData, Table, inspect
 from sqlalchemy.exc import NoInspectionAvailable
@@ -41,8 +40,7 @@ ONE_MEBIBYTE = 1024 * 1024
 _TRUSTED = {id(plain): True for plain in types.PLAIN.values() if types.is_safe(plain)}
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MappedSource:
+class MappedSource(NamedTuple):
     """A source in FROM that belongs to a mapping and is no table.
 
     Attributes:

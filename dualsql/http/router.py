@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -55,8 +55,7 @@ ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 _JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class FeatureRoutes:
+class FeatureRoutes(NamedTuple):
     """The routes of a feature, such as queries or charts; `dualsql.features` puts all of them together.
 
     Attributes:
@@ -70,8 +69,8 @@ class FeatureRoutes:
 
     routes: Sequence[BaseRoute] = ()
     documents: Sequence[BaseRoute] = ()
-    representations: Mapping[str, Endpoint] = field(default_factory=dict)
-    listing_representations: Mapping[str, Endpoint] = field(default_factory=dict)
+    representations: Mapping[str, Endpoint] = MappingProxyType({})
+    listing_representations: Mapping[str, Endpoint] = MappingProxyType({})
     reads_link_cookie: bool = False
     middleware: Sequence[Middleware] = ()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, MutableMapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
@@ -69,16 +68,16 @@ class KeptViews:
         if view is None:
             return live
         if sort and not await self.can_use(view, live.view, ((key["field"], "sorted") for key in sort)):
-            return replace(live, notes=[ROWS_OF_NOW])
+            return live._replace(notes=[ROWS_OF_NOW])
 
         async def instead(error: DualResponseError) -> ReadTarget:
             require_of_kept_rows(error)
-            return replace(live, total=UNCOUNTED)
+            return live._replace(total=UNCOUNTED)
 
         assert view.kept is not None
         total = Total(view.kept["rows"], "exact")
         key = f"{live.key}{view.run}"
-        return replace(live, view=view, key=key, total=total, notes=(), late_hint="", instead=instead)
+        return live._replace(view=view, key=key, total=total, notes=(), late_hint="", instead=instead)
 
     async def usable_view(self, resource: Resource, record: KeptRows, live: View) -> KeptView:
         """The kept rows of a resource.

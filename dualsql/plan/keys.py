@@ -28,7 +28,7 @@ _ORDER_MODIFIERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Key:
     """One key of an order.
 
@@ -76,7 +76,7 @@ class Key:
         return [condition if capabilities.sorts_conditions else case((condition, 1), else_=0), key]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Order:
     """The sort keys of a statement.
 

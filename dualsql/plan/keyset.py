@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
@@ -20,8 +20,7 @@ from dualsql.plan.page import KeyedSelect, Ordered, all_rows, smallest
 Condition = ColumnElement[bool]
 
 
-@dataclass(frozen=True, slots=True)
-class KeyTerm:
+class KeyTerm(NamedTuple):
     """A key, what it compares in conditions, and its value in a row; None for NULL."""
 
     key: Key
@@ -115,7 +114,7 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
     # Only a stored column has an index that each part can use.
     is_split = capabilities.has_indexes and first.key.is_stored and first.key.is_nullable
     if first.value is not None and (is_split or not first.nulls_follow):
-        not_null = replace(first, key=without_nulls[0])
+        not_null = first._replace(key=without_nulls[0])
         part = SeekRange(after([not_null, *rest], capabilities, or_equal=or_equal), without_nulls)
         return [part, SeekRange(first.compared.is_(None), keys[1:])] if first.nulls_follow else [part]
     # The position is among the NULLs, which come first: the rest of them, then all rows with a value.
@@ -131,8 +130,7 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
 Values = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeysetPosition:
+class KeysetPosition(NamedTuple):
     """A gap between two rows, and the direction to read in.
 
     If rows can be equal in all keys, the gap can be between equal rows. Then it counts the equal rows before it or, if
@@ -157,14 +155,14 @@ class KeysetPosition:
 
     def as_of_one(self) -> KeysetPosition:
         """The gap in its normal form if no two rows have the same values."""
-        return replace(self, equal_before=0 if self.includes_own_row else 1, equal_after=None)
+        return self._replace(equal_before=0 if self.includes_own_row else 1, equal_after=None)
 
     def reversed(self) -> KeysetPosition:
         """The same gap, read in the other direction."""
-        turned = replace(self, is_backward=not self.is_backward)
+        turned = self._replace(is_backward=not self.is_backward)
         if self.equal_after is None:
-            return replace(turned, equal_after=self.equal_before)
-        return replace(turned, equal_before=self.equal_after, equal_after=None)
+            return turned._replace(equal_after=self.equal_before)
+        return turned._replace(equal_before=self.equal_after, equal_after=None)
 
 
 def position_ahead(
@@ -189,8 +187,8 @@ def position_ahead(
         if start is not None and _same(start.values, last):
             # Rows inserted since can make the run longer than the number in the position.
             if start.equal_after is not None:
-                return replace(start, equal_after=max(start.equal_after - run, 0))
-            return replace(start, equal_before=start.equal_before + run)
+                return start._replace(equal_after=max(start.equal_after - run, 0))
+            return start._replace(equal_before=start.equal_before + run)
     return KeysetPosition(values=last, is_backward=start is not None and start.is_backward, equal_before=run)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect
 from sqlalchemy.sql.elements import BindParameter, ColumnClause
@@ -18,8 +18,7 @@ from dualsql.plan.normal_form import normal_form, with_distinct_key
 from dualsql.plan.outputs import distinctly_named, is_open, unpageable
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Shape:
+class Shape(NamedTuple):
     """A Select without limit, offset and row locks, and the author's limit and offset.
 
     Attributes:

@@ -227,7 +227,7 @@ class QueryService:
             self._unanswered[view.run, query.digest] = None
             return await self._live_target(resource, query, principal)
 
-        return replace(target, instead=instead)
+        return target._replace(instead=instead)
 
     async def _is_sorted_alike(
         self, resource: Resource, view: View, sort: Sequence[SortKey], principal: Principal | None
@@ -251,7 +251,7 @@ class QueryService:
         parent = self._views.live(resource, principal)
         view = await self._view(resource, parent, query, principal)
         target = self._target_of(resource, query, principal, view, parent)
-        return replace(target, notes=[ROWS_OF_NOW])
+        return target._replace(notes=[ROWS_OF_NOW])
 
     def _target_of(
         self,

@@ -112,7 +112,7 @@ ProfileOption = Literal["none", "sample", "full"]
 """Whether the columns are profiled: not at all, in the first rows (`Profiles(profile_sample=...)`), in all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CreateOptions:
     """A request for a new response; `DualResponseServer.create_response` explains each field.
 

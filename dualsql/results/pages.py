@@ -45,8 +45,7 @@ _VERSION = b"\x01"
 _VALUES = Values({})
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(NamedTuple):
     """A keyset position, and what the page that gave the cursor knew about it.
 
     Attributes:
@@ -143,7 +142,7 @@ def _decoded(text: str) -> bytes:
     return sealed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResultPage:
     """Rows `offset` to `offset + len(rows)` of a result.
 
@@ -204,8 +203,7 @@ class ResultPage:
         return page
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
+class PageRequest(NamedTuple):
     """A request for a page of a result.
 
     Attributes:
@@ -226,7 +224,7 @@ class PageRequest:
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
-        return replace(self, limit=self.size(settings))
+        return self._replace(limit=self.size(settings))
 
     def size(self, settings: Settings) -> int:
         """The maximum number of rows of the page; raises BadParameterError for a request that is not valid."""

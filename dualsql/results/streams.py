@@ -6,8 +6,9 @@ import asyncio
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.columns.result import ResultColumn, chosen_columns
@@ -32,8 +33,7 @@ from dualsql.settings import Settings
 from dualsql_client.wire import SortKey, TotalCountKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resumption:
+class Resumption(NamedTuple):
     """A request to resume a stream.
 
     Attributes:
@@ -47,8 +47,7 @@ class Resumption:
     last: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamRequest:
+class StreamRequest(NamedTuple):
     """A request for a stream of a result.
 
     Attributes:
@@ -64,7 +63,7 @@ class StreamRequest:
     sort: tuple[SortKey, ...] = ()
     limit: int | None = None
     cursor: str | None = None
-    options: WriterOptions = field(default_factory=WriterOptions)
+    options: WriterOptions = WriterOptions()
     resumption: Resumption | None = None
 
     def checked(self, settings: Settings) -> StreamRequest:
@@ -105,7 +104,7 @@ def _stopping() -> ServerUnavailableError:
     return ServerUnavailableError("The server is stopping.")
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ResultStream:
     """A stream that is about to begin.
 
@@ -140,7 +139,7 @@ class ResultStream:
         return "FORMAT" if self.format.resuming is None else "NO_TOTAL_ORDER"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class StreamRun:
     """One running stream. It must not refer to its `ResultStream`: a stream that its reader drops ends at once.
 

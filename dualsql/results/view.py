@@ -62,7 +62,7 @@ class Derived:
         *,
         number: ColumnElement[int] | None = None,
     ) -> None:
-        self.shape: Shape = replace(plan.shape(statement, meanings), number=number)
+        self.shape: Shape = plan.shape(statement, meanings)._replace(number=number)
         self.names = driver_names(self.shape.columns)
         self.notes = notes_of(statement)
         self._forms: MutableMapping[object, Any] = util.LRUCache(_MOST_FORMS)
@@ -286,8 +286,7 @@ class CursorScope(NamedTuple):
     order: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ReadTarget:
+class ReadTarget(NamedTuple):
     """What is read: the rows of a resource, or of a query over them, as one principal sees them.
 
     Attributes:
@@ -400,5 +399,5 @@ class Views:
             return target
         # What is known may be the number of the kept rows.
         total = UNCOUNTED if "rows" in resource.kept else target.total
-        target = replace(target, total=total, notes=[NOT_KEPT_ROWS])
+        target = target._replace(total=total, notes=[NOT_KEPT_ROWS])
         return target if self.kept is None else await self.kept.target(target, sort)

@@ -21,7 +21,7 @@ class KeptChange(NamedTuple):
     after: KeptRows | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ResourceChanges:
     """A partial update. Fields with their default value do not change.
 
@@ -59,8 +59,7 @@ class Access(NamedTuple):
     last: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requester:
+class Requester(NamedTuple):
     """The caller who looks for a resource, and the time.
 
     Attributes:
@@ -89,8 +88,7 @@ class Usage:
     pinned_size: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkRecord:
+class LinkRecord(NamedTuple):
     """The record that keeps a signed link alive (see `dualsql.links`)."""
 
     id: str
@@ -98,16 +96,14 @@ class LinkRecord:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class ListingPosition:
+class ListingPosition(NamedTuple):
     """Where a listing continues: after this resource, newest first."""
 
     created_at: datetime
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcePage:
+class ResourcePage(NamedTuple):
     """A part of a listing, newest first.
 
     Attributes:

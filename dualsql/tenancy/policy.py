@@ -48,8 +48,8 @@ class ActiveRules:
     """
 
     form: TableForms
-    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    settings: Sequence[tuple[str, str]] = field(default=(), repr=False)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    settings: Sequence[tuple[str, str]] = ()
 
     def dialect(self, base: Dialect) -> Dialect:
         """The dialect that statements have to be compiled on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement
 
@@ -12,8 +12,7 @@ from dualsql.freeze.document import Statement
 from dualsql.resource import Principal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookContext:
+class HookContext(NamedTuple):
     """The principal and the source of a statement that is about to run."""
 
     principal: Principal | None
@@ -29,7 +28,7 @@ request.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TenantFilter:
     """Keep the rows whose `column` equals the principal's `value`, in every table that has such a column.
 
@@ -44,7 +43,7 @@ class TenantFilter:
     tables: Sequence[Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RowFilter:
     """Keep the rows of one table for which the predicate holds.
 
@@ -58,7 +57,7 @@ class RowFilter:
     predicate: Callable[[Principal], ColumnElement[bool]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mask:
     """Hide a column's values wherever it is read: in the output, and in filters, sorts and groups.
 
@@ -86,7 +85,7 @@ class Shared:
         return f"Shared({', '.join(map(str, self.tables))})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowSecurity:
     """Use PostgreSQL's row-level security. Its policies read `setting`, which is set for each transaction.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
@@ -180,8 +179,8 @@ class WebPages:
         principal, resource, is_own = await open_result(self.server, request, takes=False)
         link = None if is_own else link
         page_request = _page_request(query, self.server.settings)
-        page_request = replace(
-            page_request, limit=_rows_of(resource, page_request.size(self.server.settings))
+        page_request = page_request._replace(
+            limit=_rows_of(resource, page_request.size(self.server.settings))
         )
         if resource.status != "ready":
             headers = {"Refresh": str(_PENDING_SECONDS)} if resource.status == "pending" else {}
@@ -399,10 +398,10 @@ def _page_request(query: bytes, settings: Settings) -> PageRequest:
             raise BadParameterError(
                 "row must be a whole number from 1.", hint="The first row is 1.", details={"name": "row"}
             )
-        page_request = replace(page_request, offset=int(row) - 1, cursor=None)
+        page_request = page_request._replace(offset=int(row) - 1, cursor=None)
     if page_request.limit is not None:
         return page_request
-    return replace(page_request, limit=min(ROWS, settings.maximum_page_size))
+    return page_request._replace(limit=min(ROWS, settings.maximum_page_size))
 
 
 def _rows_of(result: Resource | ResultPage, limit: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -123,7 +122,7 @@ async def test_a_link_is_good_for_the_added_format_alone(towns: Application) -> 
 async def test_what_cannot_be_resumed_says_so(towns: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     path = await towns.create(select(TOWNS))
     first = await towns.http.get(f"{path}/rows", params={"format": "tsv"})
-    monkeypatch.setitem(FORMATS, TSV.name, replace(TSV, resuming=None))
+    monkeypatch.setitem(FORMATS, TSV.name, TSV._replace(resuming=None))
     second = await towns.http.get(f"{path}/rows", params={"format": "tsv"})
     assert second.headers[NO_RESUME_HEADER] == "FORMAT"
     asked: dict[str, Any] = {"format": "tsv", "resume": first.headers[RESUME_HEADER], "after": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,7 +107,7 @@ def meanings_of(engine: Engine, name: str) -> Meanings:
     """As a server has them for this database."""
     capabilities = capabilities_named(name)
     assert capabilities is not None
-    computation = replace(capabilities.computation, functions=typed(capabilities.text))
+    computation = capabilities.computation._replace(functions=typed(capabilities.text))
     return Meanings(engine.dialect, keeps_zones=capabilities.keeps_zones, computation=computation)
 
 

@@ -6,7 +6,6 @@ import datetime as dt
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
 from decimal import Decimal
 from ipaddress import ip_address
 from time import thread_time
@@ -72,8 +71,8 @@ def exact(value: Any) -> Any:
 def test_every_value_comes_back_as_it_was(values: list[Any], back: bool, row: int, left: int | None) -> None:
     place = KeysetPosition(values=tuple(values), is_backward=back, equal_before=3, equal_after=left)
     read = CURSORS.read(written(Cursor(place, row, has_rows_behind=not back)), SCOPE)
-    assert replace(read, position=replace(read.position, values=())) == Cursor(
-        replace(place, values=()), row, has_rows_behind=not back
+    assert read._replace(position=read.position._replace(values=())) == Cursor(
+        place._replace(values=()), row, has_rows_behind=not back
     )
     assert list(map(exact, read.position.values)) == list(map(exact, values))
 
@@ -99,7 +98,7 @@ def test_types_that_look_alike_stay_apart() -> None:
 def test_one_place_is_one_text() -> None:
     """So that a page that did not change stays equal to itself."""
     assert written() == written()
-    assert written() != written(replace(HERE, row=18))
+    assert written() != written(HERE._replace(row=18))
 
 
 def test_nothing_of_the_row_is_to_be_seen() -> None:
