@@ -49,7 +49,7 @@ class Case(NamedTuple):
         try:
             yield
             seconds, own = time.monotonic() - begun, time.process_time() - computed
-            assert seconds < LONGEST_WAIT and own < LONGEST, f"{seconds:.0f} s, {own:.0f} of them computed here"
+            assert seconds < LONGEST_WAIT and own < LONGEST, f"{seconds:.0f} s, {own:.0f} of them here"
         except BaseException as error:
             error.add_note(f"DUALSQL_FUZZ_SEED={SEED} DUALSQL_FUZZ_CASE={self.number}: {str(subject)[:3000]}")
             raise
