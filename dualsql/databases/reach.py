@@ -154,7 +154,7 @@ _REFUSALS = {
     ),
     Refusal.TLS: (
         "The encrypted connection to the database was refused, or one of its certificates.",
-        "Check TLS in the URL, its files, the server's certificate, and that the folder HOME/.postgresql can be read.",
+        "Check TLS in the URL, its files, the server's certificate, and that the driver may read its files in HOME.",
     ),
     Refusal.POOLER: (
         "A pooler between the server and its database does not keep prepared statements.",

@@ -116,7 +116,7 @@ def _own_form(
     name: str, arguments: Sequence[Any], dialect: TextDialect, version: Version | None
 ) -> exp.Expression | None:
     """What means the same as the call; None if the database has the function, or nothing like it."""
-    if name in _OF_SQLITE and dialect.interval is not None:
+    if name in _CONVERSIONS and dialect.interval is not None:
         return _modified(name, arguments)
     if name == "date_trunc":
         return _truncated(name, arguments, dialect)
@@ -266,7 +266,7 @@ def _units_passed(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp
     return _filled(dialect.units_passed, [*arguments[1:], exp.Literal.number(seconds)], dialect)
 
 
-_OF_SQLITE = {"date": "DATE", "datetime": "TIMESTAMP"}
+_CONVERSIONS = {"date": "DATE", "datetime": "TIMESTAMP"}
 _MODIFIER = re.compile(r"([+-]?[0-9]{1,6}) (year|month|day|hour|minute|second)s?")
 
 
@@ -277,7 +277,7 @@ def _modified(name: str, arguments: Sequence[Any]) -> exp.Expression | None:
     is_now = _is_text(arguments[0]) and arguments[0].name.lower() == "now"
     if len(arguments) == 1 and not is_now and name == "date":
         return None
-    kind = exp.DataType.build(_OF_SQLITE[name])
+    kind = exp.DataType.build(_CONVERSIONS[name])
     moved: Any = exp.CurrentTimestamp() if is_now else arguments[0].copy()
     moved = exp.Cast(this=moved, to=kind.copy())
     for modifier in arguments[1:]:

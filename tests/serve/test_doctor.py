@@ -446,4 +446,4 @@ def test_a_home_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ]
     finally:
         home.chmod(0o700)
-    assert "HOME/.postgresql" in told[0] and "No database answers" in told[1], told
+    assert "files in HOME" in told[0] and "No database answers" in told[1], told
