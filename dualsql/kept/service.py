@@ -296,6 +296,9 @@ class ResultKeeper:
             raise
         # Of the disk, DuckDB or an object store.
         except Exception as error:
+            with suppress(StorageError):
+                if await self.storage.get(record["file"]) is None:  # deleted or refreshed while it was opened
+                    raise FileGoneError(_GONE) from error
             logger.exception("The kept rows of a result could not be read.", exc_info=error)
             EVENTS.report(BackgroundFailed("Keeping"))
             raise UnusableError(UNREADABLE) from error
@@ -410,6 +413,8 @@ class ResultKeeper:
         if record.get("storage") != self.storage.id:
             return
         self._shut(name)
+        if (opening := self._opening.get(name)) is not None:
+            opening.add_done_callback(lambda _: self._shut(name))
         with suppress(StorageError):  # the next sweep deletes it
             await self.storage.delete(name)
 

@@ -100,7 +100,7 @@ class Derived:
         """The writer of a stream of some of its columns, from the dialect of its database."""
         if not output.is_stateless:
             return output.writer(columns, dialect, options)
-        key = (output.name, options, *(column.name for column in columns))
+        key = (output.name, repr(options), *(column.name for column in columns))
         return self._cached(key, lambda: output.writer(columns, dialect, options))
 
 

@@ -660,6 +660,36 @@ async def test_the_first_reader_opens_the_file(kept: KeptServer) -> None:
     assert work.keeper.shares.open_files == 2, "other rows than the first are in the file"
 
 
+@pytest.mark.parametrize("change", ["deleted", "refreshed"])
+async def test_a_result_changes_while_its_file_is_opened(
+    kept: KeptServer, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    work = kept.dual.kept.work
+    assert work is not None
+    made = await kept.make()
+    opening, change_is_done, open_file = asyncio.Event(), asyncio.Event(), service.open_file
+
+    async def open_late(*arguments: Any) -> Any:
+        if not opening.is_set():
+            opening.set()
+            await change_is_done.wait()
+        return await open_file(*arguments)
+
+    monkeypatch.setattr(service, "open_file", open_late)
+    reading = asyncio.ensure_future(kept.page(made, limit=5))
+    await opening.wait()
+    if change == "deleted":
+        await kept.dual.delete_resource(made.resource_id)
+    else:
+        await kept.dual.kept.refresh(made.resource_id)
+    change_is_done.set()
+    page = await reading
+    if change == "deleted":
+        assert work.keeper.shares.open_files == 0
+    else:
+        assert page.as_of is not None and page.notes == []
+
+
 async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kept: KeptServer) -> None:
     made = await kept.make()
     await kept.lines(made)  # its first reader opens the file
