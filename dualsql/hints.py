@@ -29,10 +29,7 @@ UNSUITED = {
     ),
     "text": (
         "The database has no such function, operator or conversion for the types of the values in it.",
-        (
-            "Compare values of the same type, sum only numbers, and cast others: round(CAST(x AS NUMERIC), 2), "
-            "CAST(x AS TEXT) LIKE 'a%'."
-        ),
+        "Compare values of the same type, sum only numbers, and cast others: round(CAST(x AS NUMERIC), 2).",
     ),
 }
 """By what the caller gave. These are messages and hints, as are the two above."""
@@ -87,7 +84,7 @@ _SAME = tuple(
         "source_name source database db",
         "schema_name schema",
         "table table_name name",
-        "terms term q search keywords query",
+        "terms term q search keywords",
     )
 )
 """Synonyms of argument names, for suggestions."""
@@ -99,5 +96,5 @@ def similar_names(name: str, known_names: Collection[str]) -> list[str]:
     Args:
         name: cut to a bounded length. The cost of comparing names grows with the product of their lengths.
     """
-    same = frozenset().union(*(group for group in _SAME if name.lower() in group))
+    same = next((group for group in _SAME if name.lower() in group), frozenset())
     return [each for each in known_names if each in same] or get_close_matches(name, known_names, n=1)
