@@ -26,12 +26,12 @@ const MOST_REPEATED = 8;
 const LONGEST_NAME = 200;
 /** That of an id. */
 const SHORTEST_BASE64 = 44;
-const BASE64 = /^(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]+={0,2})\s{0,2}$/;
+const AROUND_BASE64 = /^data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},|={0,2}\s{0,2}$/g;
 const BREAK_IN_BASE64 = /(?<=[\w+/-])\r?\n(?=[\w+/-])/g;
 const BEGINS_ENCODED = /(?<![\w+/-])[\w+/-]{60}/;
 /** Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer. */
 const ENCODED = /(?<![\w+/-])[\w+/-]{60,}(?:\r?\n[\w+/-]+(?=\r?\n|=|$|["'<\\]))*/g;
-const HEXADECIMAL = /^(?:\\?x|0x)?([0-9a-f]{60,})$/i;
+const SHORTEST_DIGITS = 60;
 /** How forms and mails write what is in and around base64, and how terminals colour it. */
 const AROUND_ENCODED = /%(?:25)?([0-9a-f]{2})|=(3D)|\x1b\[[\d;]{0,20}m/gi;
 /** Bytes as JSON has them. */
@@ -230,7 +230,10 @@ function textOf(data: Uint8Array, fatal = false): string {
 
 /** The base64 that a text is, also for URLs or of a data URI; undefined for any other text. */
 function base64(text: string): string | undefined {
-  return text.length >= SHORTEST_BASE64 ? BASE64.exec(text.replace(BREAK_IN_BASE64, ""))?.[1] : undefined;
+  if (text.length < SHORTEST_BASE64 || text.length > MOST_JSON) return undefined;
+  const encoded = text.replace(AROUND_BASE64, "").replace(BREAK_IN_BASE64, "");
+  // A repetition of all its characters would need a larger stack than the engine has.
+  return /[^\w+/-]/.test(encoded) ? undefined : encoded;
 }
 
 /** A text without what begins and breaks its lines in server-sent events, quotations and mails. */
@@ -254,10 +257,17 @@ function tryJSON<T>(read: () => T): T | undefined {
 
 /** The text whose base64, whole or truncated, or hexadecimal digits a text is; undefined for any other text. */
 function ofBase64(text: string): string | undefined {
-  const digits = HEXADECIMAL.exec(text.includes("\n") ? text.replace(/\s+/g, "") : text)?.[1];
+  const digits = digitsOf(text);
   const data = tryJSON(() => (digits === undefined ? bytesOfBase64(base64(text)) : bytesOfDigits(digits)));
   // Of a binary encoding, such as MessagePack, the links are read.
   return data && (tryJSON(() => textOf(data, true)) ?? ofBinary(textOf(data)));
+}
+
+/** The hexadecimal digits that a text is; undefined for any other text. */
+function digitsOf(text: string): string | undefined {
+  if (text.length > 2 * MOST_JSON) return undefined;
+  const digits = (text.includes("\n") ? text.replace(/\s+/g, "") : text).replace(/^(?:\\?x|0x)/i, "");
+  return digits.length < SHORTEST_DIGITS || /[^0-9a-f]/i.test(digits) ? undefined : digits;
 }
 
 function ofBinary(text: string): string | undefined {
@@ -265,7 +275,7 @@ function ofBinary(text: string): string | undefined {
 }
 
 function bytesOfBase64(text: string | undefined): Uint8Array | undefined {
-  const encoded = text?.replace(/-/g, "+").replace(/_/g, "/").replace(/[=\s]+/g, "");
+  const encoded = text?.replace(/-/g, "+").replace(/_/g, "/");
   if (encoded === undefined) return undefined;
   const whole = encoded.length % 4 === 1 ? encoded.slice(0, -1) : encoded;
   return Uint8Array.from(atob(whole), (character) => character.charCodeAt(0));
@@ -279,7 +289,7 @@ function bytesOfDigits(digits: string): Uint8Array {
 function encodedWithin(encoded: string): Value[] {
   const text = withoutEscapes(encoded);
   const values: Value[] = [];
-  for (const { 0: characters, index } of text.matchAll(ENCODED)) {
+  for (const { 0: characters, index } of tryJSON(() => [...text.matchAll(ENCODED)]) ?? []) {
     if (values.length >= MOST_VALUES) break;
     const plain = ofBase64(characters);
     if (!plain) continue;

@@ -24,7 +24,7 @@ _BROKEN_WORD = re.compile(
     rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{1,{ID_LENGTH + 2}}}(?:{_LINE_BREAK}[0-9A-Za-z]{{1,{ID_LENGTH}}})+",
     re.ASCII,
 )
-"""A word over several lines of fixed width, as terminals and mails break it. Those of a table may be of several cells."""
+"""A word over several lines of fixed width, as terminals and mails break it. Lines of a table are cells."""
 _BETWEEN_LINES = re.compile(_LINE_BREAK)
 
 

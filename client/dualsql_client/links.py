@@ -197,9 +197,9 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     words_before = before[: match.start()] if match else before
     sentence = _SENTENCE.search(words_before)
     is_in_resource = _IN_RESOURCE.search(words_before) is not None
-    if sentence is None and not is_in_resource:
-        if _is_quoted(words_before, text[start + len(identifier) : start + _BEHIND]):
-            return None
+    behind = text[start + len(identifier) : start + _BEHIND]
+    if sentence is None and not is_in_resource and _is_quoted(words_before, behind):
+        return None
     address = f"{own.group()}{identifier}" if own else ""
     return _Mention(
         id=identifier,

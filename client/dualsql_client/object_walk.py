@@ -316,7 +316,11 @@ def _of_base64(text: str) -> str | None:
     encoded = (_base64(text) or "").translate(_FOR_URLS).rstrip("=")
     encoded = encoded[:-1] if len(encoded) % 4 == 1 else encoded + "=" * (-len(encoded) % 4)
     try:
-        data = bytes.fromhex(digits[1][: len(digits[1]) // 2 * 2]) if digits else b64decode(encoded, validate=True)
+        data = (
+            bytes.fromhex(digits[1][: len(digits[1]) // 2 * 2])
+            if digits
+            else b64decode(encoded, validate=True)
+        )
     except ValueError:
         return None
     try:
