@@ -15,6 +15,7 @@ interface Mention {
   id: string;
   uri: string | undefined;
   url: string | undefined;
+  isWhole: boolean;
   isAnnounced: boolean;
   beginsParagraph: boolean;
   isInResource: boolean;
@@ -114,7 +115,7 @@ export class LinkReader {
     const places = lastOf([...idsIn(end)], Math.max(Math.min(MOST_LINKS, this.places), 1));
     this.places -= places.length;
     const all = mentionsAt(end, places, this.origins);
-    const unbroken = all.filter((each) => end.includes(each.id));
+    const unbroken = all.filter((each) => each.isWhole);
     const mentions = unbroken.some((each) => each.beginsParagraph) ? unbroken : all;
     const announced = mentions.filter((each) => each.isAnnounced);
     const candidates = [mentions.filter((each) => each.beginsParagraph || each.isInResource), announced.slice(-1)];
@@ -168,6 +169,7 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
     id,
     uri: resourceId(address) === id ? address : undefined,
     url: url ? `${url[0]}${id}` : undefined,
+    isWhole: text.startsWith(id, start),
     isAnnounced: sentence !== null,
     beginsParagraph: sentence !== null && endsParagraph(wordsBefore.slice(0, sentence.index)),
     isInResource,

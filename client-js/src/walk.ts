@@ -265,7 +265,7 @@ function ofBase64(text: string): string | undefined {
 
 /** The hexadecimal digits that a text is; undefined for any other text. */
 function digitsOf(text: string): string | undefined {
-  if (text.length > 2 * MOST_JSON) return undefined;
+  if (text.length > MOST_JSON) return undefined;
   const digits = (text.includes("\n") ? text.replace(/\s+/g, "") : text).replace(/^(?:\\?x|0x)/i, "");
   return digits.length < SHORTEST_DIGITS || /[^0-9a-f]/i.test(digits) ? undefined : digits;
 }

@@ -48,9 +48,8 @@ _IN_RESOURCE = re.compile(
     r"\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*\Z", re.ASCII | re.IGNORECASE
 )
 
-_SIGN = r"['\"]{0,5}(?:[=>]|\s{0,9}:\s{0,9})['\"]{0,5}"
+_IS = r"\b['\"]{0,5}(?:[=>]|\s{0,9}:\s{0,9})['\"]{0,5}"
 """Between a name and its value. With spaces around its `=`, it is a condition, as SQL has them."""
-_IS = rf"\b{_SIGN}"
 ARGUMENTS = rf"\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
 """What is before the arguments of a call."""
 _PERSON = "(?:user|human|system|developer)"
@@ -113,6 +112,7 @@ class _Mention(NamedTuple):
     id: str
     uri: str | None
     url: str | None
+    is_whole: bool
     is_announced: bool
     begins_paragraph: bool
     is_in_resource: bool
@@ -143,8 +143,8 @@ class LinkReader:
         occurrences = deque(ids_in(end), maxlen=max(min(_MAXIMUM_LINKS, self._occurrences_left), 1))
         self._occurrences_left -= len(occurrences)
         mentions = _mentions(end, occurrences, self._origins)
-        if any(each.begins_paragraph and each.id in end for each in mentions):
-            mentions = [each for each in mentions if each.id in end]
+        if any(each.begins_paragraph and each.is_whole for each in mentions):
+            mentions = [each for each in mentions if each.is_whole]
         announced = [each for each in mentions if each.is_announced]
         results = (
             [each for each in mentions if each.begins_paragraph or each.is_in_resource]
@@ -205,6 +205,7 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
         id=identifier,
         uri=address if resource_id(address) == identifier else None,
         url=f"{url.group()}{identifier}" if url else None,
+        is_whole=text.startswith(identifier, start),
         is_announced=sentence is not None,
         begins_paragraph=sentence is not None and _ends_paragraph(words_before[: sentence.start()]),
         is_in_resource=is_in_resource,

@@ -51,7 +51,7 @@ _BASE64 = re.compile(
 )
 _ENCODED = re.compile(r"(?<![\w+/-])[\w+/-]{60,}+(?:\r?\n[\w+/-]++(?=\r?\n|=|\Z|[\"'<\\]))*+", re.ASCII)
 """Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer."""
-_HEXADECIMAL = re.compile(r"(?:\\?x|0x)?([0-9a-f]{60,})", re.IGNORECASE)
+_HEXADECIMAL = re.compile(r"(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})[0-9a-f]?", re.IGNORECASE)
 _NUMBERS = re.compile(r"(?<!\d)(?:\d{1,3},\s?){24}")
 """Bytes as JSON has them."""
 _AROUND_ENCODED = re.compile(r"%(?:25)?([0-9a-f]{2})|=(3D)|\x1b\[[\d;]{0,20}m", re.IGNORECASE)
@@ -316,11 +316,7 @@ def _of_base64(text: str) -> str | None:
     encoded = (_base64(text) or "").translate(_FOR_URLS).rstrip("=")
     encoded = encoded[:-1] if len(encoded) % 4 == 1 else encoded + "=" * (-len(encoded) % 4)
     try:
-        data = (
-            bytes.fromhex(digits[1][: len(digits[1]) // 2 * 2])
-            if digits
-            else b64decode(encoded, validate=True)
-        )
+        data = bytes.fromhex(digits[1]) if digits else b64decode(encoded, validate=True)
     except ValueError:
         return None
     try:
@@ -397,7 +393,8 @@ def _attributes(items: list[object], depth: int = 0, plain_values: _Plain | None
         if type(item) is not dict or not 2 <= len(item) <= 3:
             return None
         pair = {str(name).lower(): value for name, value in item.items()}
-        if len(pair) == 3 and pair.get("type") not in _VALUE_TYPES:
+        kind = pair.get("type")
+        if len(pair) == 3 and not (isinstance(kind, str) and kind in _VALUE_TYPES):
             return None
         name = pair.get("key", pair.get("name"))
         if not isinstance(name, str) or name in attributes or "value" not in pair:
