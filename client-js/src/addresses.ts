@@ -15,8 +15,8 @@ const LONGEST_WORD = 96;
 const PRIME = 56_800_235_581;
 const DOMAIN = "dualsql resource id ";
 const WORD = new RegExp(`(?<![0-9A-Za-z])[0-9A-Za-z]{${ID_LENGTH},${LONGEST_WORD}}(?![0-9A-Za-z])`, "g");
-const LINE_BREAK = String.raw`(?:[ \t]{0,8}[|│┃║])?[\\=]?(?:(?:\r?\n){1,2}|(?:\\+r)?\\+n|(?:%0D)?%0A)[ \t>|│┃║#*]{0,40}`;
-/** A word over several lines of fixed width, as terminals, mails and tables break it. A line may begin with a mark. */
+const LINE_BREAK = String.raw`[\\=]?(?:(?:\r?\n){1,2}|(?:\\+r)?\\+n|(?:%0D)?%0A)[ \t>]{0,40}`;
+/** A word over several lines of fixed width, as terminals and mails break it. Lines of a table are cells. */
 const BROKEN_WORD = new RegExp(
   `(?<![0-9A-Za-z])[0-9A-Za-z]{1,${ID_LENGTH + 2}}(?:${LINE_BREAK}[0-9A-Za-z]{1,${ID_LENGTH}})+`,
   "g",
@@ -58,7 +58,11 @@ export function isChecked(id: string): boolean {
 
 /** Whether a text has a word as long as an id. */
 export function mayHoldId(text: string): boolean {
-  return text.search(WORD) >= 0 || brokenWords(text).length > 0;
+  try {
+    return text.search(WORD) >= 0 || brokenWords(text).length > 0;
+  } catch {
+    return true; // it has too many lines for the engine
+  }
 }
 
 /** A word of a text, with the lines over which it is written. */

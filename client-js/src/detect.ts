@@ -113,7 +113,8 @@ function wordsOf(fields: Fields): Words {
     const own = wordsIn(name);
     if (WRITERS.has(own)) words.push(["role", wordsIn(fieldsOf(fields[name])?.["role"]) || undefined]);
     // A part of a message of the AI SDK has the name of its tool there.
-    if (own === "type" && "state" in fields && String(fields[name]).startsWith("tool-")) continue;
+    const value = fields[name];
+    if (own === "type" && "state" in fields && typeof value === "string" && value.startsWith("tool-")) continue;
     const hasWord = KINDS.has(own) || STATES.has(own) || CODES.has(own) || own === "success" || own === "ok" || FAILED.test(own);
     if (hasWord) words.push([own, wordOf(fields[name])]);
   }

@@ -15,6 +15,7 @@ interface Mention {
   id: string;
   uri: string | undefined;
   url: string | undefined;
+  isWhole: boolean;
   isAnnounced: boolean;
   beginsParagraph: boolean;
   isInResource: boolean;
@@ -46,7 +47,8 @@ const SENTENCE =
 const BROKEN_SCHEME = new RegExp(`${[..."resource://"].join(String.raw`(?:\r?\n[\s>|]{0,40})?`)}$`);
 const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*$/i;
 
-const IS = String.raw`\b['"]{0,5}\s{0,9}[:=>]\s{0,9}['"]{0,5}`;
+/** Between a name and its value. With spaces around its `=`, it is a condition, as SQL has them. */
+const IS = String.raw`\b['"]{0,5}(?:[=>]|\s{0,9}:\s{0,9})['"]{0,5}`;
 const ARGUMENTS_ = String.raw`\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))${IS}`;
 /** What is before the arguments of a call. */
 export const ARGUMENTS = new RegExp(`${ARGUMENTS_}$`, "i");
@@ -58,7 +60,6 @@ const QUOTED = new RegExp(
     String.raw`${ARGUMENTS_}\{[^{}\n]*$`,
     String.raw`\b(?:tool_?use|tool_?call|function_?call)\w{0,20}['"(][^{}()\n]*\binput${IS}\{[^{}\n]*$`,
     String.raw`<parameter\b[^<>\n]*>[^<>\n]*$`,
-    String.raw`<(?:arguments|args|kwargs|input)>[^/]*$`,
     String.raw`(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*$`,
     // Messages of a person: as an object or a block of text in one, and as a model's template writes them.
     String.raw`\b(?:role|type)${IS}${PERSON}\b[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
@@ -67,15 +68,12 @@ const QUOTED = new RegExp(
     String.raw`\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()[\]\n]*$`,
     String.raw`(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>)${PERSON}\b(?:<\|\w{1,20}\|>)?[^<]*$`,
     String.raw`\[INST\][^[\]]*$`,
-    String.raw`(?:^|\n)(?:human|user): [^\n]*$`,
-    // Failures: as SDKs mark them, of JSON-RPC, and of exceptions.
+    // Failures: as SDKs mark them, and of JSON-RPC.
     String.raw`\b(?:success|ok)${IS}false\b[^})\n]*$`,
     String.raw`\btype${IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['"][^})\n]*$`,
-    String.raw`\bis_?error\b['"]{0,5}\s{0,9}[:=>]\s{0,9}true\b[^})\n]*$`,
-    String.raw`\bstatus['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{1,5}error['"]{1,5}[^})\n]*$`,
+    String.raw`\bis_?error${IS}true\b[^})\n]*$`,
+    String.raw`\bstatus['"]{0,5}(?:=|\s{0,9}:\s{0,9})['"]{1,5}error['"]{1,5}[^})\n]*$`,
     String.raw`['"]{1,5}error['"]{1,5}\s{0,9}:\s{0,9}(?:['"]{1,5}[^'"\n]+|\{[^{}\n]*)$`,
-    String.raw`(?:error|exception)\(['"]{1,5}[^()\n]*$`,
-    String.raw`\n[\w.]{0,60}(?:error|exception): (?!false|none|null)[^\n]*$`,
   ].join("|"),
   "i",
 );
@@ -83,13 +81,14 @@ const QUOTED = new RegExp(
 const BEHIND = 600;
 /** The role of a message whose text is before it, or the state of a result whose content is. */
 const MARK_BEHIND = new RegExp(
-  String.raw`^(?:(?:(?!\n\s*-)[^{}()[\]]){0,400}?(?:['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}|\n[ \t]*role: )(${PERSON})\b` +
-    String.raw`|(?:[^{(\n]*?\b(?:is_?error|status)|[^{(]*?\n\s{0,40}['"]{0,5}(?:is_?error|status))${IS}(\w{1,20})` +
-    String.raw`|(?:[^{(\n]*?\b|[^{(]*?\n\s{0,40}['"]{0,5})(?:success|ok)${IS}(false)\b)`,
+  String.raw`^(?:[^{}()[\]]{0,400}?['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}(${PERSON})\b` +
+    String.raw`|(?:[^{(\n]*?(?:\bis_?error|['"]status(?=['"])|['"][ ,]{1,3}status(?==['"]))` +
+    String.raw`|[^{(]*?\n[ \t]{0,40}['"]{0,5}(?:is_?error|status))${IS}(\w{1,20})` +
+    String.raw`|[^{(]*?\n[ \t]{0,40}['"]{0,5}(?:success|ok)${IS}(false)\b)`,
   "i",
 );
 const FAILED = ["true", "error", "failed"];
-const ESCAPED = /\\+(?:u00|x)([0-9a-f]{2})/gi;
+const ESCAPED = /(?<!\\)\\+(?:u00|x)([0-9a-f]{2})/gi;
 
 /** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
 export class LinkReader {
@@ -107,14 +106,17 @@ export class LinkReader {
    * Read a text. Returns whether it names its links by the sentence of `dualsql`.
    *
    * Such sentences are paragraphs, and in a structure that is not read as one, such as a truncated one, the links of its
-   * `resource` are the result's: then only those count. Where the paragraphs are lost, the last sentence counts.
+   * `resource` are the result's: then only those count. Where the paragraphs are lost, the last sentence counts. Beside a
+   * sentence with a whole id, one that is broken over lines may be made of cells.
    */
   read(text: string): boolean {
     const end = text.slice(-Math.max(this.characters, RESERVE));
     this.characters -= end.length;
     const places = lastOf([...idsIn(end)], Math.max(Math.min(MOST_LINKS, this.places), 1));
     this.places -= places.length;
-    const mentions = mentionsAt(end, places, this.origins);
+    const all = mentionsAt(end, places, this.origins);
+    const unbroken = all.filter((each) => each.isWhole);
+    const mentions = unbroken.some((each) => each.beginsParagraph) ? unbroken : all;
     const announced = mentions.filter((each) => each.isAnnounced);
     const candidates = [mentions.filter((each) => each.beginsParagraph || each.isInResource), announced.slice(-1)];
     const results = candidates.find((each) => each.length) ?? mentions;
@@ -150,9 +152,7 @@ function mentionsAt(text: string, places: readonly Place[], origins: Origins): M
 
 /** The link at a position; undefined for a URL at another origin, and for one that may be. */
 function mentionAt(text: string, start: number, id: string, origins: Origins): Mention | undefined {
-  // A text that was cut here does not start here.
-  const characters = text.slice(Math.max(start - BEFORE, 0), start).replace(SPACE_IN_FORM, " ");
-  const before = ((start > BEFORE ? "…" : "") + decoded(characters)).replace(BROKEN_SCHEME, "resource://");
+  const before = textBefore(text, start).replace(BROKEN_SCHEME, "resource://");
   const uri = URI.exec(before);
   const own = uri && !OF_HOST.test(uri[1]!) ? uri : null;
   const url = own ? null : ADDRESS.exec(before);
@@ -163,18 +163,31 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   const wordsBefore = match ? before.slice(0, match.index) : before;
   const sentence = SENTENCE.exec(wordsBefore);
   const isInResource = IN_RESOURCE.test(wordsBefore);
-  if (!sentence && !isInResource) {
-    if (QUOTED.test(inOneLine(wordsBefore)) || isMarked(text.slice(start + id.length, start + BEHIND))) return undefined;
-  }
+  if (!sentence && !isInResource && isQuoted(wordsBefore, text.slice(start + id.length, start + BEHIND))) return undefined;
   const address = own ? `${own[0]}${id}` : "";
   return {
     id,
     uri: resourceId(address) === id ? address : undefined,
     url: url ? `${url[0]}${id}` : undefined,
+    isWhole: text.startsWith(id, start),
     isAnnounced: sentence !== null,
     beginsParagraph: sentence !== null && endsParagraph(wordsBefore.slice(0, sentence.index)),
     isInResource,
   };
+}
+
+/** Whether what is there in a text is in a quotation or a failure that no parser reads. */
+export function isQuotation(text: string, start: number, end: number): boolean {
+  return isQuoted(textBefore(text, start), text.slice(end, end + BEHIND));
+}
+
+function textBefore(text: string, start: number): string {
+  const before = decoded(text.slice(Math.max(start - BEFORE, 0), start).replace(SPACE_IN_FORM, " "));
+  return start > BEFORE ? `…${before}` : before; // a text that was cut here does not start here
+}
+
+function isQuoted(before: string, behind: string): boolean {
+  return QUOTED.test(inOneLine(before)) || isMarked(behind);
 }
 
 /** A text with the spaces of a form, and without the line breaks of a literal. */
@@ -196,15 +209,17 @@ function endsParagraph(text: string): boolean {
 
 const REFERENCES: Record<string, string> = { amp: "&", quot: '"', apos: "'", lt: "<", gt: ">", sol: "/", colon: ":", nbsp: " " };
 
+const UTF_8 = new TextDecoder("utf-8", { ignoreBOM: true });
+
 /** Without percent-encoding and character references, up to four deep, and backslashes. */
 function decoded(text: string): string {
   let plain = text;
   for (let depth = 0; depth < 4; depth++) {
     plain = plain
-      .replace(/%([2-7][0-9a-f]|0[9ad])/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+      .replace(/(?:%[0-9a-f]{2})+/gi, (run) => UTF_8.decode(Uint8Array.from(run.slice(1).split("%"), (hex) => parseInt(hex, 16))))
       .replace(/&(?:#(\d{1,6})|#x([0-9a-f]{1,5})|([a-z]+));/gi, (whole, decimal?: string, hex?: string, name?: string) =>
         name ? (REFERENCES[name.toLowerCase()] ?? whole) : String.fromCharCode(decimal ? Number(decimal) : parseInt(hex ?? "", 16)),
       );
   }
-  return plain.replace(ESCAPED, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))).replace(/(?:\\+r)?\\+n/g, "\n").replaceAll("\\", "");
+  return plain.replace(ESCAPED, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))).replace(/(?<!\\)(?:\\+r)?\\+n/g, "\n").replaceAll("\\", "");
 }

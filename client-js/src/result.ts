@@ -187,16 +187,20 @@ export class DualResult {
 
   /** One page of the answer to a query over the result. */
   async query(question: Question, options: Omit<PageOptions, "sort"> = {}): Promise<Page> {
+    requireKnown("query", options, [...CALL, "offset", "cursor", "limit", "typed"]);
     return this.#page("/query", { ...question, ...start(options) }, options);
   }
 
   /** One page of the answer to one SELECT over the relation `data`, which is this result. `parameters` are values of `:name`. */
   async sql(sql: string, parameters: SqlParameters = {}, options: Omit<PageOptions, "sort"> = {}): Promise<Page> {
+    requireKnown("sql", options, [...CALL, "offset", "cursor", "limit", "typed"]);
     return this.#page("/sql", { sql, parameters, ...start(options) }, options);
   }
 
   /** Create a new result from a query. It has its own link and lifetime. */
-  async refine(question: Question, { signal, ...more }: CallOptions & { name?: string; limit?: number; offset?: number } = {}): Promise<DualResult> {
+  async refine(question: Question, options: CallOptions & { name?: string; limit?: number; offset?: number } = {}): Promise<DualResult> {
+    requireKnown("refine", options, [...CALL, "name", "limit", "offset"]);
+    const { signal, ...more } = options;
     const transport = this.#configured();
     const body = { name: "Refined", ...question, ...more };
     const answer = await transport.send("POST", this.uri, { body, below: "/refine", signal, isRepeatable: false });
@@ -206,7 +210,9 @@ export class DualResult {
   }
 
   /** Statistics of the columns: of the first rows, or with "full" of all rows. */
-  async profile(kind: "sample" | "full" = "sample", { columns, signal }: CallOptions & { columns?: readonly string[] } = {}): Promise<Profile> {
+  async profile(kind: "sample" | "full" = "sample", options: CallOptions & { columns?: readonly string[] } = {}): Promise<Profile> {
+    requireKnown("profile", options, [...CALL, "columns"]);
+    const { columns, signal } = options;
     const query = { kind, ...(columns ? { columns: columns.join(",") } : {}) };
     const { body } = await this.#configured().send("GET", this.uri, { query, below: "/profile", signal });
     if (!isObject(body) || !Array.isArray(body["columns"])) throw unusable("it is no profile");
@@ -214,7 +220,9 @@ export class DualResult {
   }
 
   /** The current metadata of the resource. `count` counts the rows again: "exact", "estimated", "capped:10000" or "auto". */
-  async metadata({ count, signal }: CallOptions & { count?: string } = {}): Promise<Metadata> {
+  async metadata(options: CallOptions & { count?: string } = {}): Promise<Metadata> {
+    requireKnown("metadata", options, [...CALL, "count"]);
+    const { count, signal } = options;
     const answer = await this.#configured().send("GET", this.uri, { query: count === undefined ? undefined : { count }, signal });
     return this.#update(readMetadata(answer.body));
   }
@@ -265,8 +273,9 @@ export class DualResult {
   }
 
   /** Keep the resource until it is deleted. A resource that no longer exists is an error. */
-  async pin({ signal }: CallOptions = {}): Promise<boolean> {
-    await this.#configured().send("PUT", this.uri, { signal });
+  async pin(options: CallOptions = {}): Promise<boolean> {
+    requireKnown("pin", options, CALL);
+    await this.#configured().send("PUT", this.uri, { signal: options.signal });
     this.expiresAt = null;
     return true;
   }
@@ -507,6 +516,7 @@ const STREAM = [...CALL, "columns", "textColumns", "sort", "limit"];
 
 /** Throws a TypeError for an option that a method does not have: it would be ignored, and with it which rows are asked for. */
 function requireKnown(method: string, options: object, names: readonly string[]): void {
+  if (!isObject(options)) throw new TypeError(`The options of ${method}() are no object.`);
   const unknown = Object.keys(options).find((name) => !names.includes(name));
   if (unknown !== undefined) throw new TypeError(`${method}() has no option "${unknown.slice(0, 100)}". It has: ${names.join(", ")}.`);
 }

@@ -2,7 +2,7 @@
 import { mayHoldId } from "./addresses.ts";
 import { isObject } from "./errors.ts";
 import { jsonAt, parseJSON } from "./json.ts";
-import { ARGUMENTS } from "./links.ts";
+import { ARGUMENTS, isQuotation } from "./links.ts";
 
 export type Fields = Record<string, unknown>;
 
@@ -26,10 +26,12 @@ const MOST_REPEATED = 8;
 const LONGEST_NAME = 200;
 /** That of an id. */
 const SHORTEST_BASE64 = 44;
-const BASE64 = /^(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]+(?:\r?\n[\w+/-]+)*={0,2})\s{0,2}$/;
+const AROUND_BASE64 = /^data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},|={0,2}\s{0,2}$/g;
+const BREAK_IN_BASE64 = /(?<=[\w+/-])\r?\n(?=[\w+/-])/g;
+const BEGINS_ENCODED = /(?<![\w+/-])[\w+/-]{60}/;
 /** Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer. */
 const ENCODED = /(?<![\w+/-])[\w+/-]{60,}(?:\r?\n[\w+/-]+(?=\r?\n|=|$|["'<\\]))*/g;
-const HEXADECIMAL = /^(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})[0-9a-f]?$/i;
+const SHORTEST_DIGITS = 60;
 /** How forms and mails write what is in and around base64, and how terminals colour it. */
 const AROUND_ENCODED = /%(?:25)?([0-9a-f]{2})|=(3D)|\x1b\[[\d;]{0,20}m/gi;
 /** Bytes as JSON has them. */
@@ -123,13 +125,14 @@ export class Walk {
     let { scope } = this.here;
     let values: Value[] = [];
     let rest = text;
-    if (nesting < MOST_NESTING && text.length <= this.characters) {
+    const isOpened = nesting < MOST_NESTING && text.length <= this.characters;
+    if (isOpened) {
       this.characters -= text.length;
       values = whole(text);
       [values, rest] = values.length ? [values, ""] : jsonWithin(joined(text));
-      values = [...values, ...encodedWithin(rest)];
     }
     if (rest && scope === ANYTHING) scope = this.readText(rest);
+    if (isOpened && scope !== RESPONSES) values = [...values, ...encodedWithin(rest)];
     for (const [inner, most] of values) this.pushAll([inner], most < scope ? most : scope, nesting + 1);
   }
 }
@@ -204,14 +207,15 @@ function isBuffer(value: unknown): value is Buffered {
 
 function bytesOf(data: Buffered): Uint8Array {
   if (data instanceof Uint8Array) return data;
-  return data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  const bytes = () => (data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  return tryJSON(bytes) ?? new Uint8Array(); // it is detached
 }
 
 /** Whether a text may contain a dual response or the id of a result. */
 function mayHoldResult(text: string): boolean {
   if (text.length < SHORTEST_TEXT) return false;
   const isEncoded = ["resource", "=\n", "=\r", "\\u00"].some((mark) => text.includes(mark));
-  return isEncoded || mayHoldId(text) || base64(text) !== undefined || NUMBERS.test(text) || withoutEscapes(text).search(ENCODED) >= 0;
+  return isEncoded || mayHoldId(text) || base64(text) !== undefined || NUMBERS.test(text) || withoutEscapes(text).search(BEGINS_ENCODED) >= 0;
 }
 
 /** The text of bytes in UTF-8 or UTF-16. Throws if `fatal` and they are none; they may be truncated. */
@@ -226,7 +230,10 @@ function textOf(data: Uint8Array, fatal = false): string {
 
 /** The base64 that a text is, also for URLs or of a data URI; undefined for any other text. */
 function base64(text: string): string | undefined {
-  return text.length >= SHORTEST_BASE64 ? BASE64.exec(text)?.[1] : undefined;
+  if (text.length < SHORTEST_BASE64 || text.length > MOST_JSON) return undefined;
+  const encoded = text.replace(AROUND_BASE64, "").replace(BREAK_IN_BASE64, "");
+  // A repetition of all its characters would need a larger stack than the engine has.
+  return /[^\w+/-]/.test(encoded) ? undefined : encoded;
 }
 
 /** A text without what begins and breaks its lines in server-sent events, quotations and mails. */
@@ -250,10 +257,17 @@ function tryJSON<T>(read: () => T): T | undefined {
 
 /** The text whose base64, whole or truncated, or hexadecimal digits a text is; undefined for any other text. */
 function ofBase64(text: string): string | undefined {
-  const digits = HEXADECIMAL.exec(text.includes("\n") ? text.replace(/\s+/g, "") : text)?.[1];
+  const digits = digitsOf(text);
   const data = tryJSON(() => (digits === undefined ? bytesOfBase64(base64(text)) : bytesOfDigits(digits)));
   // Of a binary encoding, such as MessagePack, the links are read.
   return data && (tryJSON(() => textOf(data, true)) ?? ofBinary(textOf(data)));
+}
+
+/** The hexadecimal digits that a text is; undefined for any other text. */
+function digitsOf(text: string): string | undefined {
+  if (text.length > MOST_JSON) return undefined;
+  const digits = (text.includes("\n") ? text.replace(/\s+/g, "") : text).replace(/^(?:\\?x|0x)/i, "");
+  return digits.length < SHORTEST_DIGITS || /[^0-9a-f]/i.test(digits) ? undefined : digits;
 }
 
 function ofBinary(text: string): string | undefined {
@@ -261,25 +275,26 @@ function ofBinary(text: string): string | undefined {
 }
 
 function bytesOfBase64(text: string | undefined): Uint8Array | undefined {
-  const encoded = text?.replace(/-/g, "+").replace(/_/g, "/").replace(/[=\s]+/g, "");
+  const encoded = text?.replace(/-/g, "+").replace(/_/g, "/");
   if (encoded === undefined) return undefined;
   const whole = encoded.length % 4 === 1 ? encoded.slice(0, -1) : encoded;
   return Uint8Array.from(atob(whole), (character) => character.charCodeAt(0));
 }
 
 function bytesOfDigits(digits: string): Uint8Array {
-  return Uint8Array.from({ length: digits.length / 2 }, (_, at) => parseInt(digits.slice(2 * at, 2 * at + 2), 16));
+  return Uint8Array.from({ length: Math.floor(digits.length / 2) }, (_, at) => parseInt(digits.slice(2 * at, 2 * at + 2), 16));
 }
 
 /** The texts that are encoded within a text. */
 function encodedWithin(encoded: string): Value[] {
   const text = withoutEscapes(encoded);
   const values: Value[] = [];
-  for (const { 0: characters, index } of text.matchAll(ENCODED)) {
+  for (const { 0: characters, index } of tryJSON(() => [...text.matchAll(ENCODED)]) ?? []) {
     if (values.length >= MOST_VALUES) break;
     const plain = ofBase64(characters);
-    const isArgument = plain && ARGUMENTS.test(text.slice(Math.max(index - LONGEST_NAME, 0), index));
-    if (plain) values.push([plain, isArgument ? NOTHING : ANYTHING]);
+    if (!plain) continue;
+    const isArgument = ARGUMENTS.test(text.slice(Math.max(index - LONGEST_NAME, 0), index));
+    values.push([plain, isArgument || isQuotation(text, index, index + characters.length) ? NOTHING : ANYTHING]);
   }
   return values;
 }
@@ -332,6 +347,8 @@ function isBytes(items: readonly unknown[]): items is number[] {
   return items.length >= SHORTEST_TEXT && items.every((item) => Number.isInteger(item) && (item as number) >= 0 && (item as number) < 256);
 }
 
+/** Types of the values of attributes. */
+const VALUE_TYPES = new Set<unknown>(["string", "boolean", "bool", "number", "json", "int64", "float64"]);
 /** Plain values of typed ones: one value may stand in many places. */
 type Plain = Map<unknown, unknown>;
 
@@ -346,7 +363,7 @@ function attributesOf(items: readonly unknown[], depth = 0, plainValues: Plain =
     if (entries.length < 2 || entries.length > 3 || typeof name !== "string" || !("value" in pair)) return undefined;
     if (names.has(name)) return undefined;
     names.add(name);
-    if (entries.length === 3 && typeof pair["type"] !== "string") return undefined;
+    if (entries.length === 3 && !VALUE_TYPES.has(pair["type"])) return undefined;
     attributes.push([name, untyped(pair["value"], depth, plainValues)]);
   }
   return attributes.length ? fromEntries(attributes) : undefined;

@@ -235,7 +235,8 @@ def _words_of_fields(fields: Fields) -> Words:
         if _has_word(own := _words(name))
     ]
     # A part of a message of the AI SDK has the name of its tool there.
-    is_part = "state" in fields and str(fields.get("type")).startswith("tool-")
+    kind = fields.get("type")
+    is_part = "state" in fields and isinstance(kind, str) and kind.startswith("tool-")
     return [pair for pair in words if pair[0] != "type"] if is_part else words
 
 

@@ -19,12 +19,12 @@ _DOMAIN = b"dualsql resource id "
 _LONGEST_WORD = 96
 # An encoding may put letters before an id (%2F, \u002f) or after it. Longer words are encoded bytes.
 _WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{ID_LENGTH},{_LONGEST_WORD}}}(?![0-9A-Za-z])", re.ASCII)
-_LINE_BREAK = r"(?:[ \t]{0,8}[|│┃║])?[\\=]?(?:(?:\r?\n){1,2}|(?:\\+r)?\\+n|(?:%0D)?%0A)[ \t>|│┃║#*]{0,40}"
+_LINE_BREAK = r"[\\=]?(?:(?:\r?\n){1,2}|(?:\\+r)?\\+n|(?:%0D)?%0A)[ \t>]{0,40}"
 _BROKEN_WORD = re.compile(
     rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{1,{ID_LENGTH + 2}}}(?:{_LINE_BREAK}[0-9A-Za-z]{{1,{ID_LENGTH}}})+",
     re.ASCII,
 )
-"""A word over several lines of fixed width, as terminals, mails and tables break it. A line may begin with a mark."""
+"""A word over several lines of fixed width, as terminals and mails break it. Lines of a table are cells."""
 _BETWEEN_LINES = re.compile(_LINE_BREAK)
 
 

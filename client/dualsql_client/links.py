@@ -20,8 +20,8 @@ _RESERVE = 1_024
 """Characters at the end of each text that are searched in any case, for one link."""
 _BEFORE = 400
 """Characters before an id that say what it is."""
-_ESCAPED = re.compile(r"\\+(?:u00|x)([0-9a-f]{2})", re.IGNORECASE)
-_ESCAPED_BREAK = re.compile(r"(?:\\+r)?\\+n")
+_ESCAPED = re.compile(r"(?<!\\)\\+(?:u00|x)([0-9a-f]{2})", re.IGNORECASE)
+_ESCAPED_BREAK = re.compile(r"(?<!\\)(?:\\+r)?\\+n")
 
 _URI = re.compile(
     r"([a-z][a-z0-9+.-]{0,31})://(?:[a-z0-9\[][\w.:@~\]-]{0,99}/){0,8}\Z", re.ASCII | re.IGNORECASE
@@ -45,10 +45,11 @@ _SENTENCE = re.compile(
 _BROKEN_SCHEME = re.compile(r"(?:\r?\n[\s>|]{0,40})?".join("resource://") + r"\Z")
 """The scheme, over two lines of fixed width."""
 _IN_RESOURCE = re.compile(
-    r"\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*\Z", re.IGNORECASE
+    r"\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*\Z", re.ASCII | re.IGNORECASE
 )
 
-_IS = r"\b['\"]{0,5}\s{0,9}[:=>]\s{0,9}['\"]{0,5}"
+_IS = r"\b['\"]{0,5}(?:[=>]|\s{0,9}:\s{0,9})['\"]{0,5}"
+"""Between a name and its value. With spaces around its `=`, it is a condition, as SQL has them."""
 ARGUMENTS = rf"\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
 """What is before the arguments of a call."""
 _PERSON = "(?:user|human|system|developer)"
@@ -59,7 +60,6 @@ _QUOTED = re.compile(
             rf"{ARGUMENTS}\{{[^{{}}\n]*\Z",
             rf"\b(?:tool_?use|tool_?call|function_?call)\w{{0,20}}['\"(][^{{}}()\n]*\binput{_IS}\{{[^{{}}\n]*\Z",
             r"<parameter\b[^<>\n]*>[^<>\n]*\Z",
-            r"<(?:arguments|args|kwargs|input)>[^/]*\Z",
             r"(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*\Z",
             # Messages of a person: as an object or a block of text in one, and as a model's template writes them.
             rf"\b(?:role|type){_IS}{_PERSON}\b[^{{}}()\[\]\n]*(?:\[\{{['\"]{{1,5}}type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z",
@@ -68,29 +68,25 @@ _QUOTED = re.compile(
             r"\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()\[\]\n]*\Z",
             rf"(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>){_PERSON}\b(?:<\|\w{{1,20}}\|>)?[^<]*\Z",
             r"\[INST\][^\[\]]*\Z",
-            r"(?:^|\n)(?:human|user): [^\n]*\Z",
-            # Failures: as SDKs mark them, of JSON-RPC, and of exceptions.
+            # Failures: as SDKs mark them, and of JSON-RPC.
             rf"\b(?:success|ok){_IS}false\b[^}})\n]*\Z",
             rf"\btype{_IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['\"][^}})\n]*\Z",
-            r"\bis_?error\b['\"]{0,5}\s{0,9}[:=>]\s{0,9}true\b[^})\n]*\Z",
-            r"\bstatus['\"]{0,5}\s{0,9}[:=]\s{0,9}['\"]{1,5}error['\"]{1,5}[^})\n]*\Z",
+            rf"\bis_?error{_IS}true\b[^}})\n]*\Z",
+            r"\bstatus['\"]{0,5}(?:=|\s{0,9}:\s{0,9})['\"]{1,5}error['\"]{1,5}[^})\n]*\Z",
             r"['\"]{1,5}error['\"]{1,5}\s{0,9}:\s{0,9}(?:['\"]{1,5}[^'\"\n]+|\{[^{}\n]*)\Z",
-            r"(?:error|exception)\(['\"]{1,5}[^()\n]*\Z",
-            r"\n[\w.]{0,60}(?:error|exception): (?!false|none|null)[^\n]*\Z",
         )
     ),
-    re.IGNORECASE,
+    re.ASCII | re.IGNORECASE,
 )
 """What is before a link in a quotation or a failure that no parser reads."""
 _BEHIND = 600
 """Characters behind an id that say whose it is."""
 _MARK_BEHIND = re.compile(
-    r"(?:(?!\n\s*-)[^{}()\[\]]){0,400}?"
-    rf"(?:['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}|\n[ \t]*role: )({_PERSON})\b"
-    r"|(?:[^{(\n]*?\b(?:is_?error|status)|[^{(]*?\n\s{0,40}['\"]{0,5}(?:is_?error|status))"
-    rf"{_IS}(\w{{1,20}})"
-    rf"|(?:[^{{(\n]*?\b|[^{{(]*?\n\s{{0,40}}['\"]{{0,5}})(?:success|ok){_IS}(false)\b",
-    re.IGNORECASE,
+    rf"[^{{}}()\[\]]{{0,400}}?['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}({_PERSON})\b"
+    r"|(?:[^{(\n]*?(?:\bis_?error|['\"]status(?=['\"])|['\"][ ,]{1,3}status(?==['\"]))"
+    rf"|[^{{(]*?\n[ \t]{{0,40}}['\"]{{0,5}}(?:is_?error|status)){_IS}(\w{{1,20}})"
+    rf"|[^{{(]*?\n[ \t]{{0,40}}['\"]{{0,5}}(?:success|ok){_IS}(false)\b",
+    re.ASCII | re.IGNORECASE,
 )
 """The role of a message whose text is before it, or the state of a result whose content is."""
 _IN_LITERAL = re.compile(r"\n[ \t]+(?=['\"({\[])")
@@ -116,6 +112,7 @@ class _Mention(NamedTuple):
     id: str
     uri: str | None
     url: str | None
+    is_whole: bool
     is_announced: bool
     begins_paragraph: bool
     is_in_resource: bool
@@ -139,12 +136,15 @@ class LinkReader:
 
         Such sentences are paragraphs, and in a structure that is not read as one, such as a truncated one, the links of
         its `resource` are the result's: then only those count. Where the paragraphs are lost, the last sentence counts.
+        Beside a sentence with a whole id, one that is broken over lines may be made of cells.
         """
         end = text[-max(self._characters, _RESERVE) :]
         self._characters -= len(end)
         occurrences = deque(ids_in(end), maxlen=max(min(_MAXIMUM_LINKS, self._occurrences_left), 1))
         self._occurrences_left -= len(occurrences)
         mentions = _mentions(end, occurrences, self._origins)
+        if any(each.begins_paragraph and each.is_whole for each in mentions):
+            mentions = [each for each in mentions if each.is_whole]
         announced = [each for each in mentions if each.is_announced]
         results = (
             [each for each in mentions if each.begins_paragraph or each.is_in_resource]
@@ -184,10 +184,7 @@ def _mentions(text: str, occurrences: deque[tuple[int, str]], origins: Origins) 
 
 def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Mention | None:
     """The link at a position; None for a URL at another origin, and for one that may be."""
-    before = _decode(_SPACE_IN_FORM.sub(" ", text[max(start - _BEFORE, 0) : start]))
-    if start > _BEFORE:
-        before = f"…{before}"  # it is not the start of the text
-    before = _BROKEN_SCHEME.sub("resource://", before)
+    before = _BROKEN_SCHEME.sub("resource://", _text_before(text, start))
     uri = _URI.search(before)
     own = uri if uri and uri[1].lower() not in _HOST_SCHEMES else None
     url = None if own else _URL.search(before)
@@ -200,19 +197,33 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
     words_before = before[: match.start()] if match else before
     sentence = _SENTENCE.search(words_before)
     is_in_resource = _IN_RESOURCE.search(words_before) is not None
-    if sentence is None and not is_in_resource:
-        behind = text[start + len(identifier) : start + _BEHIND]
-        if _QUOTED.search(_in_one_line(words_before)) or _is_marked(behind):
-            return None
+    behind = text[start + len(identifier) : start + _BEHIND]
+    if sentence is None and not is_in_resource and _is_quoted(words_before, behind):
+        return None
     address = f"{own.group()}{identifier}" if own else ""
     return _Mention(
         id=identifier,
         uri=address if resource_id(address) == identifier else None,
         url=f"{url.group()}{identifier}" if url else None,
+        is_whole=text.startswith(identifier, start),
         is_announced=sentence is not None,
         begins_paragraph=sentence is not None and _ends_paragraph(words_before[: sentence.start()]),
         is_in_resource=is_in_resource,
     )
+
+
+def is_quotation(text: str, start: int, end: int) -> bool:
+    """Whether what is there in a text is in a quotation or a failure that no parser reads."""
+    return _is_quoted(_text_before(text, start), text[end : end + _BEHIND])
+
+
+def _text_before(text: str, start: int) -> str:
+    before = _decode(_SPACE_IN_FORM.sub(" ", text[max(start - _BEFORE, 0) : start]))
+    return f"…{before}" if start > _BEFORE else before  # a text that was cut here does not start here
+
+
+def _is_quoted(before: str, behind: str) -> bool:
+    return _QUOTED.search(_in_one_line(before)) is not None or _is_marked(behind)
 
 
 def _in_one_line(text: str) -> str:

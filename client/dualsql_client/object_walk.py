@@ -12,12 +12,11 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
-from itertools import islice
 from types import ModuleType
 from typing import Any, cast
 
 from dualsql_client.identifiers import may_hold_id
-from dualsql_client.links import ARGUMENTS
+from dualsql_client.links import ARGUMENTS, is_quotation
 
 MAXIMUM_NODES = 100_000
 MAXIMUM_HIDDEN_NODES = 20_000
@@ -62,7 +61,7 @@ _BEGINS_LINE = re.compile(r"^(?:data:|>) ?", re.MULTILINE)
 """What begins each line of a server-sent event and of a quotation."""
 _SOFT_BREAK = re.compile(r"=\r?\n")
 """Where quoted-printable breaks a line."""
-_IN_ARGUMENTS = re.compile(rf"{ARGUMENTS}\Z", re.IGNORECASE)
+_IN_ARGUMENTS = re.compile(rf"{ARGUMENTS}\Z", re.ASCII | re.IGNORECASE)
 
 
 class Evidence(IntEnum):
@@ -183,14 +182,16 @@ class Walk:
             text = plain
         values: list[tuple[Any, Evidence]] = []
         rest = text
-        if self._nesting < MAXIMUM_JSON_NESTING and len(text) <= self._characters:
+        is_opened = self._nesting < MAXIMUM_JSON_NESTING and len(text) <= self._characters
+        if is_opened:
             self._characters -= len(text)
             whole = _whole(text)
             values, rest = (whole, "") if whole else _json_within(_join_lines(text))
-            values += _encoded_within(rest)
         scope = self.scope
         if rest and scope is Evidence.ANYTHING:
             scope = self._read_text(rest)
+        if is_opened and scope is not Evidence.RESPONSES:
+            values += _encoded_within(rest)
         self._nesting += 1
         for inner, evidence in values:
             self._push_all((inner,), min(scope, evidence))
@@ -278,7 +279,10 @@ def _text_of(value: _Text) -> str:
     """A text, or that of bytes in UTF-8 or UTF-16."""
     if isinstance(value, str):
         return value
-    data = value.tobytes() if isinstance(value, memoryview) else value
+    try:
+        data = value.tobytes() if isinstance(value, memoryview) else value
+    except ValueError:  # it is released
+        return ""
     return data.decode(_encoding(data), "replace")
 
 
@@ -327,10 +331,14 @@ def _encoded_within(text: str) -> list[tuple[Any, Evidence]]:
     """The texts that are encoded within a text, with what counts in each."""
     text = _without_escapes(text)
     values: list[tuple[Any, Evidence]] = []
-    for match in islice(_ENCODED.finditer(text), MAXIMUM_TEXTS):
+    for match in _ENCODED.finditer(text):
+        if len(values) == MAXIMUM_TEXTS:
+            break
         if plain := _of_base64(match.group()):
-            is_argument = _IN_ARGUMENTS.search(text, max(match.start() - _LONGEST_NAME, 0), match.start())
-            values.append((plain, Evidence.NOTHING if is_argument else Evidence.ANYTHING))
+            start, end = match.span()
+            is_argument = _IN_ARGUMENTS.search(text, max(start - _LONGEST_NAME, 0), start)
+            is_hidden = is_argument or is_quotation(text, start, end)
+            values.append((plain, Evidence.NOTHING if is_hidden else Evidence.ANYTHING))
     return values
 
 
@@ -371,6 +379,8 @@ def _bytes_of(items: list[object]) -> bytes | None:
     return bytes(items) if all(type(item) is int and 0 <= item < 256 for item in items) else None  # type: ignore[arg-type]
 
 
+_VALUE_TYPES = ("string", "boolean", "bool", "number", "json", "int64", "float64")
+"""Types of the values of attributes."""
 _Plain = dict[int, Any]
 """Plain values by the ids of typed ones: YAML's aliases make one value stand in many places."""
 
@@ -383,7 +393,8 @@ def _attributes(items: list[object], depth: int = 0, plain_values: _Plain | None
         if type(item) is not dict or not 2 <= len(item) <= 3:
             return None
         pair = {str(name).lower(): value for name, value in item.items()}
-        if len(pair) == 3 and not isinstance(pair.get("type"), str):
+        kind = pair.get("type")
+        if len(pair) == 3 and not (isinstance(kind, str) and kind in _VALUE_TYPES):
             return None
         name = pair.get("key", pair.get("name"))
         if not isinstance(name, str) or name in attributes or "value" not in pair:

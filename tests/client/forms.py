@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 import yaml  # type: ignore[import-untyped]  # it has no types
 
-from tests.client.carriers import STRUCTURE, TEXT, TOOL_RESULT, URI, URL, doubles, dynamo, struct
+from tests.client.carriers import SENTENCE, STRUCTURE, TEXT, TOOL_RESULT, URI, URL, doubles, dynamo, struct
 from tests.client.hosting import OTHER_ID, RESOURCE_ID
 from tests.client.passed_on import (
     ASKED,
@@ -36,6 +36,7 @@ BLOCK = {"type": "text", "text": TEXT}
 LINE_OF_QUOTATION = "\n> "
 SECOND_LINE = LINE.replace(RESOURCE_ID, OTHER_ID)
 SECOND_TEXT = TEXT.replace(RESOURCE_ID, OTHER_ID)
+OTHER_WHOLE = dumps(STRUCTURE).replace(RESOURCE_ID, OTHER_ID)
 TWO_WHOLE: list[list[Any]] = [[URI, 2, 565], [OTHER, 2, 565]]
 TWO_LINKED: list[list[Any]] = [[URI, 0, None], [OTHER, 0, None]]
 
@@ -56,6 +57,11 @@ def csv_line(*cells: object) -> str:
     written = io.StringIO()
     csv.writer(written).writerow(cells)
     return written.getvalue()
+
+
+def with_cells(*cells: str) -> str:
+    """The text of a result that has them in its rows."""
+    return TEXT.replace("|-|-|\n", "|-|-|\n" + "".join(f"|{cell}|\n" for cell in cells))
 
 
 def message_pack(value: Any) -> bytes:
@@ -608,6 +614,25 @@ SHAPES: dict[str, tuple[Any, list[list[Any]]]] = {
     "beside: args in list yaml": (f'- args:\n    a: 1\n  result: {URI}', LINKED),
     "beside: json in md user quote": (f'> user: hi\n\nTool said {URI}', LINKED),
     "beside: sql status": (f"status = 'error' AND x\n{URI}", LINKED),
+    "beside: sql status on the line": (f"sql=\"SELECT * FROM jobs WHERE status = 'error'\" result={URI}", LINKED),
+    "beside: sql status behind": (f"result={URI} sql=\"SELECT * FROM jobs WHERE status = 'failed'\"", LINKED),
+    "beside: status behind": (f"The rows are at {URI}; all jobs with status: failed.", LINKED),
+    "beside: ok behind": (f"{URI} has the orders with ok=false", LINKED),
+    "beside: description of a link": (repr({"type": "resource_link", "uri": URI,
+        "description": "WHERE status = 'error'"}), LINKED),
+    "beside: name of an error": (f"Found 3 errors\nRuntimeError: 12 rows are in {URI}", LINKED),
+    "beside: chat on a line": (f"User: which? Assistant: {URI}", LINKED),
+    "beside: yaml of the next message": (f"role: tool\ncontent: {URI}\n\nrole: user\ncontent: thanks", LINKED),
+    "beside: input of html": (f"<input> {URI}", LINKED),
+    "beside: list of results": ([{"name": "list_errors", "type": "tool_result", "value": TEXT}], LINKED),
+    "beside: dotted type": ({"state": "x", "type.a": 1, "o": URI}, LINKED),
+    "beside: 1,001 paths": (("a/" * 32 + " ") * 1_001 + base64(f"see {URI}{' ' * 20}"), LINKED),
+    "percent: of other letters": (quote(f"链接：{URI}", safe=""), LINKED),
+    "cells: base64 of a result": (with_cells(base64(OTHER_WHOLE)), LINKED),
+    "cells: digits of a result": (with_cells(OTHER_WHOLE.encode().hex()), LINKED),
+    "cells: an id over two": (with_cells(f"resource uri resource://{OTHER_ID[:16]}", OTHER_ID[16:]), LINKED),
+    "cells: an id over two of CSV": (f"note\nresource uri resource://{OTHER_ID[:16]}\n{OTHER_ID[16:]}\n\n{SENTENCE}",
+        LINKED),
 }
 # fmt: on
 """What is found in each."""

@@ -280,6 +280,8 @@ RESULTS: dict[str, Any] = {
     "german": "Donaudampfschifffahrtsgesellschaftskapitän",
     "base62 list": "\n".join(WORD[i:] + WORD[:i] for i in range(33)),
     "wrapped words": "\n".join("abcDEF123 word" + str(i) for i in range(50)),
+    "an id over two cells": f"|a|\n|-|\n|{RESOURCE_ID[:15]}|\n|{RESOURCE_ID[15:]}|",
+    "url other behind other letters": quote(f"链接：https://x.example/r/{RESOURCE_ID}", safe=""),
     "wrapped hash": "\n".join(WORD[i:i + 11] for i in (0, 11, 22)),
     "hexdump": '00000000  7b 22 72 65 73 6f 75 72  63 65 22 3a 22 78 22 7d  |{"resource":"x"}|',
     "hex": ("resource://" + WORD).encode().hex(),

@@ -137,6 +137,17 @@ def test_many_links_of_many_results() -> None:
     assert seconds(find, [f"{place} {links}" for place in range(100)]) < 5
 
 
+def test_many_links_beside_many_breaks() -> None:
+    """A run of backslashes or of line breaks is not read again from each of them."""
+    ids = [with_checksum(f"Tq4x9hXv2ZkLwPmB7sYd1Rc{place:04}") for place in range(2_000)]
+    for beside in ("\\", "\n", "\\n ", "\\r"):
+        texts = [
+            " ".join(f"{each} ok role {beside * 295}" for each in ids[at : at + 200])
+            for at in range(0, 2_000, 200)
+        ]
+        assert seconds(find, texts) < 5, beside
+
+
 def test_values_that_stand_in_many_places_are_read_once() -> None:
     """YAML's aliases make them; these are 2**64 values."""
     value: object = {"S": "x"}

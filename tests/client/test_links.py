@@ -63,6 +63,12 @@ def test_an_id_within_bytes() -> None:
     assert uris(json.dumps({"data_access_id": RESOURCE_ID}).encode()) == [URI]
 
 
+def test_bytes_that_were_released() -> None:
+    released = memoryview(RESOURCE_ID.encode())
+    released.release()
+    assert uris([released, {"rows": released}, URI]) == [URI]
+
+
 def test_words_that_are_too_long_for_a_text() -> None:
     assert uris("A" * 64 + RESOURCE_ID) == []
 

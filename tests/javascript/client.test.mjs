@@ -292,8 +292,11 @@ test("an option that a method does not have is refused: it would be ignored", as
   const calls = [
     () => parsed.page({ columns: ["id"] }), () => all(parsed.pages({ where: [] })), () => all(parsed.stream({ filters: [] })),
     () => parsed.fetchAll({ where: [] }), () => parsed.download("csv", { typed: true }),
+    () => parsed.query({}, { sort: "id" }), () => parsed.sql("SELECT 1", {}, { sort: "id" }), () => parsed.refine({}, { title: "A" }),
+    () => parsed.profile("full", { where: [] }), () => parsed.metadata({ total: true }), () => parsed.pin({ until: 1 }),
   ];
-  for (const call of calls) await assert.rejects(call, { name: "TypeError", message: /has no option ".+"\. It has: signal, / });
+  for (const call of calls) await assert.rejects(call, { name: "TypeError", message: /has no option ".+"\. It has: signal/ });
+  await assert.rejects(() => parsed.page(null), { name: "TypeError", message: "The options of page() are no object." });
 });
 
 const SCHOOLS = Array.from({ length: 7 }, (_, id) => ({ id, name: `School ${id}` }));

@@ -119,6 +119,15 @@ test("the longest texts that are no JSON are read at once", () => {
   }
 });
 
+test("the longest encoded texts, and bytes that were handed on", () => {
+  for (const text of ["61".repeat(8 * 1024 * 1024), "Ab\n".repeat(4 * 1024 * 1024), "word\n".repeat(3 * 1024 * 1024)]) {
+    assert.deepEqual(dual.find(text), []);
+  }
+  const bytes = new DataView(new ArrayBuffer(64));
+  structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+  assert.deepEqual(dual.find([bytes, bytes.buffer]), []);
+});
+
 test("values that stand in many places are read once", () => {
   let value = { S: "x" };
   for (let depth = 0; depth < 32; depth++) value = { M: { a: { M: { b: value, c: value } }, d: value } };
