@@ -54,7 +54,8 @@ async def references_of(http: httpx.AsyncClient) -> Mapping[str, Any]:
     page = (await http.get(asked.headers["location"])).text
     found = re.search('data-references="([^"]*)"', page)
     assert found is not None
-    return json.loads(html.unescape(found[1]))
+    references: Mapping[str, Any] = json.loads(html.unescape(found[1]))
+    return references
 
 
 def key(reference: Mapping[str, Any], values: list[Any]) -> dict[str, Any]:
@@ -110,7 +111,17 @@ async def test_another_column_has_no_names(http: httpx.AsyncClient) -> None:
 async def test_what_is_no_list_of_keys_is_refused(http: httpx.AsyncClient) -> None:
     to = await references_of(http)
     good = key(to["carrier"], ["UA"])
-    for keys in (None, {}, "", [1], [good] * 51, [good | {"values": "UA"}], [good | {"table": "x"}], [{}]):
+    wrong: list[Any] = [
+        None,
+        {},
+        "",
+        [1],
+        [good] * 51,
+        [good | {"values": "UA"}],
+        [good | {"table": "x"}],
+        [{}],
+    ]
+    for keys in wrong:
         assert (await http.post("labels", json={"keys": keys})).status_code == 400, keys
     json_type = {"Content-Type": "application/json"}
     for content in (b"[" * 60_000, b"\xff", b'{"keys": ["\\ud800"]}', b""):
