@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.definitions import query_definition, table_definition
 from dualsql.catalogue.feature import Tables
 from dualsql.errors import BadParameterError, DualResponseError, InvalidSQLError
-from dualsql.http.parameters import preferred_media_type
+from dualsql.http.parameters import json_object, preferred_media_type, read_json_body
 from dualsql.http.problems import JSONAnswer, PrivateHeaders, kind_of, while_connected
 from dualsql.identity import Authenticate
 from dualsql.resource import Principal
@@ -47,6 +46,8 @@ _MOST_COLUMNS = 4_000
 """Columns of all tables that are listed with theirs; each takes 15 to 30 µs."""
 _MOST_NAMES = 2_000
 _RECENT = 10
+_MOST_KEYS = 50
+"""Foreign keys whose names one request looks up."""
 _SESSION_SECONDS = 12 * 3600
 
 
@@ -124,7 +125,7 @@ class Home:
         pages = {
             "": (self.show, "GET"),
             "counts": (self.counts, "GET"),
-            "labels": (self.labels, "GET"),
+            "labels": (self.labels, "POST"),
             "ask": (self.ask, "POST"),
         }
         if self.session is not None:
@@ -164,18 +165,13 @@ class Home:
         return JSONAnswer(await while_connected(request.receive, counting))
 
     async def labels(self, request: Request) -> Response:
-        """The names of the rows of a table that columns of a result refer to: pairs of `values` and their names."""
+        """The names of the rows that keys refer to. A POST: addresses, and so the values of keys, stand in logs."""
         principal = await self.server.access.identify(request)
         self.server.access.admit("ask", principal)
-        asked = request.query_params
-        try:
-            values = json.loads(asked.get("values", ""))
-        except ValueError:
-            values = None
-        if not isinstance(values, list):
-            raise BadParameterError("`values` is no JSON list.")
-        pairs = row_labels(self.server, principal, asked.get("table", ""), asked.get("column", ""), values)
-        return JSONAnswer(await while_connected(request.receive, pairs))
+        keys = json_object(await read_json_body(request, self.server.settings)).get("keys")
+        if not isinstance(keys, list) or len(keys) > _MOST_KEYS:
+            raise BadParameterError(f"`keys` is no list of at most {_MOST_KEYS} keys.")
+        return JSONAnswer(await while_connected(request.receive, row_labels(self.server, principal, keys)))
 
     async def ask(self, request: Request) -> Response:
         """Run a SQL text or a saved query as the caller, under the rules that a model's text is under."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from sqlalchemy import Column, FromClause, select
+from sqlalchemy import Column, FromClause, Select, bindparam, select
 from sqlalchemy.exc import CompileError
+from sqlalchemy.types import TypeEngine
 
 from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.feature import Tables
 from dualsql.errors import BadParameterError, DualResponseError
+from dualsql.formats.json import integer_columns
 from dualsql.resource import CountMethod, Principal, Resource
 from dualsql.sql.feature import SQL
 from dualsql.sql.service import ResolvedQuery
@@ -26,9 +32,13 @@ if TYPE_CHECKING:
 _MOST_COUNTED = 100
 """Tables that are counted."""
 _SECONDS = 3
-"""After which no further table is counted."""
+"""After which no further table is counted or asked for names."""
 MOST_LABELS = 100
-"""Rows whose names one request looks up."""
+"""Rows of a table whose names one request looks up."""
+_LONGEST_LABEL = 100
+"""Characters of a name that are shown."""
+_LONGEST_KEY = 200
+"""Characters of a value whose row has a name."""
 _LABELS = frozenset({"name", "title"})
 
 
@@ -44,7 +54,8 @@ async def rows_of_table(
     Raises:
         BadParameterError: the caller sees no such table, it has no such column, or the value is no JSON.
     """
-    view, address = _table_at(server, principal, uri)
+    view = server.features.get(Tables).catalogue().view_for(principal)
+    address = _address_of(view, uri)
     texts = server.features.get(SQL).service
     quote = server.parts.sources[address.source].engine.dialect.identifier_preparer.quote
     text = f"SELECT * FROM {view.catalogue.facts(address.source, view.tables[address]).sql_name}"  # noqa: S608 - a quoted name
@@ -93,62 +104,136 @@ def _target(element: Any, view: CatalogueView, source: str) -> Mapping[str, Any]
         table = view.catalogue.placed_table(key.column.table)
         if table is not None and table.at(source) in view.tables:
             uri = view.catalogue.addressing.write(table.at(source))
-            label = label_column(key.column.table, str(key.column.name))
+            masked = view.visible[source].masked.get(table.key, ())
+            label = label_column(key.column.table, str(key.column.name), masked)
+            # One of several columns of a key is of rows of several names.
+            is_alone = key.constraint is None or len(key.constraint.elements) == 1
             return {
                 "uri": uri,
                 "table": table.name,
                 "column": str(key.column.name),
-                "has_labels": label is not None,
+                "has_labels": label is not None and is_alone,
             }
     return None
 
 
-def label_column(table: FromClause, key: str) -> str | None:
-    """The column that names a row to a person: `name` or `title`, or the only one beside the key."""
-    names = [str(column.name) for column in table.columns if column.name != key]
-    named = [name for name in names if name.lower() in _LABELS]
-    return named[0] if named else names[0] if len(names) == 1 else None
+def label_column(table: FromClause, key: str, masked: Collection[str] = ()) -> Any:
+    """The column that names a row to a person: `name` or `title`, or the only one beside the key; None if masked."""
+    others = [column for column in table.columns if column.name != key]
+    named = [column for column in others if str(column.name).lower() in _LABELS]
+    found = named[0] if named else others[0] if len(others) == 1 else None
+    return None if found is None or found.key in masked else found
 
 
 async def row_labels(
-    server: ResultServer, principal: Principal | None, uri: str, column: str, values: Sequence[Any]
-) -> Sequence[Sequence[Any]]:
-    """The names of rows of a table that the caller sees, each as its key and its name; empty where none can be read.
+    server: ResultServer, principal: Principal | None, keys: Sequence[Any]
+) -> Sequence[Sequence[Sequence[Any]]]:
+    """For each key, the names of rows that the caller sees, as pairs of a value and its name.
 
     Args:
-        uri: of the table in the catalogue.
-        values: keys, of which the first ones are looked up.
+        keys: each with `table`, which is a URI of the catalogue, `column` and `values`. The first ones are looked up
+            until the time is over; the others, and those that cannot be read, have no pairs.
 
     Raises:
-        BadParameterError: the caller sees no such table.
+        BadParameterError: a key has another shape, or the caller sees no such table.
     """
-    view, address = _table_at(server, principal, uri)
-    label = label_column(view.tables[address].table, column)
-    source = server.parts.sources[address.source]
-    if label is None or not values:
+    view, answers = server.features.get(Tables).catalogue().view_for(principal), []
+    asked = [_KeysOfTable(*_table_and_column(view, key), values=key["values"][:MOST_LABELS]) for key in keys]
+    ends_at = time.monotonic() + _SECONDS
+    for each in asked:
+        statement = each.statement(view) if time.monotonic() < ends_at else None
+        pairs: Sequence[Sequence[Any]] = []
+        if statement is not None:
+            with suppress(DualResponseError):  # the rows are there without it
+                source = server.parts.sources[each.address.source]
+                opened = server.parts.views.open(source, source.freeze(statement), principal)
+                sample = await opened.sample(MOST_LABELS, CountMethod("none"))
+                # Whole numbers as texts: a double of JavaScript could be the key of another row.
+                records = opened.records(sample.rows, integer_strings=integer_columns(opened.columns))
+                pairs = [[row["row_key"], _short(row["row_label"])] for row in records]
+        answers.append(pairs)
+    return answers
+
+
+@dataclass(frozen=True, slots=True)
+class _KeysOfTable:
+    address: Address
+    column: str
+    values: Sequence[Any]
+
+    def statement(self, view: CatalogueView) -> Select[Any] | None:
+        """The Select of the names; None where the table has none, or no value can be one of its keys."""
+        placed = view.tables[self.address]
+        by_name = {str(column.name): column for column in placed.table.columns}
+        masked = view.visible[self.address.source].masked.get(placed.key, ())
+        label = label_column(placed.table, self.column, masked)
+        if label is None or self.column not in by_name:
+            return None
+        key = by_name[self.column]
+        values = _typed(self.values, key.type)
+        if not values:
+            return None
+        # A name of its own: that of the column may have characters that no parameter has.
+        among = key.in_(bindparam("row_keys", values, type_=key.type, expanding=True, unique=True))
+        return select(key.label("row_key"), label.label("row_label")).where(among)
+
+
+def _table_and_column(view: CatalogueView, key: Any) -> tuple[Address, str]:
+    match key:
+        case {"table": str(uri), "column": str(column), "values": list()}:
+            return _address_of(view, uri), column
+    raise BadParameterError("A key has a table, a column and a list of values.")
+
+
+def _typed(values: Sequence[Any], kind: TypeEngine[Any]) -> list[Any]:
+    """The values that can be in a column, as Python has them; JSON has some of them as texts."""
+    try:
+        read = _READERS[kind.python_type]
+    except (KeyError, NotImplementedError):
         return []
-    quote = source.engine.dialect.identifier_preparer.quote
-    parameters = {f"value_{number}": value for number, value in enumerate(values[:MOST_LABELS])}
-    name = view.catalogue.facts(address.source, view.tables[address]).sql_name
-    among = ", ".join(f":{each}" for each in parameters)
-    names = f"{quote(column)} AS row_key, {quote(label)} AS row_label"
-    text = f"SELECT {names} FROM {name} WHERE {quote(column)} IN ({among})"  # noqa: S608 - quoted names
-    with suppress(DualResponseError):  # the rows are there without it
-        query = await server.features.get(SQL).service.read(
-            text, parameters=parameters, source=address.source, principal=principal
-        )
-        opened = server.parts.views.open(source, source.freeze(query.select), principal)
-        sample = await opened.sample(len(parameters), CountMethod("auto"))
-        return [[row["row_key"], row["row_label"]] for row in opened.records(sample.rows)]
-    return []
+    typed = []
+    for value in values:
+        if type(value) in {str, int, float} and len(str(value)) <= _LONGEST_KEY:
+            with suppress(ValueError, ArithmeticError):
+                typed.append(read(value))
+    return typed
 
 
-def _table_at(server: ResultServer, principal: Principal | None, uri: str) -> tuple[CatalogueView, Address]:
-    view = server.features.get(Tables).catalogue().view_for(principal)
+def _whole(value: Any) -> int:
+    number = int(value)
+    if abs(number) >= 2**63:
+        raise ValueError("No column has it.")
+    return number
+
+
+def _text(value: Any) -> str:
+    if "\0" in str(value):
+        raise ValueError("PostgreSQL has no such text.")
+    return str(value)
+
+
+_READERS: Mapping[type, Callable[[Any], Any]] = {
+    int: _whole,
+    str: _text,
+    Decimal: lambda value: Decimal(str(value)),
+    UUID: lambda value: UUID(str(value)),
+    date: lambda value: date.fromisoformat(str(value)),
+}
+
+
+def _short(label: Any) -> str | None:
+    """A name as a line of a cell; none of a value that is no text and no number."""
+    if isinstance(label, bool) or not isinstance(label, str | int | float):
+        return None
+    text = str(label)
+    return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}…"
+
+
+def _address_of(view: CatalogueView, uri: str) -> Address:
     address = view.catalogue.addressing.read(uri)
     if address is None or address not in view.tables:
         raise BadParameterError("There is no such table.", hint="Open the home page again.")
-    return view, address
+    return address
 
 
 async def table_counts(server: ResultServer, principal: Principal | None) -> Mapping[str, str]:

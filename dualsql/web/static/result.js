@@ -37,6 +37,7 @@ const limit = Math.min(PAGE, Number(root.dataset.limit));
 let state = readState();
 let rows = null;
 let columns = []; // of the result itself
+const zoned = new Set(); // names of those whose instants have a zone
 let grid = null;
 let settling; // the timer after which the address has the row
 let waiting; // the timer after which reading is said
@@ -153,8 +154,11 @@ async function load() {
   if (mine !== rows || !isRead) return;
   say("");
   showSeconds(performance.now() - started);
-  if (!state.group) ({ columns } = mine);
-  else if (!columns.length) columns = (await attempt((signal) => send(url, { method: "GET", signal })))?.columns ?? [];
+  if (!state.group) {
+    ({ columns } = mine);
+    columns.forEach(({ name }, index) => { if (mine.hasZone(index)) zoned.add(name); });
+  }
+  if (!columns.length) columns = (await attempt((signal) => send(url, { method: "GET", signal })))?.columns ?? [];
   if (!grid) start();
   const { sort, order_by: _, ...question } = mine.body;
   summaries?.ask({ body: question, isGrouped: Boolean(state.group) });
@@ -170,10 +174,11 @@ function ofGroup(cells, values, group) {
     const characters = bucket && bucketNamed(bucket).characters;
     if (characters < DAY && values[index] !== null && !state.isExact) cells[index] = { ...cells[index], text: String(values[index]).slice(0, characters) };
   });
+  const all = group?.aggregates.findIndex((aggregate) => aggregate.function === "count" && !aggregate.column);
   group?.aggregates.forEach((aggregate, index) => {
     const place = group.by.length + index;
-    if (aggregate.function !== "count" || !aggregate.column) return;
-    cells[place] = { ...cells[place], text: `${cells[place].text} (${nullShare(values[place], values[group.by.length])} NULL)` };
+    if (aggregate.function !== "count" || !aggregate.column || all < 0) return;
+    cells[place] = { ...cells[place], text: `${cells[place].text} (${nullShare(values[place], values[group.by.length + all])} NULL)` };
   });
   return cells;
 }
@@ -362,13 +367,13 @@ function search() {
 /** Whether a text of the search field is a question. It is asked of the rows that the filters keep. */
 function ask(text) {
   try {
-    const question = readQuestion(text, columns, ({ name }) => rows.hasZone(rows.columns.findIndex((column) => column.name === name)));
+    const question = readQuestion(text, columns.map((column) => ({ ...column, hasZone: zoned.has(column.name) })));
     if (!question) return false;
     const { filters, group, sort, hasChart } = question;
     const chosen = hasChart ? firstChart(columns, group) : null;
-    change({ filters: [...state.filters, ...filters], group, sort: sort.length || group ? sort : state.sort, ...(chosen ? { chart: chosen } : {}) });
+    change({ filters: [...state.filters, ...filters], group, sort: sort.length || group || state.group ? sort : state.sort, ...(chosen ? { chart: chosen } : {}) });
   } catch (error) {
-    say(error.message);
+    say(`${error.message} In double quotes, the text is searched for.`);
   }
   return true;
 }
