@@ -666,7 +666,7 @@ async def test_a_result_changes_while_its_file_is_opened(
 ) -> None:
     work = kept.dual.kept.work
     assert work is not None
-    made = await kept.make()
+    made = await kept.make(ANN)
     opening, change_is_done, open_file = asyncio.Event(), asyncio.Event(), service.open_file
 
     async def open_late(*arguments: Any) -> Any:
@@ -676,13 +676,15 @@ async def test_a_result_changes_while_its_file_is_opened(
         return await open_file(*arguments)
 
     monkeypatch.setattr(service, "open_file", open_late)
-    reading = asyncio.ensure_future(kept.page(made, limit=5))
+    reading = asyncio.ensure_future(kept.page(made, ANN, limit=5))
     await opening.wait()
-    if change == "deleted":
-        await kept.dual.delete_resource(made.resource_id)
-    else:
-        await kept.dual.kept.refresh(made.resource_id)
-    change_is_done.set()
+    try:
+        if change == "deleted":
+            await kept.dual.delete_resource(made.resource_id, ANN)
+        else:
+            await kept.dual.kept.refresh(made.resource_id, ANN)
+    finally:
+        change_is_done.set()
     page = await reading
     if change == "deleted":
         assert work.keeper.shares.open_files == 0
