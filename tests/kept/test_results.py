@@ -667,7 +667,7 @@ async def test_a_result_changes_while_its_file_is_opened(
     work = kept.dual.kept.work
     assert work is not None
     made = await kept.make(ANN)
-    opening, change_is_done, open_file = asyncio.Event(), asyncio.Event(), service.open_file
+    opening, change_is_done, open_file = asyncio.Event(), asyncio.Event(), files.open_file
 
     async def open_late(*arguments: Any) -> Any:
         if not opening.is_set():
