@@ -208,7 +208,7 @@ def _whole(value: Any) -> int:
 
 def _text(value: Any) -> str:
     if "\0" in str(value):
-        raise ValueError("PostgreSQL has no such text.")
+        raise ValueError("Some databases have no such text.")
     return str(value)
 
 
