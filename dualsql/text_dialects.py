@@ -106,6 +106,7 @@ class TextDialect:
         system_tables: what the names of its own tables and schemas begin with; a model that asks for one is told of
             the catalogue.
         whole_quotient: the type of `/` of two whole numbers.
+        extract_fields: what EXTRACT can take from an instant; empty for all fields.
         extracts_exactly: a field of EXTRACT is an exact number to `/`.
         quotient: its type for other numbers; None if it is their common type.
         averages_in_doubles: avg() and similar functions return doubles.
@@ -172,6 +173,7 @@ class TextDialect:
     lacks: Mapping[str, str] = field(default_factory=dict)
     system_tables: tuple[str, ...] = ()
     whole_quotient: SQLType = field(default_factory=types.Numeric)
+    extract_fields: frozenset[str] = frozenset()
     extracts_exactly: bool = False
     quotient: SQLType | None = None
     averages_in_doubles: bool = False

@@ -396,7 +396,7 @@ def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
     field = args["this"].name.lower()
     # SQLAlchemy writes the field into the SQL as it is given (sql/compiler.py: visit_extract).
-    if field not in EXTRACT_FIELDS:
+    if field not in (translator.dialect.extract_fields or EXTRACT_FIELDS):
         invalid(f"EXTRACT has no field {field[:30]!r}.", hint="Such as year, month, day, hour.")
     extraction: Element = extract(field, translator.expression(args["expression"], scope))
     # SQLAlchemy takes every field for a whole number.

@@ -106,6 +106,8 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
         ("SELECT DATEDIFF(day, id, id) FROM school", "sqlite", "Write julianday(a) - julianday(b)."),
         ("SELECT QUARTER(id) FROM school", "postgresql", "Write extract(quarter FROM x)."),
         ("SELECT GETDATE()", "sqlite", "Write CURRENT_TIMESTAMP."),
+        ("SELECT EXTRACT(QUARTER FROM CURRENT_DATE)", "sqlite", "Such as year, month, day, hour."),
+        ("SELECT EXTRACT(MILLISECONDS FROM CURRENT_DATE)", "sqlite", "Such as year, month, day, hour."),
         ("```sql\nSELECT (\n```", "sqlite", "Check the syntax near there."),
         ("```SELECT 1```", "sqlite", "Only SELECT, WITH ... SELECT and set operations run here."),
     ],

@@ -129,4 +129,6 @@ TEXT = TextDialect(
     quoted_words_are_texts=True,
     collations=("BINARY", "NOCASE", "RTRIM"),
     folds_quoted_names=True,
+    # strftime() takes another field for a text, which is 0 as a number.
+    extract_fields=frozenset("year month week day hour minute second dow doy epoch".split()),
 )
