@@ -67,6 +67,7 @@ async def test_what_is_slow_is_stopped_and_not_tried_again(reader: FileReader) -
     assert [reader.reads(each) for each in (endless, some)] == [False, True]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="how often a thread waited is not known")
 async def test_a_statement_is_not_slow_because_other_processes_took_the_processor(reader: FileReader) -> None:
     """Two workers and what they ask for are more processes than two cores: each has its turn, of milliseconds."""
