@@ -82,7 +82,7 @@ async def test_a_statement_is_not_slow_because_other_processes_took_the_processo
         ends_at = time.monotonic() + 60
         while (longest < 0.03 or lost < 10) and time.monotonic() < ends_at:
             begun = time.monotonic()
-            if reader.fetch_at_once(some, LIMIT) is None:  # it lost the processor while its time limit ran
+            if reader.fetch_at_once(some, LIMIT) is None:  # its time limit ran out while it had no processor
                 reader.learn(some.sql, work=0.0001, seconds=0.0001)
                 continue
             seconds = time.monotonic() - begun
