@@ -64,7 +64,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Take the results of a drill that held."""
     outcome = yield
     if outcome.when == "call" and outcome.passed:
-        RESULTS.extend(item.stash.get(_OF_TEST, []))
+        results = item.stash.get(_OF_TEST, [])
+        RESULTS.extend(results)
     return outcome
 
 
