@@ -46,7 +46,7 @@ DRILLS = tests/drills --deselect tests/drills/test_soak.py tests/store/test_load
 	tests/kept/test_killed.py tests/failures/test_sqlite.py::test_the_disk_is_full tests/failures/test_client.py tests/results/pending/test_restart.py \
 	tests/machines/test_standby.py tests/machines/test_shards.py
 
-drills: ## failures on purpose, each with what was lost, what was told and how long it took (docs/reliability.md)
+drills: ## failures on purpose, each with what was lost, what callers saw and how long it took (docs/reliability.md)
 	@scripts/environment dev
 	DUALSQL_KEEP_DRILLS=1 .venv/bin/pytest $(DRILLS) $(ARGS)
 

@@ -9,7 +9,6 @@ SQL than by its forms, it takes SQL. A task is done when the answer, which SQLit
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import sqlite3
 import sys
@@ -25,12 +24,15 @@ from urllib.parse import urljoin
 import anyio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
+from benchmarks import machine
 from benchmarks.processes import Process, dualsql_serve, result_of
+from benchmarks.report import markdown_table, replace_after
 
 CHROMIUM = "/usr/bin/chromium"
 PATIENCE = 60_000  # milliseconds
 ROWS = 250_000
-DOCUMENT = Path("docs") / "pages.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "pages.md"
+MARK = "<!-- benchmarks.analyst -->"
 _FILL = """
 CREATE TABLE airlines (code TEXT PRIMARY KEY, name TEXT NOT NULL);
 INSERT INTO airlines VALUES
@@ -84,7 +86,7 @@ Act = Callable[[Hand], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be found out.
+    """A question, and the ways to its answer.
 
     Attributes:
         pointer, keys: how, on the page of a result.
@@ -103,8 +105,8 @@ class Cost:
 
     steps: int
     characters: int
-    wall: float
-    cpu: float
+    seconds: float
+    cpu_seconds: float
 
 
 @dataclass
@@ -128,9 +130,10 @@ class Answers(NamedTuple):
 
     Attributes:
         number: a flight number; `longest` is the id of its longest trip.
-        route: origin and destination.
+        route: origin and destination with the highest mean delay in July.
         nulls: the share of flights of UA without a delay.
         top: the most frequent destination, and how often it is.
+        fare: the mean of UA.
         rows: how many rows there are of trips, remarks and others.
         airline: the name of that of the first flight.
     """
@@ -180,18 +183,19 @@ def answers(path: Path) -> Answers:
 
 def tasks(path: Path) -> list[Task]:
     """The ten tasks, with the answers from the file."""
-    known = answers(path)
-    route = has("tbody tr", r"\s*".join(known.route))
-    fare = has("tbody", re.escape(f"{known.fare:.2f}"[:-1]))
-    share = f"{float(f'{100 * known.nulls:.2g}'):g}%"
+    answer = answers(path)
+    route = has("tbody tr", r"\s*".join(answer.route))
+    fare = has("tbody", re.escape(f"{answer.fare:.2f}"[:-1]))
+    share = f"{float(f'{100 * answer.nulls:.2g}'):g}%"
     trips = by_question(
-        f"flight={known.number} sort -distance", has("tbody tr td", f"^{known.longest:,}$|^{known.longest}$")
+        f"flight={answer.number} sort -distance",
+        has("tbody tr td", f"^{answer.longest:,}$|^{answer.longest}$"),
     )
-    peer_trips = by_sql(TRIPS.format(known.number), has("tbody tr", rf"^\s*{known.longest}\b"))
-    total = {name: has("#total", f"^{rows:,} rows$") for name, rows in known.rows.items()}
-    airline = seen(has("tbody tr", known.airline))
-    frequent = seen(has("[aria-label^='Values of destination'] .frequent", f"^{known.top[0]} "))
-    count = known.rows["trips"]
+    peer_trips = by_sql(TRIPS.format(answer.number), has("tbody tr", rf"^\s*{answer.longest}\b"))
+    total = {name: has("#total", f"^{rows:,} rows$") for name, rows in answer.rows.items()}
+    airline = look(has("tbody tr", answer.airline))
+    frequent = look(has("[aria-label^='Values of destination'] .frequent", f"^{answer.top[0]} "))
+    count = answer.rows["trips"]
     return [
         Task(
             "the route with the highest mean delay in July",
@@ -201,17 +205,17 @@ def tasks(path: Path) -> list[Task]:
         Task(
             "share of NULL delays of each carrier",
             *by_question("by carrier count delay", has("tbody", rf"\({share} NULL\)")),
-            by_sql(SHARES, has("tbody", rf"UA\s+{str(known.nulls)[:6]}")),
+            by_sql(SHARES, has("tbody", rf"UA\s+{str(answer.nulls)[:6]}")),
         ),
         Task("the longest trips of one flight number", *trips, peer_trips),
         Task(
             "download only those",
-            saved(trips[0], count),
-            saved(trips[1], count),
-            saved_by_peer(peer_trips, count),
+            and_save(trips[0], count),
+            and_save(trips[1], count),
+            and_save_by_peer(peer_trips, count),
         ),
         Task("a chart by month", chart, by_question("chart by departure:month", has_picture)[1], None),
-        Task("the most frequent destination", frequent, frequent, facet_of_peer(*known.top)),
+        Task("the most frequent destination", frequent, frequent, facet_of_peer(*answer.top)),
         Task(
             "remarks with a text in any case",
             *by_question("WEATHER", total["remarks"]),
@@ -227,16 +231,16 @@ def tasks(path: Path) -> list[Task]:
     ]
 
 
-Done = Callable[[Page], Awaitable[None]]
+Check = Callable[[Page], Awaitable[None]]
 
 
-def has(selector: str, pattern: str) -> Done:
+def has(selector: str, pattern: str) -> Check:
     """Wait for a text in the first of these elements."""
 
-    async def done(page: Page) -> None:
+    async def check(page: Page) -> None:
         await expect(page.locator(selector).first).to_have_text(re.compile(pattern))
 
-    return done
+    return check
 
 
 async def has_picture(page: Page) -> None:
@@ -244,33 +248,33 @@ async def has_picture(page: Page) -> None:
     await expect(page.locator("img.chart")).to_be_visible()
 
 
-def seen(done: Done) -> Act:
-    """Nothing is done: the page shows it."""
+def look(check: Check) -> Act:
+    """Do nothing: the page shows it."""
 
     async def act(hand: Hand) -> None:
-        await done(hand.page)
+        await check(hand.page)
 
     return act
 
 
-def by_question(text: str, done: Done) -> tuple[Act, Act]:
+def by_question(text: str, check: Check) -> tuple[Act, Act]:
     """Write into the search field, by pointer and by keys."""
 
     async def by_pointer(hand: Hand) -> None:
         await hand.write(text, hand.page.get_by_role("searchbox"))
         await hand.press("Enter")
-        await done(hand.page)
+        await check(hand.page)
 
     async def by_keys(hand: Hand) -> None:
         await hand.press("Control+k")
         await hand.write(text)
         await hand.press("Enter")
-        await done(hand.page)
+        await check(hand.page)
 
     return by_pointer, by_keys
 
 
-def by_sql(query: str, done: Done) -> Act:
+def by_sql(query: str, check: Check) -> Act:
     """Write SQL into Datasette's editor."""
 
     async def act(hand: Hand) -> None:
@@ -280,12 +284,12 @@ def by_sql(query: str, done: Done) -> Act:
         await hand.page.keyboard.press("Control+a")
         await hand.write(query)
         await hand.click(hand.page.get_by_role("button", name="Run SQL"))
-        await done(hand.page)
+        await check(hand.page)
 
     return act
 
 
-def saved(act: Act, rows: int) -> Act:
+def and_save(act: Act, rows: int) -> Act:
     """Then save what is seen as CSV."""
 
     async def both(hand: Hand) -> None:
@@ -298,7 +302,7 @@ def saved(act: Act, rows: int) -> Act:
     return both
 
 
-def saved_by_peer(act: Act, rows: int) -> Act:
+def and_save_by_peer(act: Act, rows: int) -> Act:
     """Then click CSV, of which Chromium shows the text."""
 
     async def both(hand: Hand) -> None:
@@ -332,28 +336,28 @@ async def chart(hand: Hand) -> None:
     await has_picture(hand.page)
 
 
-async def measure(path: Path, say: Callable[[str], object] = print) -> list[Line]:
+async def measure(path: Path) -> list[Line]:
     """Each task on each page, in a new tab."""
     from benchmarks.peers import datasette
 
     expect.set_options(timeout=PATIENCE)
-    found: list[Line] = []
+    lines: list[Line] = []
     with dualsql_serve(path) as server, datasette(path) as peer:
         url = await result_of(server.url)
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             for task in tasks(path):
-                say(task.name)
+                print(task.name)
                 pointer, keys = [
                     await cost(browser, server, url, act, "td.active") for act in (task.pointer, task.keys)
                 ]
                 table = f"{peer.url}/{path.stem}/flights"
-                theirs = task.peer and await cost(
+                peer_cost = task.peer and await cost(
                     browser, peer, table, task.peer, "table.rows-and-columns td"
                 )
-                found.append(Line(task.name, pointer, keys, theirs))
+                lines.append(Line(task.name, pointer, keys, peer_cost))
             await browser.close()
-    return found
+    return lines
 
 
 async def cost(browser: Browser, server: Process, url: str, act: Act, ready: str) -> Cost:
@@ -365,41 +369,39 @@ async def cost(browser: Browser, server: Process, url: str, act: Act, ready: str
         await page.goto(url)
         await page.wait_for_selector(ready)
         hand = Hand(page)
-        wall, cpu = time.perf_counter(), await _cpu(browser, server)
+        began, cpu_before = time.perf_counter(), await _cpu_seconds(browser, server)
         await act(hand)
-        return Cost(
-            hand.steps, hand.characters, time.perf_counter() - wall, await _cpu(browser, server) - cpu
-        )
+        seconds = time.perf_counter() - began
+        return Cost(hand.steps, hand.characters, seconds, await _cpu_seconds(browser, server) - cpu_before)
     finally:
         await context.close()
 
 
-async def _cpu(browser: Browser, server: Process) -> float:
+async def _cpu_seconds(browser: Browser, server: Process) -> float:
     """Seconds that the browser's processes and the server's have worked."""
     session = await browser.new_browser_cdp_session()
     processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
     await session.detach()
-    ticks = (await anyio.Path(f"/proc/{server.pid}/stat").read_text()).rpartition(")")[2].split()[11:13]
-    return sum(float(each["cpuTime"]) for each in processes) + sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    return sum(float(each["cpuTime"]) for each in processes) + machine.process(server.pid).own
 
 
-def table(found: Sequence[Line]) -> str:
+def table(lines: Sequence[Line]) -> str:
     """The tasks as Markdown: steps, characters that are written, seconds of the clock / of the processors."""
 
     def cells(each: Cost | None) -> list[str]:
         if each is None:
             return ["needs a plug-in", ""]
-        written = f" ({each.characters} characters)" if each.characters else ""
-        return [f"{each.steps}{written}", f"{each.wall:.1f} / {each.cpu:.1f}"]
+        length = f" ({each.characters} characters)" if each.characters else ""
+        return [f"{each.steps}{length}", f"{each.seconds:.1f} / {each.cpu_seconds:.1f}"]
 
-    head = ["task", "page", "s", "page, by keys alone", "s", "Datasette", "s"]
-    lines = [[line.name, *cells(line.pointer), *cells(line.keys), *cells(line.peer)] for line in found]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] + ["---:"] * 6, *lines))
+    headings = ["task", "page", "s", "page, by keys alone", "s", "Datasette", "s"]
+    rows = [[line.name, *cells(line.pointer), *cells(line.keys), *cells(line.peer)] for line in lines]
+    return markdown_table(headings, rows)
 
 
-def losses(found: Sequence[Line]) -> list[str]:
+def losses(lines: Sequence[Line]) -> list[str]:
     """The tasks in which Datasette needs as few steps or fewer; none is needed where it needs none."""
-    return [line.name for line in found if line.peer and line.pointer.steps >= line.peer.steps > 0]
+    return [line.name for line in lines if line.peer and line.pointer.steps >= line.peer.steps > 0]
 
 
 def main() -> None:
@@ -407,14 +409,12 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "flights.sqlite"
         fill(path)
-        found = asyncio.run(measure(path))
-    text = table(found)
+        lines = asyncio.run(measure(path))
+    text = table(lines)
     print(text)
-    before = DOCUMENT.read_text(encoding="utf-8")
-    begin, end = "<!-- benchmarks.analyst -->\n", "<!-- end -->"
-    head, _, rest = before.partition(begin)
-    DOCUMENT.write_text(f"{head}{begin}{text}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
-    if names := losses(found):
+    document = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(replace_after(MARK, text, document), encoding="utf-8")
+    if names := losses(lines):
         sys.exit(f"No fewer steps than Datasette: {', '.join(names)}")
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/reliability.md, made of what each drill and each soak found when it last ran and held."""
+"""The tables of docs/reliability.md, with the result of the last run in which each drill and each soak held."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import FOLDER
+from benchmarks.report import FOLDER, replace_after
 
 PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
-KEPT = FOLDER / "drills.json"
-_END = "<!-- end -->"
+RESULTS = FOLDER / "drills.json"
 
 
 @dataclass(frozen=True)
 class Drill:
-    """What a drill found.
+    """The result of a drill, in words.
 
     Attributes:
+        lost: rows or resources.
+        effect: what callers saw.
         database: if the drill is run on several.
     """
 
     name: str
     lost: str
-    told: str
+    effect: str
     recovery: str
     database: str | None = None
 
@@ -44,11 +45,11 @@ class Use:
 
 @dataclass(frozen=True)
 class Soak:
-    """What a soak found.
+    """The result of a soak.
 
     Attributes:
-        answers: how many of each kind.
-        before, after: at the middle, and at the end.
+        answers: the number of each kind.
+        before, after: use at the middle, and at the end.
     """
 
     database: str
@@ -58,64 +59,68 @@ class Soak:
     after: Use
 
 
-def keep(found: Sequence[Drill | Soak], commit: str) -> None:
-    """Keep what was found, in place of what the same drills found before, and write the page.
+def record(results: Sequence[Drill | Soak], commit: str) -> None:
+    """Write results over those of the last runs of the same drills, and the tables into the page.
 
     Args:
         commit: the code that ran.
     """
-    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"drills": [], "soaks": []}
+    rows = (
+        json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"drills": [], "soaks": []}
+    )
     today = datetime.now(UTC).date().isoformat()
-    for each in found:
-        rows = kept["soaks" if isinstance(each, Soak) else "drills"]
-        row = {**asdict(each), "date": today, "commit": commit}
-        places = {(known.get("name"), known["database"]): place for place, known in enumerate(rows)}
-        place = places.get((row.get("name"), row["database"]), len(rows))
-        rows[place : place + 1] = [row]
-    KEPT.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for result in results:
+        table = rows["soaks" if isinstance(result, Soak) else "drills"]
+        row = {**asdict(result), "date": today, "commit": commit}
+        positions = {_key(each): position for position, each in enumerate(table)}
+        position = positions.get(_key(row), len(table))
+        table[position : position + 1] = [row]
+    RESULTS.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def written(page: str) -> str:
-    """The page with the tables of what is kept."""
-    kept = json.loads(KEPT.read_text(encoding="utf-8"))
-    tables = {"make drills": drill_lines(kept["drills"]), "make soak": soak_lines(kept["soaks"])}
+def with_tables(page: str) -> str:
+    """The page with the tables of the results."""
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))
+    tables = {"make drills": drill_lines(rows["drills"]), "make soak": soak_lines(rows["soaks"])}
     for command, lines in tables.items():
-        begin = f"<!-- printed by {command} -->"
-        head, _, rest = page.partition(begin)
-        _, _, tail = rest.partition(_END)
-        page = "\n".join([f"{head}{begin}", *lines, f"{_END}{tail}"])
+        page = replace_after(f"<!-- printed by {command} -->", "\n".join(lines), page)
     return page
 
 
-def drill_lines(kept: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def drill_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A line for each drill."""
-    yield "| drill | lost | told | recovery | measured |"
+    yield "| drill | lost | effect on callers | recovery | measured |"
     yield "|---|---|---|---|---|"
-    for name, runs in groupby(kept, key=lambda each: each["name"]):
-        every = list(runs)
-        told = "; ".join(
-            f"on {each['database']} {each['told']}" if each["database"] else each["told"] for each in every
+    for name, group in groupby(rows, key=lambda row: row["name"]):
+        runs = list(group)
+        effect = "; ".join(
+            f"on {run['database']} {run['effect']}" if run["database"] else run["effect"] for run in runs
         )
-        last = every[-1]
-        yield f"| {name} | {last['lost']} | {told} | {last['recovery']} | {_when(last)} |"
+        last = runs[-1]
+        yield f"| {name} | {last['lost']} | {effect} | {last['recovery']} | {_when(last)} |"
 
 
-def soak_lines(kept: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def soak_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A line for each soak."""
     yield (
         "| database | minutes | creations, pages, streams | memory of both workers, before and after | "
         "descriptors | connections | files of kept rows | measured |"
     )
     yield "|---|---|---|---|---|---|---|---|"
-    for each in kept:
-        answers = ", ".join(f"{each['answers'].get(kind, 0):,}" for kind in ("create", "page", "stream"))
-        before, after = each["before"], each["after"]
+    for row in rows:
+        answers = ", ".join(f"{row['answers'].get(kind, 0):,}" for kind in ("create", "page", "stream"))
+        before, after = row["before"], row["after"]
         pairs = (f"{before[name]}, {after[name]}" for name in ("descriptors", "connections", "files"))
         memory = f"{before['megabytes']:.0f} MB, {after['megabytes']:.0f} MB"
-        cells = [each["database"], f"{each['minutes']:.0f}", answers, memory, *pairs, _when(each)]
+        cells = [row["database"], f"{row['minutes']:.0f}", answers, memory, *pairs, _when(row)]
         yield f"| {' | '.join(cells)} |"
 
 
-def _when(kept: Mapping[str, Any]) -> str:
-    return f"{kept['date']}, {kept['commit']}"
+def _key(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The name of the drill, which soaks do not have, and the database."""
+    return row.get("name"), row["database"]
+
+
+def _when(row: Mapping[str, Any]) -> str:
+    return f"{row['date']}, {row['commit']}"

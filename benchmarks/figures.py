@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import FOLDER
+from benchmarks.report import FOLDER, replace_after
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- made by python -m benchmarks.figures -->", "<!-- end -->"
+BEGIN = "<!-- made by python -m benchmarks.figures -->"
 
 Figures = Sequence[Mapping[str, Any]]
 
@@ -32,9 +32,7 @@ def table() -> str:
 
 def written(page: str) -> str:
     """The page with the table of the kept results."""
-    head, _, rest = page.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n\n{table()}\n\n{END}{tail}"
+    return replace_after(BEGIN, f"\n{table()}\n", page)
 
 
 def write() -> None:

@@ -85,15 +85,15 @@ def processes() -> dict[int, Process]:
     """All processes, by their ids."""
     found = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = file.read_text()
-        except OSError:
-            continue  # it has ended
-        found[int(file.parent.name)] = _parsed(text)
+        pid = int(file.parent.name)
+        with suppress(OSError):  # it has ended
+            found[pid] = process(pid)
     return found
 
 
-def _parsed(stat: str) -> Process:
+def process(pid: int) -> Process:
+    """The process with this id."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
     head, _, tail = stat.rpartition(")")  # a name may contain spaces and brackets
     fields = tail.split()
     tick = os.sysconf("SC_CLK_TCK")

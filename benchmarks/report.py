@@ -19,6 +19,7 @@ from benchmarks import machine
 from benchmarks.timing import Rounds
 
 FOLDER = Path(__file__).parent / "results"
+END = "<!-- end -->"
 
 Lines = Sequence[Sequence[str]]
 
@@ -116,10 +117,21 @@ def filled(document: str, report: Report) -> str:
 
     def table(match: re.Match[str]) -> str:
         section = sections[match[2]]
-        return f"{match[1]}{fill(section.explanation, 140)}\n\n{_table(section)}\n\n{match[3]}"
+        lines = markdown_table(section.headings, section.lines)
+        return f"{match[1]}{fill(section.explanation, 140)}\n\n{lines}\n\n{match[3]}"
 
     place = rf"(<!-- ([\w ]+): benchmarks\.{re.escape(report.part)} -->\n).*?(<!-- end -->)"
     return re.sub(place, table, document, flags=re.DOTALL)
+
+
+def replace_after(mark: str, text: str, document: str) -> str:
+    """The document with this text between the mark and the next `<!-- end -->`.
+
+    Raises:
+        ValueError: the mark is not there once.
+    """
+    head, rest = document.split(mark)
+    return f"{head}{mark}\n{text}\n{END}{rest.partition(END)[2]}"
 
 
 def spread(rounds: Sequence[Rounds]) -> Section:
@@ -139,7 +151,7 @@ def markdown(report: Report, rounds: Sequence[Rounds], beside: str, today: str) 
     """The page of one part."""
     where = "\n".join(f"| {name} | {value} |" for name, value in machine.describe().items())
     tables = "\n\n".join(
-        f"## {section.title}\n\n{section.explanation}\n\n{_table(section)}"
+        f"## {section.title}\n\n{section.explanation}\n\n{markdown_table(section.headings, section.lines)}"
         for section in (*report.sections, *([spread(rounds)] if rounds else []))
     )
     meanwhile = f" Meanwhile, {beside}." if beside else ""
@@ -150,6 +162,7 @@ def markdown(report: Report, rounds: Sequence[Rounds], beside: str, today: str) 
     )
 
 
-def _table(section: Section) -> str:
-    rule = ["---", *["---:"] * (len(section.headings) - 1)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (section.headings, rule, *section.lines))
+def markdown_table(headings: Sequence[str], lines: Lines) -> str:
+    """Markdown, with all columns but the first to the right."""
+    rule = ["---", *["---:"] * (len(headings) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *lines))

@@ -3,8 +3,8 @@
 `--states FOLDER` makes others instead: of each state of the pages, light, dark, in 390 pixels and at 200 %. It compares
 them with those that are there, and fails where parts of a page lie on each other or stick out.
 
-A server of `dualsql serve` on a small shop of its own, looked at by a browser without a window. Look at the pictures
-before you commit them.
+A server of `dualsql serve` on the flights of `benchmarks.analyst`, looked at by a browser without a window. Look at the
+pictures before you commit them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import io
 import json
 import shutil
 import socket
-import sqlite3  # noqa: TID251 - it makes the demo data
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -29,27 +28,12 @@ from PIL import Image, ImageChops
 from playwright.async_api import Browser, Page, Route, async_playwright
 from starlette.requests import Request
 
+from benchmarks.analyst import fill
 from dualsql import Pages, Principal, default_features
 from dualsql.serve import Selection, build_server, serve_app
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 ANA = Principal(id="ana")
-FILL = """
-CREATE TABLE airlines (code TEXT PRIMARY KEY, name TEXT NOT NULL);
-INSERT INTO airlines VALUES
-    ('AA', 'American'), ('B6', 'JetBlue'), ('DL', 'Delta'), ('UA', 'United'), ('WN', 'Southwest');
-CREATE TABLE flights (id INTEGER PRIMARY KEY, carrier TEXT NOT NULL REFERENCES airlines (code),
-    flight INTEGER NOT NULL, origin TEXT NOT NULL, destination TEXT NOT NULL, departure TIMESTAMP NOT NULL,
-    delay INTEGER, distance REAL NOT NULL, fare DECIMAL(8, 2) NOT NULL, remark TEXT);
-WITH RECURSIVE s (i, r) AS (
-    SELECT 1, 7919 UNION ALL SELECT i + 1, (r * 16807) % 2147483647 FROM s WHERE i < 250000)
-INSERT INTO flights SELECT i, substr('UADLAADLB6UAWNDLUAB6', 1 + 2 * (r % 10), 2), 100 + r % 4900,
-    substr('JFKEWRLGA', 1 + 3 * (r / 10 % 3), 3), substr('BOSLAXSFOORDATLMIADENSEA', 1 + 3 * (r / 30 % 8), 3),
-    datetime('2013-01-01 05:15:00', (i * 126) || ' seconds'),
-    CASE WHEN i % 23 = 0 THEN NULL ELSE r / 77 % 140 + r / 30 % 8 * 5 - 45 END, 180 + r / 7 % 2400,
-    60 + r / 11 % 54000 / 100.0, CASE i % 11 WHEN 0 THEN 'weather at the gate' WHEN 5 THEN 'late crew' END
-FROM s;
-"""
 
 
 async def anyone(_request: Request) -> Principal:
@@ -61,8 +45,7 @@ async def anyone(_request: Request) -> Principal:
 async def demo(folder: Path) -> AsyncIterator[tuple[Any, str]]:
     """A server and the address of its home page."""
     file = folder / "flights.sqlite"
-    with closing(sqlite3.connect(file)) as connection:
-        connection.executescript(FILL)
+    fill(file)
     url = f"sqlite+aiosqlite:///{file}"
     listener = socket.create_server(("127.0.0.1", 8765))
     home = "http://127.0.0.1:8765/"

@@ -140,29 +140,29 @@ def test_the_page_has_the_figures_of_the_kept_results() -> None:
     assert figures.written(page) == page, "run: python -m benchmarks.figures"
 
 
-def test_the_page_has_what_the_last_drills_found() -> None:
+def test_the_page_has_the_results_of_the_last_drills() -> None:
     page = drills.PAGE.read_text(encoding="utf-8")
-    assert drills.written(page) == page, "run: make drills, make soak"
+    assert drills.with_tables(page) == page, "run: make drills, make soak"
 
 
-def test_a_drill_is_kept_in_place_of_its_last_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drill_replaces_the_result_of_its_last_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
     ends = "".join(f"<!-- printed by make {name} -->\n<!-- end -->\n" for name in ("drills", "soak"))
     page.write_text(f"Before\n{ends}After\n")
     monkeypatch.setattr(drills, "PAGE", page)
-    monkeypatch.setattr(drills, "KEPT", tmp_path / "drills.json")
+    monkeypatch.setattr(drills, "RESULTS", tmp_path / "drills.json")
     use = drills.Use(1.6, 2, 3, 4)
-    found: list[drills.Drill | drills.Soak] = [
+    results: list[drills.Drill | drills.Soak] = [
         drills.Drill("cut", "nothing", "503", "9 s"),
         drills.Drill("full", "nothing", "slow", "none", "SQLite"),
         drills.Drill("full", "nothing", "fast", "none", "PostgreSQL"),
         drills.Soak("SQLite", 1.0, {"create": 1_000, "page": 2}, use, use),
     ]
-    drills.keep(found, "abc")
-    drills.keep([drills.Drill("cut", "nothing", "504", "1 s")], "def")
+    drills.record(results, "abc")
+    drills.record([drills.Drill("cut", "nothing", "504", "1 s")], "def")
     text = re.sub(r"\d{4}-\d\d-\d\d", "DAY", page.read_text())
     assert text.count("| cut |") == 1 and "| cut | nothing | 504 | 1 s | DAY, def |" in text
     assert "| full | nothing | on SQLite slow; on PostgreSQL fast | none | DAY, abc |" in text
     assert "| SQLite | 1 | 1,000, 2, 0 | 2 MB, 2 MB | 2, 2 | 3, 3 | 4, 4 | DAY, abc |" in text
     assert text.startswith("Before\n") and text.endswith("After\n")
-    assert drills.written(page.read_text()) == page.read_text()
+    assert drills.with_tables(page.read_text()) == page.read_text()

@@ -70,7 +70,7 @@ async def test_what_is_slow_is_stopped_and_not_tried_again(reader: FileReader) -
 @pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="how often a thread waited is not known")
 async def test_a_statement_is_not_slow_because_other_processes_took_the_processor(reader: FileReader) -> None:
-    """Two workers and what they ask for are more processes than two cores: each has its turn, of milliseconds."""
+    """With more processes than cores, each waits milliseconds for its turn."""
     pytest.importorskip("apsw")  # many pages a second ask for it
     some = sent("SELECT n FROM numbers")
     reader.learn(some.sql, work=0.0001, seconds=0.0001)

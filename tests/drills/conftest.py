@@ -1,4 +1,4 @@
-"""What drills share: a balancer, and the row that each drill adds to the report."""
+"""A balancer, and the row that each drill adds to the report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks import machine
-from benchmarks.drills import Drill, Soak, keep
+from benchmarks.drills import Drill, Soak, record
 from tests.failures.conftest import data_url, own_cluster, url
 from tests.relay import Relay
 from tests.serve.conftest import shop
@@ -22,33 +22,33 @@ from tests.serve.conftest import shop
 __all__ = ["data_url", "own_cluster", "shop", "url"]
 
 
-FOUND: list[Drill | Soak] = []
-"""What the drills of this run found, of those that held."""
+RESULTS: list[Drill | Soak] = []
+"""Of the drills of this run that held."""
 
 _OF_TEST = pytest.StashKey[list[Drill | Soak]]()
 COMMIT = machine.commit() if os.environ.get("DUALSQL_KEEP_DRILLS") else ""
-"""The code that runs; empty if nothing is kept."""
+"""The code that runs; empty if no result is recorded."""
 NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 
 
 @dataclass
 class Report:
-    """Of one drill: when the trouble ended, and what was found."""
+    """When the trouble of a drill ended, and its results."""
 
     drill: str
     database: str | None
-    found: list[Drill | Soak]
+    results: list[Drill | Soak]
     over_at: float = 0.0
 
     def end_trouble(self) -> None:
         """The trouble ends now; recovery is counted from here."""
         self.over_at = time.monotonic()
 
-    def tell(self, *, lost: str = "nothing", told: str, recovery: str | None = None) -> None:
+    def add(self, *, lost: str = "nothing", effect: str, recovery: str | None = None) -> None:
         """Add the row; the recovery ends now unless it is given in words."""
         seconds = f"{time.monotonic() - self.over_at:.1f} s"
         recovery = seconds if recovery is None else recovery
-        self.found.append(Drill(self.drill, lost, told, recovery, self.database))
+        self.results.append(Drill(self.drill, lost, effect, recovery, self.database))
 
 
 @pytest.fixture
@@ -61,20 +61,20 @@ def report(request: pytest.FixtureRequest) -> Report:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Note what a drill that held has found."""
+    """Take the results of a drill that held."""
     outcome = yield
     if outcome.when == "call" and outcome.passed:
-        found = item.stash.get(_OF_TEST, [])
-        FOUND.extend(found)
+        results = item.stash.get(_OF_TEST, [])
+        RESULTS.extend(results)
     return outcome
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what was found; `make drills` and `make soak` keep it for docs/reliability.md."""
-    for each in FOUND:
+    """Print the results; `make drills` and `make soak` write them into docs/reliability.md."""
+    for each in RESULTS:
         terminalreporter.write_line(str(each))
-    if COMMIT and FOUND:
-        keep(FOUND, COMMIT)
+    if COMMIT and RESULTS:
+        record(RESULTS, COMMIT)
 
 
 class Balancer(Relay):

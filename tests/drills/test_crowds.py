@@ -49,14 +49,14 @@ def threads(*processes: int) -> list[int]:
 
 
 def run_on_last_core(*databases: int) -> None:
-    """Leave the other cores to callers and server, since the database is another machine in use."""
+    """Leave the other cores to callers and server: in use, the database is another machine."""
     core = max(os.sched_getaffinity(0))
     for thread in threads(*databases):
         os.sched_setaffinity(thread, {core})
 
 
 def yield_to_callers(server: int) -> None:
-    """SQLite's queries are threads of the server, and callers are other machines in use."""
+    """SQLite runs in threads of the server; in use, these take no CPU of the callers, who are other machines."""
     for thread in threads(server):
         os.setpriority(os.PRIO_PROCESS, thread, 10)
 
@@ -94,7 +94,7 @@ async def test_idle_connections(data_url: str, report: Report) -> None:
             assert (await live.http.get(live.path, params={"limit": 10})).status_code == 200
         seconds = (time.monotonic() - began) / 20
         assert seconds < 1
-        report.tell(told=f"nothing; a page took {seconds * 1000:.0f} ms meanwhile", recovery="none needed")
+        report.add(effect=f"nothing; a page took {seconds * 1000:.0f} ms meanwhile", recovery="none needed")
 
 
 @pytest.mark.exhaustive
@@ -123,8 +123,8 @@ async def test_slow_readers(data_url: str, report: Report) -> None:
         report.end_trouble()
         one_row = f"{live.path}/rows?limit=1"
         await until(lambda: live.http.get(one_row), lambda found: found.status_code == 200)
-        report.tell(
-            told=f"7 streams, 293 times 503 TOO_MANY_QUERIES; a page took {seconds * 1000:.0f} ms meanwhile"
+        report.add(
+            effect=f"7 streams, 293 times 503 TOO_MANY_QUERIES; a page took {seconds * 1000:.0f} ms meanwhile"
         )
 
 
@@ -136,23 +136,22 @@ class Crowd:
         self.creations: list[float] = []
         self.pages: list[float] = []
         self.streams: list[float] = []
-        self._turns = asyncio.Semaphore(
-            3
-        )  # of those who stream: whom the heavy caller left no slot is refused
+        # The heavy caller leaves three streams of ten; whoever finds none free is refused.
+        self._turns = asyncio.Semaphore(3)
 
     async def create(self, name: str, query: str) -> str:
         async with calling(self.served.origin, {"X-Name": name}) as model:
             began = time.monotonic()
-            made: Any = await model.call_tool("execute_query", {"query": query})
+            result: Any = await model.call_tool("execute_query", {"query": query})
             self.creations.append(time.monotonic() - began)
-        assert not made.is_error, made.structured_content
-        return str(made.structured_content["resource"]["url"])
+        assert not result.is_error, result.structured_content
+        return str(result.structured_content["resource"]["url"])
 
     async def query_without_end(self) -> None:
         async with calling(self.served.origin, {"X-Name": "heavy"}) as model:
             while True:
-                found: Any = await model.call_tool("execute_query", {"query": ENDLESS})
-                await asyncio.sleep(found.structured_content["error"]["details"].get("retry_after", 0))
+                result: Any = await model.call_tool("execute_query", {"query": ENDLESS})
+                await asyncio.sleep(result.structured_content["error"]["details"].get("retry_after", 0))
 
     async def stream_without_end(self, url: str) -> None:
         while True:
@@ -184,7 +183,7 @@ class Crowd:
 
 
 def share(of: float, seconds: list[float]) -> float:
-    """What this share of the requests took at most."""
+    """The most that this share of the requests took."""
     return sorted(seconds)[int(len(seconds) * of)]
 
 
@@ -235,8 +234,8 @@ async def test_heavy_queries_of_one_caller(
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         slots_used, streams_used = statistics.median(queries), statistics.median(streams)
-        report.tell(
-            told=f"a page of the 20 took {statistics.median(crowd.pages) * 1000:.0f} ms, "
+        report.add(
+            effect=f"a page of the 20 took {statistics.median(crowd.pages) * 1000:.0f} ms, "
             f"99 of 100 at most {share(0.99, crowd.pages) * 1000:.0f} ms, a creation at most "
             f"{max(crowd.creations):.1f} s, a stream at most {max(crowd.streams):.1f} s; "
             f"{slots_used:.0f} of 15 slots and {streams_used:.0f} of 10 streams were in use",

@@ -54,11 +54,11 @@ async def until_it_works(live: LiveServer, path: str) -> None:
             assert answer.status_code in UNAVAILABLE, answer.text
 
 
-async def until_recovered(live: LiveServer, path: str, report: Report, told: str) -> None:
+async def until_recovered(live: LiveServer, path: str, report: Report, effect: str) -> None:
     """The trouble has ended: wait until rows come, add the row of the report, and ask for everything."""
     report.end_trouble()
     await until_it_works(live, path)
-    report.tell(told=told)
+    report.add(effect=effect)
     await assert_all_work(live)
 
 
@@ -75,9 +75,9 @@ async def test_postgresql_is_restarted(own_cluster: Cluster, url: str, report: R
     async with serving_both(url) as live:
         path = await create(live)
         own_cluster.stop(signal.SIGQUIT)
-        told = await codes_of(live, path)
+        codes = await codes_of(live, path)
         own_cluster.start()
-        await until_recovered(live, path, report, f"503 {', '.join(sorted(told))}")
+        await until_recovered(live, path, report, f"503 {', '.join(sorted(codes))}")
 
 
 @pytest.mark.exhaustive
@@ -90,13 +90,13 @@ async def test_postgresql_is_paused(own_cluster: Cluster, url: str, report: Repo
             os.kill(each, signal.SIGSTOP)
         try:
             async with asyncio.timeout(PATIENCE):
-                told = await codes_of(live, path)
+                codes = await codes_of(live, path)
         finally:
             for each in reversed(paused):
                 with suppress(ProcessLookupError):
                     os.kill(each, signal.SIGCONT)
         await until_recovered(
-            live, path, report, f"503 or 504 {', '.join(sorted(told))}, within the timeouts"
+            live, path, report, f"503 or 504 {', '.join(sorted(codes))}, within the timeouts"
         )
 
 
@@ -117,10 +117,10 @@ async def test_postgresql_is_out_of_connections(own_cluster: Cluster, url: str, 
                 hogs.append(await connecting)
                 stack.push_async_callback(hogs[-1].close)
         assert len(hogs) > 50
-        told = await codes_of(live, path)
+        codes = await codes_of(live, path)
         for each in hogs:
             await each.close()
-        await until_recovered(live, path, report, f"503 {', '.join(sorted(told))}")
+        await until_recovered(live, path, report, f"503 {', '.join(sorted(codes))}")
 
 
 @pytest.mark.exhaustive
@@ -150,7 +150,7 @@ async def test_the_store_is_read_only(own_cluster: Cluster, data_url: str, repor
             await change("off")
         report.end_trouble()
         await until(lambda: live.http.post("/resources/tool"), lambda found: found.status_code == 201)
-        report.tell(told="creating, pinning, deleting: 503 STORAGE_ERROR; reading goes on")
+        report.add(effect="creating, pinning, deleting: 503 STORAGE_ERROR; reading goes on")
         await assert_all_work(live)
 
 
@@ -166,9 +166,9 @@ async def test_the_network_between_server_and_database_is_cut(
             relay.fall_silent()
             relay.cut()
             async with asyncio.timeout(PATIENCE):
-                told = await codes_of(live, path)
+                codes = await codes_of(live, path)
             relay.speak()
-            await until_recovered(live, path, report, f"503 or 504 {', '.join(sorted(told))}")
+            await until_recovered(live, path, report, f"503 or 504 {', '.join(sorted(codes))}")
 
 
 @pytest.mark.exhaustive
@@ -197,4 +197,4 @@ async def test_the_network_between_client_and_server_is_cut(
                 for row in batch
             ]
         assert rows == IDS and len(cuts) == 10
-        report.tell(told="the client resumed each time", recovery="at once; at most the client's pause")
+        report.add(effect="the client resumed each time", recovery="at once; at most the client's pause")

@@ -1,4 +1,4 @@
-"""docs/reliability.md has a row for each drill, and no other, as the last run of each found it."""
+"""docs/reliability.md has a row for each drill, and no other."""
 
 from __future__ import annotations
 

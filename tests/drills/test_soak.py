@@ -237,7 +237,7 @@ async def test_soak(kind: str, tmp_path: Path, report: Report) -> None:
                 await asyncio.sleep(began + seconds - time.monotonic())
             last = await settled(served, keep, database)
             minutes = (time.monotonic() - began) / 60
-            report.found.append(Soak(NAMES[kind], minutes, dict(load.answers), first, last))
+            report.results.append(Soak(NAMES[kind], minutes, dict(load.answers), first, last))
             said = await served.stop()
         assert load.unforeseen == [], said
         assert last.megabytes < 1.2 * first.megabytes + 20

@@ -59,10 +59,10 @@ async def test_kill_9_amid_a_stream(own_cluster: Cluster, shop: str, report: Rep
                         found += 1
             assert await first.process.wait() == -9
             assert 0 < killed_at < found == 1_000_000
-            told = (
+            effect = (
                 "the connection broke; the client resumed at the other worker, and its result is found there"
             )
-            report.tell(told=told, recovery=f"{resumed_after:.1f} s")
+            report.add(effect=effect, recovery=f"{resumed_after:.1f} s")
 
 
 @pytest.mark.skipif(
@@ -106,7 +106,7 @@ async def test_the_clock_of_a_worker_jumps_by_an_hour(
     async with serving_process("--database", shop, "--all", **variables) as skewed:
         assert "seconds ahead of the store's" in skewed.said
         await all_live(skewed.origin)
-    report.tell(
-        told="nothing; a worker that starts with another clock than the store's says so",
+    report.add(
+        effect="nothing; a worker that starts with another clock than the store's says so",
         recovery="none needed",
     )

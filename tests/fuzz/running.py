@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Cases until the time is over, and on a slow machine `FEWEST`."""
+    """At least `FEWEST` cases, and more until the time is over."""
     number = int(ONE_CASE or 0)
     end = time.monotonic() + SECONDS
     while True:

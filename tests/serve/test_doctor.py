@@ -434,7 +434,7 @@ def test_a_home_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         command = ["setpriv", "--bounding-set", "-all", *command]
     try:
-        told = [
+        outputs = [
             subprocess.run(
                 command,
                 env=environment(HOME=str(folder), COLUMNS="200"),
@@ -446,4 +446,4 @@ def test_a_home_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ]
     finally:
         home.chmod(0o700)
-    assert "files in HOME" in told[0] and "No database answers" in told[1], told
+    assert "files in HOME" in outputs[0] and "No database answers" in outputs[1], outputs

@@ -50,11 +50,11 @@ async def http(database: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def references_of(http: httpx.AsyncClient) -> Mapping[str, Any]:
-    asked = await send_form(http, "", "ask", {"sql": "SELECT * FROM flights"})
-    page = (await http.get(asked.headers["location"])).text
-    found = re.search('data-references="([^"]*)"', page)
-    assert found is not None
-    references: Mapping[str, Any] = json.loads(html.unescape(found[1]))
+    redirect = await send_form(http, "", "ask", {"sql": "SELECT * FROM flights"})
+    page = (await http.get(redirect.headers["location"])).text
+    match = re.search('data-references="([^"]*)"', page)
+    assert match is not None
+    references: Mapping[str, Any] = json.loads(html.unescape(match[1]))
     return references
 
 

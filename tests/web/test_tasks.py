@@ -10,24 +10,20 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
-from benchmarks.analyst import cost, fill, tasks
+from benchmarks.analyst import DOCUMENT, MARK, cost, fill, tasks
 from benchmarks.processes import Process
+from benchmarks.report import END
 from dualsql import Pages, default_features
 from dualsql.serve import Selection, build_server, serve_app
 from tests.web.browser import needs_chromium
 from tests.web.conftest import under_uvicorn
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "pages.md"
 FLIGHTS = 20_000
 
 
 def recorded() -> dict[str, list[int | None]]:
     """Steps by the name of a task: by pointer, by keys and in Datasette."""
-    text = (
-        DOCUMENT.read_text(encoding="utf-8")
-        .partition("<!-- benchmarks.analyst -->")[2]
-        .partition("<!-- end -->")[0]
-    )
+    text = DOCUMENT.read_text(encoding="utf-8").partition(MARK)[2].partition(END)[0]
     lines = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.strip().splitlines()[2:]]
     number = re.compile(r"\d+")
     cells = {line[0]: [number.match(line[place]) for place in (1, 3, 5)] for line in lines}

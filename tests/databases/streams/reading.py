@@ -8,7 +8,7 @@ import io
 import json
 import math
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -22,10 +22,32 @@ from dualsql.databases.source import Source
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.formats.json import dumps
 from dualsql.formats.table import FORMATS
-from dualsql.formats.writer import StreamEnd, Writer, WriterOptions
+from dualsql.formats.writer import Chunk, StreamEnd, Writer, WriterOptions
 from dualsql.tenancy import ActiveRules
 
 Table = dict[str, list[Any]]
+
+
+def stream_chunks(
+    source: Source,
+    statement: Any,
+    rules: ActiveRules,
+    columns: Sequence[ResultColumn],
+    writer: Writer,
+    places: Sequence[int] | None = None,
+) -> AsyncGenerator[Chunk, None]:
+    """What is between the head and the end of a stream."""
+    return stream_rows(
+        StreamJob(
+            source=source,
+            statement=statement,
+            rules=rules,
+            columns=columns,
+            described=driver_names(columns),
+            subset=places,
+            writer=writer,
+        )
+    )
 
 
 async def streamed(
@@ -41,16 +63,7 @@ async def streamed(
     chosen = columns if places is None else [columns[place] for place in places]
     writer: Writer = FORMATS[written].writer(chosen, source.engine.dialect, options or WriterOptions())
     pieces, count = [writer.head()], 0
-    job = StreamJob(
-        source=source,
-        statement=statement,
-        rules=rules,
-        columns=columns,
-        described=driver_names(columns),
-        subset=places,
-        writer=writer,
-    )
-    async for chunk in stream_rows(job):
+    async for chunk in stream_chunks(source, statement, rules, columns, writer, places):
         pieces.append(chunk.data)
         count += chunk.rows
     pieces.append(writer.end(StreamEnd(count)))

@@ -12,16 +12,15 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, column, func, ins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, QueryExecutionError, Registry, plan
-from dualsql.columns.result import driver_names
 from dualsql.databases.source import Source, open_source
-from dualsql.databases.streams import BATCH_BYTES, Pace, StreamJob, stream_rows
+from dualsql.databases.streams import BATCH_BYTES, Pace
 from dualsql.formats.ndjson import NDJSONWriter
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, Rows, WriterOptions
 from dualsql.results.streams import StreamRequest
 from dualsql.tenancy import Policy
 from tests.databases.streams.everything import NASTY, backends_taken
-from tests.databases.streams.reading import read_arrow, read_csv
+from tests.databases.streams.reading import read_arrow, read_csv, stream_chunks
 from tests.engines import opened as opened_engine
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
@@ -30,6 +29,7 @@ from tests.waiting import PATIENCE
 
 NAMES = ("ndjson", "csv", "arrow", "parquet")
 CANARY = "tenant-canary-7531"
+RULES = Policy(Registry(Base)).rules_for(None)
 
 _numbers = select(literal(1).label("n")).cte("forever", recursive=True)
 ENDLESS = select((_numbers.union_all(select(_numbers.c.n + 1))).c.n)
@@ -81,17 +81,7 @@ def chunks_of(source: Source, statement: Any, written: str) -> AsyncGenerator[Ch
     columns = plan.shape(statement).columns
     writer = FORMATS[written].writer(columns, source.engine.dialect, WriterOptions())
     writer.head()
-    rules = Policy(Registry(Base)).rules_for(None)
-    return stream_rows(
-        StreamJob(
-            source=source,
-            statement=statement,
-            rules=rules,
-            columns=columns,
-            described=driver_names(columns),
-            writer=writer,
-        )
-    )
+    return stream_chunks(source, statement, RULES, columns, writer)
 
 
 @pytest.mark.quick(1)
@@ -138,27 +128,18 @@ async def test_a_reader_who_does_nothing_holds_postgresql_back(
 async def test_no_more_is_encoded_than_is_read(source: Source) -> None:
     """Four pieces ahead of the reader at most: two in the queue, one that waits, one in the making."""
     columns = plan.shape(ENDLESS).columns
-    made: list[int] = []
+    sizes: list[int] = []
 
     class Counting(NDJSONWriter):
         def rows(self, rows: Rows) -> Chunk:
-            made.append(len(rows))
+            sizes.append(len(rows))
             return super().rows(rows)
 
     writer = Counting(columns, source.engine.dialect, WriterOptions())
-    rules = Policy(Registry(Base)).rules_for(None)
-    job = StreamJob(
-        source=source,
-        statement=ENDLESS,
-        rules=rules,
-        columns=columns,
-        described=driver_names(columns),
-        writer=writer,
-    )
-    async with aclosing(stream_rows(job)) as chunks:
+    async with aclosing(stream_chunks(source, ENDLESS, RULES, columns, writer)) as chunks:
         for read in range(1, 30):
             await anext(chunks)
-            assert len(made) <= read + 4
+            assert len(sizes) <= read + 4
     await nothing_is_left(source)
 
 

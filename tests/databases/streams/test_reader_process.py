@@ -34,16 +34,14 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
-from dualsql.columns.result import driver_names
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.sqlite.connection import FileReader
 from dualsql.databases.sqlite.processes import ReaderProcess
-from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, WriterOptions
 from dualsql.tenancy import ActiveRules, Policy
 from tests.databases.streams.everything import backends_taken, fill
-from tests.databases.streams.reading import read, streamed
+from tests.databases.streams.reading import read, stream_chunks, streamed
 from tests.waiting import PATIENCE
 
 ROWS = 6_000
@@ -129,16 +127,7 @@ def prepared(source: Source, statement: Any) -> tuple[Any, Any]:
 def chunks_of(source: Source, statement: Any, written: str = "arrow") -> AsyncGenerator[Chunk, None]:
     select_, columns = prepared(source, statement)
     writer = FORMATS[written].writer(columns, source.engine.dialect, WriterOptions())
-    return stream_rows(
-        StreamJob(
-            source=source,
-            statement=select_,
-            rules=RULES,
-            columns=columns,
-            described=driver_names(columns),
-            writer=writer,
-        )
-    )
+    return stream_chunks(source, select_, RULES, columns, writer)
 
 
 async def outcome(source: Source, statement: Any, rules: ActiveRules = RULES) -> Any:
