@@ -412,7 +412,7 @@ class PackageMissingError(ConfigurationError):
 def raise_for_input(
     error: DualResponseError, input_kind: Asked | None, reads_conversions: Callable[[], bool]
 ) -> None:
-    """Raise the error of an unsuited statement as one of the caller who gave the query or the SQL text.
+    """Raise the error of an unsuited statement as one of the caller who gave its input; return for any other error.
 
     Args:
         input_kind: what the caller gave; None for a statement of the application.

@@ -572,7 +572,7 @@ class Telemetry(Feature):
 
 
 def require_metrics() -> None:
-    """Raises ConfigurationError if the packages of the extra `prometheus` are not installed."""
+    """Raise ConfigurationError if the packages of the extra `prometheus` are not installed."""
     try:
         for package in (
             "opentelemetry.exporter.prometheus",

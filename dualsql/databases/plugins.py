@@ -76,7 +76,7 @@ def loadable_backends() -> Iterator[tuple[str, Backend]]:
 
 
 def _names() -> Iterator[str]:
-    """Those of dualsql first: the entry points of all installed packages are a hundred files to read."""
+    """Those of dualsql first: entry points are read, from a file of each installed package, only for others."""
     yield from OWN
     yield from dict.fromkeys(
         entry.name for entry in entry_points(group=ENTRY_POINTS) if entry.name not in OWN

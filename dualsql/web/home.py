@@ -30,8 +30,9 @@ from dualsql.sql.titles import title_of
 from dualsql.web.assets import HOME
 from dualsql.web.feature import Pages
 from dualsql.web.forms import read_form, render_form
+from dualsql.web.references import row_labels
 from dualsql.web.routes import HTML, as_page
-from dualsql.web.tables import row_labels, rows_of_table, sql_of, table_counts
+from dualsql.web.tables import rows_of_table, sql_of, table_counts
 from dualsql.web.words import time_left, total_in_words
 
 if TYPE_CHECKING:

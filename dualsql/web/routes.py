@@ -45,8 +45,9 @@ from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, has_home, render, require_templates
 from dualsql.web.forms import FIELD, read_form, render_form
+from dualsql.web.references import references
 from dualsql.web.settings import PageSettings
-from dualsql.web.tables import references, sql_of
+from dualsql.web.tables import sql_of
 from dualsql.web.words import (
     api_reference,
     cells,

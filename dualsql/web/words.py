@@ -175,14 +175,14 @@ def vocabulary() -> str:
 def _choices(operator: ConditionOperator) -> Iterator[dict[str, Any]]:
     """The operator, and its opposite where that has words."""
     shared = {"op": operator.name, "kind": operator.kind, "takes": operator.takes}
-    times = {"ofTimes": operator.of_times, "signs": operator.signs}
-    yield {**shared, "name": operator.name, "words": operator.words, **times}
+    own = {"name": operator.name, "words": operator.words, "signs": operator.signs}
+    yield {**shared, **own, "ofTimes": operator.of_times}
     if operator.opposite:
-        words = {"words": operator.opposite, "signs": operator.opposites}
-        yield {**shared, "name": operator.opposites[0], "value": False, **words}
+        signs = operator.opposites
+        yield {**shared, "name": signs[0], "words": operator.opposite, "signs": signs, "value": False}
     if operator.negation:
-        name = operator.negations[0]
-        yield {**shared, "name": name, "op": name, "words": operator.negation, "signs": operator.negations}
+        signs = operator.negations
+        yield {**shared, "name": signs[0], "op": signs[0], "words": operator.negation, "signs": signs}
 
 
 _METHODS = ("get", "put", "post", "delete", "options", "head")
