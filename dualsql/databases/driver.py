@@ -42,6 +42,8 @@ class DriverStatement(NamedTuple):
     dialect: Dialect
     described: Sequence[str]
 
+    __repr__ = object.__repr__  # the parameters are not for logs
+
     def processors(self, codes: Sequence[Any] | None = None) -> list[tuple[int, Processor]]:
         """SQLAlchemy's result processors by position of the column, for the driver's codes of their types."""
         read = map(internals.result_processor, self.types, repeat(self.dialect), codes or repeat(None))
