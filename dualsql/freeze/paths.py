@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dualsql.freeze.kinds import kind_of
+from dualsql.freeze.codec import kind_of
 
 _MOST = 20
 

@@ -19,7 +19,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.plan import sqlalchemy_internals as private
-from dualsql.plan.outputs import criteria_options, has_loaders, is_open, raw_columns
+from dualsql.plan.shape import criteria_options, has_loaders, is_open, raw_columns
 
 # SQLAlchemy raises these for a statement that it cannot compile.
 _UNCOMPILABLE = (SQLAlchemyError, LookupError, TypeError, ValueError, AttributeError, AssertionError)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, case
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import BindParameter, Cast, ClauseElement, Label, UnaryExpression
+from sqlalchemy.sql.elements import BindParameter, Cast, ClauseElement, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
@@ -117,11 +117,6 @@ def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
         base, inner = split_modifiers(clause.element)
         return base, modifiers + inner
     return clause, modifiers
-
-
-def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The element without its label."""
-    return expression.element if isinstance(expression, Label) else expression
 
 
 def is_distinct_call(element: Any) -> bool:

@@ -13,9 +13,8 @@ from dualsql.capabilities import Capabilities
 from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan.keys import Key, clauses_of
-from dualsql.plan.order import reads_row_by_row
-from dualsql.plan.outputs import with_criteria_of
 from dualsql.plan.page import KeyedSelect, Ordered, all_rows, smallest
+from dualsql.plan.shape import reads_row_by_row, with_criteria_of
 
 Condition = ColumnElement[bool]
 

@@ -25,7 +25,7 @@ from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import classify, own_name
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan.keys import split_modifiers
-from dualsql.plan.outputs import unpageable, with_criteria_of
+from dualsql.plan.shape import unpageable, with_criteria_of
 
 _TOKEN = re.compile(
     r"""

@@ -17,7 +17,7 @@ from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
 from dualsql.plan import Ordered
-from dualsql.plan.outputs import with_criteria_of
+from dualsql.plan.shape import with_criteria_of
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import StatisticName
 

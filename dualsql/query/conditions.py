@@ -24,14 +24,20 @@ from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.bind_values import bind_value
 from dualsql.formats.text import INT64_BOUND
-from dualsql.query import stored
 from dualsql.query.comparisons import (
     OPERATORS,
     Element,
     OperatorKind,
     condition_on,
     exactly,
+    in_one_form,
+    is_loose_truth,
+    is_spelled_time,
+    is_spelled_uuid,
+    of_truths,
+    of_uuids,
     operators_of,
+    or_unfit,
     typed_parameter,
 )
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
@@ -78,7 +84,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     encoding = description["encoding"]
     if encoding == "any" and description["type"] == "number":
         encoding = "float"
-    keeps_months = encoding == "interval" and capabilities.query.has_months and not column.meaning.is_made
+    keeps_months = encoding == "interval" and capabilities.query.has_months and column.meaning.reads is None
     if keeps_months and has_months(value):
         return cast(typed_parameter(value, types.Text()), column.type)
     try:
@@ -96,7 +102,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
         and not capabilities.query.has_infinite_dates
     ):
         raise _wrong(column, encoding)
-    if column.meaning.is_made:
+    if column.meaning.reads is not None:
         return typed_parameter(_stored_value(column, operand), column.type)
     value_element = typed_parameter(operand, _type_of(column, encoding))
     # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
@@ -196,7 +202,7 @@ def _text(column: ResultColumn, value: Any) -> str:
 def _any(column: ResultColumn, value: Any) -> Any:
     if isinstance(value, str):
         return _text(column, value)
-    if isinstance(value, bool) or (column.meaning.is_made and isinstance(value, int)):
+    if isinstance(value, bool) or (column.meaning.reads is not None and isinstance(value, int)):
         return value
     if type(value) is int:
         return _integer(column, value)
@@ -320,14 +326,14 @@ class Conditions:
         condition = self._on_values(column, comparison, values)
         if operator.kind != "equality":
             return condition
-        return stored.or_unfit(condition, column, values, self.capabilities, is_negated=operator.is_negated)
+        return or_unfit(condition, column, values, self.capabilities, is_negated=operator.is_negated)
 
     def _on_values(
         self, column: ResultColumn, comparison: Comparison, constants: Sequence[Any]
     ) -> ColumnElement[bool]:
         element, operator = column.expression, OPERATORS[comparison.operator]
         values = [value_literal(column, value, self.capabilities) for value in constants]
-        if self.capabilities.spells_instants and instants.is_instant(element):
+        if self.capabilities.spells_instants and isinstance(column.stored, types.DateTime):
             return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
             return self._of_any_but_text(column, comparison.operator, values, constants)
@@ -343,16 +349,16 @@ class Conditions:
         self, column: ResultColumn, operator: Operator, values: list[Element], constants: Sequence[Any]
     ) -> ColumnElement[bool]:
         is_negated = OPERATORS[operator].is_negated
-        if stored.is_loose_truth(column, self.capabilities):
+        if is_loose_truth(column, self.capabilities):
             truths = {value is not is_negated for value in constants}
-            return stored.of_truths(column.expression, truths, self.capabilities)
-        if stored.is_spelled_uuid(column, self.capabilities):
+            return of_truths(column.expression, truths, self.capabilities)
+        if is_spelled_uuid(column, self.capabilities):
             uuids = [UUID(str(_READERS["uuid"](column, value))) for value in constants]
-            return stored.of_uuids(column.expression, uuids, is_negated=is_negated)
+            return of_uuids(column.expression, uuids, is_negated=is_negated)
         element = comparable(column, self.capabilities)
         if operator in _EQUALITY and needs_exact(column, self.dialect):
             return exactly(OPERATORS[operator], self.dialect, element, values)
-        if column.encoding == "any" and not column.meaning.is_made:
+        if column.encoding == "any" and column.meaning.reads is None:
             return self._loose(element, operator, values, constants)
         return condition_on(operator, element, values)
 
@@ -443,16 +449,16 @@ def comparable(column: ResultColumn, capabilities: Capabilities) -> Element:
     """The column, converted so that comparisons use the shown values."""
     if capabilities.query.shortens_reals and shows_singles(column):
         return cast(cast(column.expression, types.String()), types.Double())
-    if stored.is_spelled_time(column, capabilities):
-        return stored.in_one_form(column, capabilities)
+    if is_spelled_time(column, capabilities):
+        return in_one_form(column, capabilities)
     # SQLAlchemy has no operators for some types of a database.
-    is_bare = column.encoding == "any" and not column.meaning.is_made
+    is_bare = column.encoding == "any" and column.meaning.reads is None
     return type_coerce(column.expression, types.NULLTYPE) if is_bare else column.expression
 
 
 def shows_singles(column: ResultColumn) -> bool:
     """Whether the column shows the four-byte floats that it stores."""
-    return is_single(column.stored) and not column.meaning.is_made
+    return is_single(column.stored) and column.meaning.reads is None
 
 
 def is_plain_text(column: ResultColumn) -> bool:
@@ -463,7 +469,7 @@ def is_plain_text(column: ResultColumn) -> bool:
 def needs_exact(column: ResultColumn, dialect: QueryDialect) -> bool:
     """Whether the application's code reads the values from texts that a collation may treat as equal."""
     database_type = column.meaning.stored
-    if not column.meaning.is_made or not _is_text(database_type):
+    if column.meaning.reads is None or not _is_text(database_type):
         return False
     return not dialect.finds_equal_by_index or bool(getattr(database_type, "collation", None))
 
@@ -505,7 +511,7 @@ def possible_operators(column: ResultColumn, capabilities: Capabilities) -> froz
         return frozenset()  # the values become text only when they are written
     if isinstance(column.shown, types.Enum):
         return _EQUALITY  # databases sort it differently
-    if not meaning.is_made or meaning.is_same:
+    if meaning.reads is None or meaning.is_same:
         return operators if encoding != "text" or is_plain_text(column) else operators - _TEXT - _ORDER
     # Values without a common kind are tested before they are compared; see `Conditions`.
     is_told_apart = meaning.keeps_equality or isinstance(meaning.shown, types.NullType)

@@ -20,17 +20,18 @@ from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
 from dualsql.plan import Shape, all_rows, ordered, shape
-from dualsql.plan.keys import Key
-from dualsql.plan.order import require_order
-from dualsql.plan.outputs import with_criteria_of
-from dualsql.plan.projection import projected, with_outputs
-from dualsql.plan.subqueries import (
+from dualsql.plan.derived import (
     as_subquery,
     nested,
+    projected,
     reads_plainly,
     sole_key,
     with_label,
+    with_outputs,
 )
+from dualsql.plan.keys import Key
+from dualsql.plan.order import require_order
+from dualsql.plan.shape import with_criteria_of
 from dualsql.query.aggregates import AGGREGATES, group_key, ranked_values, write_aggregate
 from dualsql.query.comparisons import OPERATORS
 from dualsql.query.conditions import Conditions
