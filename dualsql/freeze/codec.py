@@ -163,7 +163,7 @@ class Encoder:
     def _path(self, element: Any) -> str:
         from dualsql.freeze.paths import path
 
-        return path(element, self._parents)
+        return path(element, self._parents, kind_of)
 
     def where(self, number: int) -> str:
         """The path to a node's element, for messages."""

@@ -21,7 +21,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.kinds import function_name
 from dualsql.columns.meanings import Meanings
 from dualsql.columns.own_types import SQLType
-from dualsql.columns.result import ResultColumn
+from dualsql.columns.result import ResultColumn, with_criteria_of
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.freeze.shadowing import Spelling
 from dualsql.plan.keys import clauses_of, column_identity
@@ -38,7 +38,6 @@ from dualsql.plan.shape import (
     reads_row_by_row,
     shape,
     unlabelled,
-    with_criteria_of,
 )
 
 

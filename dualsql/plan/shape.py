@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    CompoundSelect,
     FromClause,
     Join,
     Select,
@@ -22,17 +21,25 @@ from sqlalchemy import (
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.elements import BindParameter, ColumnClause, Label
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.lambdas import LambdaElement
-from sqlalchemy.sql.selectable import GenerativeSelect, SelectStatementGrouping
+from sqlalchemy.sql.selectable import GenerativeSelect
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.kinds import function_name
 from dualsql.columns.meanings import STANDARD, Meanings
-from dualsql.columns.result import ResultColumn, is_named, own_name, result_columns, unique_names
-from dualsql.errors import NotFreezableError, NoTotalOrderError
+from dualsql.columns.result import (
+    ResultColumn,
+    is_named,
+    is_open,
+    own_name,
+    result_columns,
+    selected_items,
+    unique_names,
+)
+from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.types import ROW_FUNCTIONS
+from dualsql.plan.keys import unpageable
 from dualsql.plan.normal_form import normal_form, with_distinct_key
 
 Expressions = list[ColumnElement[Any]]
@@ -163,7 +170,7 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     Args:
         labels_unnamed: columns without a name get a label, too.
     """
-    raw = raw_columns(statement)
+    raw = selected_items(statement)
     # Bare text may be several columns: which output belongs to it cannot be known.
     if any(isinstance(column, TextClause) for column in raw):
         return statement
@@ -199,64 +206,6 @@ def _is_renamed_by_its_source(source: Any) -> bool:
         return False
     hashes = [hash(column) for column in internals.all_selected_columns(inner)]
     return len(set(hashes)) < len(hashes)
-
-
-def is_open(statement: Any) -> bool:
-    """Whether the ORM decides which columns there are, in a Select or in a part of a set operation."""
-    if isinstance(statement, SelectStatementGrouping):
-        return is_open(statement.element)
-    if isinstance(statement, CompoundSelect):
-        return has_loaders(statement) or any(map(is_open, statement.selects))
-    return isinstance(statement, Select) and (
-        has_loaders(statement)
-        or any(
-            internals.annotations_of(column).get("bundle")
-            or (column.is_selectable and "parententity" in internals.annotations_of(column))
-            for column in raw_columns(statement)
-        )
-    )
-
-
-def raw_columns(statement: Any) -> list[Any]:
-    """What was passed to select(), lambdas resolved."""
-    columns: list[Any] = []
-    for column in internals.raw_columns(statement):
-        value = internals.resolved_lambda(column) if isinstance(column, LambdaElement) else column
-        columns += value if isinstance(value, list | tuple) else [value]
-    return columns
-
-
-def criteria_options(part: Any) -> tuple[Any, ...]:
-    """The with_loader_criteria() options of a statement, without its other options."""
-    return tuple(
-        option for option in internals.statement_options(part) if internals.is_criteria_option(option)
-    )
-
-
-def has_loaders(statement: Any) -> bool:
-    """Whether it has options besides with_loader_criteria()."""
-    parts = (statement, *internals.earlier_selects(statement))
-    return any(len(criteria_options(part)) < len(internals.statement_options(part)) for part in parts)
-
-
-def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:
-    """`outer` with the criteria of the statement inside it.
-
-    SQLAlchemy reads options of the outermost statement only: with_loader_criteria() would have no effect on a Select in
-    a subquery. All other options are removed before (`dualsql.plan.entities`).
-    """
-    parts = (inner, *internals.earlier_selects(inner))
-    criteria = [option for part in parts for option in criteria_options(part)]
-    return outer.options(*criteria) if criteria else outer
-
-
-def unpageable(message: str) -> NoTotalOrderError:
-    """The error for a statement with an order or a limit that pages cannot continue."""
-    return NoTotalOrderError(
-        message,
-        hint="Use a subquery with the LIMIT, or order by columns of the result.",
-        developer_hint="Use a subquery: inner = statement.subquery(); select(inner).order_by(inner.c....).",
-    )
 
 
 def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:

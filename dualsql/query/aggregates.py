@@ -14,16 +14,16 @@ from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
 from dualsql.kept.cells import Use
-from dualsql.query.comparisons import BUCKETS, Element, in_one_form, typed_parameter
 from dualsql.query.conditions import (
     Conditions,
     comparable,
     holds,
+    in_one_form,
     is_plain_text,
     needs_exact,
     shows_singles,
 )
-from dualsql.query.model import AggregateColumn, Group
+from dualsql.query.model import BUCKETS, AggregateColumn, Element, Group, typed_parameter
 from dualsql.query.percentiles import RankedValues
 from dualsql.query_dialects import QueryDialect
 
