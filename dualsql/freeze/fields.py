@@ -415,3 +415,13 @@ def _read_plain(dec: Decoder, wire: Any) -> Any:
 
 PLAIN_NOTES = Field("notes", "_annotations", _write_plain, _read_plain)
 NOTED = (ORM, PLAIN_NOTES)
+
+
+JOIN = (
+    needed("left"),
+    needed("right"),
+    operand("on", "onclause"),
+    flag("outer", "isouter"),
+    flag("full"),
+)
+"""A join of tables, or of mapped classes."""

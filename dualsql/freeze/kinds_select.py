@@ -22,6 +22,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import sqlalchemy_internals as private, types
 from dualsql.freeze.document import expect, malformed, refuse, refuse_changed
 from dualsql.freeze.fields import (
+    JOIN,
     LEAVE,
     ORM,
     PLAIN_NOTES,
@@ -33,7 +34,6 @@ from dualsql.freeze.fields import (
     flag,
     name_,
     needed,
-    operand,
     operands,
     part,
     parts,
@@ -96,15 +96,6 @@ def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
         )
     _note_column(enc, source, key)
     return {"of": enc.ref(source), "key": key}
-
-
-JOIN = (
-    needed("left"),
-    needed("right"),
-    operand("on", "onclause"),
-    flag("outer", "isouter"),
-    flag("full"),
-)
 
 
 def _write_row_number(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:

@@ -9,19 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    FromClause,
-    Join,
-    Select,
-    Table,
-    TextClause,
-    TextualSelect,
-)
+from sqlalchemy import ColumnElement, FromClause, Join, Select, Table, TextClause, TextualSelect
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.elements import BindParameter, ColumnClause, Label
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import GenerativeSelect
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
@@ -117,7 +108,7 @@ def written_out(statement: Statement) -> Statement:
     return distinctly_named(statement) if isinstance(statement, Select) else statement
 
 
-def own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
+def own_window(statement: selectable.GenerativeSelect) -> tuple[int | None, int]:
     """The author's limit, None without one, and offset."""
     options = internals.fetch_options(statement)
     # With TIES the number of rows depends on the order, with PERCENT on their total.
