@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -100,7 +101,7 @@ def require_short_pattern(pattern: str | None) -> None:
         raise PatternError(f"The pattern is longer than {LONGEST_PATTERN:,} characters.")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Capabilities:
     """The capabilities of one database, as far as dualsql depends on them.
 
@@ -174,12 +175,12 @@ class Capabilities:
     text_equality: Callable[[str, str, SQLType], str] | None = None
     asks_code_points: str = ""
 
-    @property
+    @cached_property
     def text(self) -> TextDialect:
         """What a SQL text may contain."""
         return self.text_dialect()
 
-    @property
+    @cached_property
     def query(self) -> QueryDialect:
         """How queries over a result are written."""
         return self.query_dialect()

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dualsql.errors import ConfigurationError
 from dualsql.formats import json
-from dualsql.formats.samples import TextFormat, fit, table, unlinked, without_links
+from dualsql.formats.samples import TextFormat, column_for_model, fit, table, unlinked, without_links
 from dualsql.formats.text import json_text, single_line, widest
 from dualsql.resource import RELATION, instant
 from dualsql_client.wire import (
-    IMPLIED_ENCODINGS,
     Column,
     ColumnarContent,
     Profile,
@@ -27,7 +26,6 @@ from dualsql_client.wire import (
     ResourceLink,
     ResultMetadata,
     Row,
-    ShownColumn,
     StructuredContent,
     TotalCountKind,
 )
@@ -62,12 +60,6 @@ _READ_WHOLE = (
 _COUNT = 'To know how many rows there are, query this result: aggregates ["count"].'
 _READ_COLUMNS = "To see other columns, query this result for them by name: columns."
 _READ_ON = "To read more of this cell, query a part of it in SQL: substr(column, start, length)."
-
-
-def room_for_rows(columns: Sequence[Column], budget: int) -> int:
-    """Characters that rows may take in a structured content of `budget` characters, about."""
-    # Besides its rows and columns, a content has 450 to 1,100 characters.
-    return max(0, budget - 1_000 - len(json.dumps([_for_model(column) for column in columns])))
 
 
 _LINK_READERS = ("Visual Studio Code",)
@@ -338,7 +330,7 @@ class DualResponse:
 
     def _metadata(self, rows: int, width: int | None, count: int) -> ResultMetadata:
         """The metadata about so many rows of the first `count` columns, with cells cut to `width`."""
-        columns = [_for_model(column) for column in self.columns[:count]]
+        columns = [column_for_model(column) for column in self.columns[:count]]
         metadata = ResultMetadata(
             total_count=self.total_count,
             total_count_kind=self.total_count_kind,
@@ -414,10 +406,3 @@ def call_tool_result(plain: Mapping[str, Any]) -> CallToolResult:
 def text_block(text: str) -> dict[str, Any]:
     """A content block of text, as plain JSON."""
     return {"type": "text", "text": text}
-
-
-def _for_model(column: Column) -> ShownColumn:
-    """The column as a model reads it."""
-    if column["encoding"] != IMPLIED_ENCODINGS[column["type"]]:
-        return ShownColumn(**column)
-    return ShownColumn(name=column["name"], type=column["type"])

@@ -29,7 +29,7 @@ from dualsql.features import default_features
 from dualsql.kept.feature import Kept
 
 ROOT = Path(dualsql.__file__).parent
-MOST_MODULES = {"create_response": 36, "page": 26, "stream": 26, "refine": 54, "kept create": 46}
+MOST_MODULES = {"create_response": 30, "page": 26, "stream": 26, "refine": 40, "kept create": 41}
 BASE_URL = "http://127.0.0.1:8000/resources"
 
 

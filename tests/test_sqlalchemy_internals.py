@@ -57,7 +57,7 @@ from sqlalchemy.sql.sqltypes import TableValueType
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import sqlalchemy_internals as private
-from dualsql.freeze.kinds import KINDS, rare_kinds
+from dualsql.freeze.codec import KINDS, rare_kinds
 from dualsql.plan import sqlalchemy_internals as of_plan
 from dualsql.testing.tools import open_for_each_use
 

@@ -38,10 +38,14 @@ _package.__path__ = [str(_ROOT / "dualsql")]
 sys.modules.setdefault("dualsql", _package)
 
 from dualsql.errors import ConfigurationError, DualResponseError, NotFreezableError  # noqa: E402
-from dualsql.freeze import Registry, freeze, thaw  # noqa: E402
-from dualsql.freeze.kinds import is_own_class  # noqa: E402
+from dualsql.freeze import (  # noqa: E402
+    Registry,
+    freeze,
+    prove_equal,
+    thaw,
+)
+from dualsql.freeze.codec import is_own_class  # noqa: E402
 from dualsql.freeze.types import FUNCTIONS, OP_STRINGS, UnnameableError, write_type  # noqa: E402  # noqa: E402
-from dualsql.freeze.verify import prove_equal  # noqa: E402
 
 _LOADERS = (
     "strategies.py",

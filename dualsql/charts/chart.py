@@ -13,8 +13,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, cast, get_args
 from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
 from dualsql.query import StructuredQuery
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.comparisons import BUCKETS
-from dualsql.query.model import AggregateColumn, Group, QuerySort, exact_name, names_of
+from dualsql.query.model import BUCKETS, AggregateColumn, Group, QuerySort, exact_name, names_of
 from dualsql_client.wire_requests import Bucket
 
 Mark = Literal["bar", "line", "point", "histogram", "heatmap"]

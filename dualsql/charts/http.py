@@ -19,7 +19,7 @@ from dualsql.http.problems import NotAcceptableError, method_routes, while_conne
 from dualsql.http.router import FeatureRoutes
 from dualsql.openapi.operations import READS, Operation, Parameter, plain_schema
 from dualsql.query import read_structured_query
-from dualsql.query.comparisons import BUCKETS
+from dualsql.query.model import BUCKETS
 from dualsql.response import Picture
 
 if TYPE_CHECKING:

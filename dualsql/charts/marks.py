@@ -15,10 +15,10 @@ from sqlalchemy import ColumnElement, FromClause, case, func, literal_column, se
 
 from dualsql import plan
 from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
+from dualsql.columns.result import with_criteria_of
 from dualsql.formats import json
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key
-from dualsql.plan.outputs import with_criteria_of
 from dualsql.plan.sampling import scattered
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.response import DualResponse

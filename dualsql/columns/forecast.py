@@ -99,7 +99,7 @@ class Forecast:
 
     def _without_code(self, type_: SQLType) -> SQLType:
         """The stored type of a decorator that shows what is stored; another type itself."""
-        is_shown = is_decorator(type_) and not self._meanings.of(type_).is_made
+        is_shown = is_decorator(type_) and self._meanings.of(type_).reads is None
         return self._stored(type_) if is_shown else type_
 
     def _of(self, expression: Any) -> Value:

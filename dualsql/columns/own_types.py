@@ -78,7 +78,8 @@ class Meaning(NamedTuple):
     Attributes:
         shown: SQLAlchemy's type for the shown values; NullType if they have no common kind.
         shown_class: the class of every shown value; None for any.
-        binds, reads: the application's code that converts values on their way in and out; None without such code.
+        binds, reads: the application's code that converts values on their way in and out; None without such code. What
+            `reads` returns is shown.
         stored: the type without the application's code.
         is_same: stored and shown values are equal.
         keeps_order: stored values have the same order as the shown ones.
@@ -99,11 +100,6 @@ class Meaning(NamedTuple):
     keeps_null: bool = True
     is_zoned: bool | None = None
     name: str = ""
-
-    @property
-    def is_made(self) -> bool:
-        """Whether the application's code makes the shown values."""
-        return self.reads is not None
 
 
 _FRACTIONAL_TYPES = dict.fromkeys(("epoch", "second", "seconds", "milliseconds", "julian"), types.Numeric())

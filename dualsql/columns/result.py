@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Dialect, Label, type_coerce, types
+from sqlalchemy import ColumnElement, CompoundSelect, Dialect, Label, Select, type_coerce, types
+from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.lambdas import LambdaElement
+from sqlalchemy.sql.selectable import SelectStatementGrouping
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.forecast import Forecast
@@ -19,6 +22,8 @@ from dualsql.columns.own_types import Meaning, SQLType, is_decorator, plain_type
 from dualsql.errors import UnknownColumnError
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import Column, ColumnType, Encoding
+
+Query = TypeVar("Query", bound=Executable)
 
 
 class DriverValue(types.NullType):
@@ -256,3 +261,56 @@ def _free_name(name: str, expression: ColumnElement[Any], position: int, reserve
     first = f"{table}_{name}" if name and table else stem
     candidates = [first, *(f"{stem}_{number}" for number in range(2, len(reserved) + 3))]
     return next(candidate for candidate in candidates if candidate not in reserved)
+
+
+#
+# What the ORM adds to a Select: the columns of mapped classes, and options.
+
+
+def criteria_options(part: Any) -> tuple[Any, ...]:
+    """The with_loader_criteria() options of a statement, without its other options."""
+    return tuple(
+        option for option in internals.statement_options(part) if internals.is_criteria_option(option)
+    )
+
+
+def has_loaders(statement: Any) -> bool:
+    """Whether it has options besides with_loader_criteria()."""
+    parts = (statement, *internals.earlier_selects(statement))
+    return any(len(criteria_options(part)) < len(internals.statement_options(part)) for part in parts)
+
+
+def selected_items(statement: Any) -> list[Any]:
+    """What was passed to select(), lambdas resolved."""
+    columns: list[Any] = []
+    for column in internals.raw_columns(statement):
+        value = internals.resolved_lambda(column) if isinstance(column, LambdaElement) else column
+        columns += value if isinstance(value, list | tuple) else [value]
+    return columns
+
+
+def is_open(statement: Any) -> bool:
+    """Whether the ORM decides which columns there are, in a Select or in a part of a set operation."""
+    if isinstance(statement, SelectStatementGrouping):
+        return is_open(statement.element)
+    if isinstance(statement, CompoundSelect):
+        return has_loaders(statement) or any(map(is_open, statement.selects))
+    return isinstance(statement, Select) and (
+        has_loaders(statement)
+        or any(
+            internals.annotations_of(column).get("bundle")
+            or (column.is_selectable and "parententity" in internals.annotations_of(column))
+            for column in selected_items(statement)
+        )
+    )
+
+
+def with_criteria_of(inner: Any, outer: Query) -> Query:
+    """`outer` with the criteria of the statement inside it.
+
+    SQLAlchemy reads options of the outermost statement only: with_loader_criteria() would have no effect on a Select in
+    a subquery. All other options are removed before (`dualsql.plan.entities`).
+    """
+    parts = (inner, *internals.earlier_selects(inner))
+    criteria = [option for part in parts for option in criteria_options(part)]
+    return outer.options(*criteria) if criteria else outer

@@ -203,7 +203,7 @@ def _without_unread_columns(job: StreamJob) -> StreamJob:
     """The job without the columns that are not written, where the database may leave them out."""
     if job.subset is None:
         return job
-    from dualsql.plan.projection import projected
+    from dualsql.plan.derived import projected
 
     statement = projected(cast("AnySelect", job.statement), job.subset)
     if statement is None:

@@ -74,7 +74,9 @@ _WITHOUT_TIMES = frozenset(
 
 def may_hold_times(columns: Iterable[ResultColumn]) -> bool:
     """Whether a cell of these columns may be, or hold, a time of day."""
-    return any(column.encoding not in _WITHOUT_TIMES or column.meaning.is_made for column in columns)
+    return any(
+        column.encoding not in _WITHOUT_TIMES or column.meaning.reads is not None for column in columns
+    )
 
 
 def text(value: Any) -> str:
@@ -330,7 +332,7 @@ def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:
     """The function that prepares a column's values for JSON; None for almost all types."""
     if column.is_computed and column.encoding == "integer":
         return _whole  # MariaDB computes sums of integers as decimals, and PostgreSQL fields of dates
-    if column.meaning.is_made:
+    if column.meaning.reads is not None:
         cls = column.meaning.shown_class
         return partial(_writable, column) if cls is None else partial(_checked, column, cls)
     meanings = column.meanings

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 from dualsql.formats.json import dumps
 from dualsql.formats.text import NARROWEST, beginning, cell, csv_cell, widest
 from dualsql_client.identifiers import ID_LENGTH, ids_in
-from dualsql_client.wire import Row
+from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, ShownColumn
 
 _LEAST_WIDTH = 80
 """All rows are shown if they fit with cells of so many characters."""
@@ -78,6 +78,19 @@ def _widest(
         if width is not None:
             return width
     return least
+
+
+def room_for_rows(columns: Sequence[Column], budget: int) -> int:
+    """Characters that rows may take in a structured content of `budget` characters, about."""
+    # Besides its rows and columns, a content has 450 to 1,100 characters.
+    return max(0, budget - 1_000 - len(dumps([column_for_model(column) for column in columns])))
+
+
+def column_for_model(column: Column) -> ShownColumn:
+    """The column as a model reads it."""
+    if column["encoding"] != IMPLIED_ENCODINGS[column["type"]]:
+        return ShownColumn(**column)
+    return ShownColumn(name=column["name"], type=column["type"])
 
 
 def most_rows(names: Sequence[str], *, text_budget: int, results_budget: int) -> int:

@@ -1,4 +1,6 @@
-"""A statement as a flat list of nodes, and back. Every value is checked on both sides.
+"""A statement as a flat list of nodes, and back, by the table of the kinds of nodes that a document can hold.
+
+Whatever is not in the table is refused, and every value is checked, on both sides.
 
 Nodes are in post-order and refer only to earlier nodes, so that decoding is one pass without recursion. Every attribute
 in an element's `__dict__` must be a field of its kind, a value that the kind computes again, or a value that SQLAlchemy
@@ -7,27 +9,90 @@ memoized. If a newer SQLAlchemy adds an attribute, freezing fails: no attribute 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NoReturn
 
-from sqlalchemy import JSON, Select
+from sqlalchemy import JSON, Select, Table
+from sqlalchemy.orm.attributes import QueryableAttribute
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import BinaryExpression, BindParameter, Grouping, WrapsColumnExpression
+from sqlalchemy.sql.annotation import Annotated
+from sqlalchemy.sql.elements import (
+    BinaryExpression,
+    BindParameter,
+    ClauseElement,
+    ColumnClause,
+    Grouping,
+    WrapsColumnExpression,
+)
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.lambdas import LambdaElement
-from sqlalchemy.sql.selectable import FromGrouping, Join, NamedFromClause, SelectBase
+from sqlalchemy.sql.selectable import FromGrouping, Join, NamedFromClause, SelectBase, TableClause
 from sqlalchemy.sql.sqltypes import TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
-from dualsql.freeze import types
+from dualsql.freeze import kinds_expression, kinds_function, kinds_orm, kinds_select, types
 from dualsql.freeze.document import expect, located, malformed, refuse, refuse_changed
 from dualsql.freeze.fields import NodeKind
-from dualsql.freeze.kinds import kind_of, kind_of_tag
 from dualsql.freeze.kinds_function import Row
 from dualsql.freeze.kinds_orm import MAPPED
-from dualsql.freeze.names import ANONYMOUS, FreshSeeds, Renumbering
 from dualsql.freeze.registry import Registry
+from dualsql.freeze.values import ANONYMOUS, FreshSeeds, Renumbering
+
+MODULES = (kinds_function, kinds_expression, kinds_select, kinds_orm)
+KINDS: Mapping[str, NodeKind] = {kind.tag: kind for module in MODULES for kind in module.KINDS}
+_BY_CLASS: dict[type, NodeKind] = {kind.cls: kind for kind in KINDS.values()}
+_BY_CLASS[ColumnClause] = KINDS["column"]
+_BY_CLASS[TableClause] = KINDS["table"]
+
+
+@cache
+def rare_kinds() -> Mapping[str, NodeKind]:
+    """The kinds that few statements have: loader options that change the SQL, elements of an application's classes."""
+    from dualsql.freeze import kinds_options, kinds_own
+
+    return {kind.tag: kind for kind in (*kinds_options.KINDS, kinds_own.OWN)}
+
+
+def kind_of_tag(tag: str) -> NodeKind:
+    """The kind of a node; KeyError for a tag of none."""
+    return KINDS.get(tag) or rare_kinds()[tag]
+
+
+def kind_of(element: Any) -> NodeKind | None:
+    """The kind of an element by its exact class, or None if documents cannot hold it."""
+    cls = type(element)
+    kind = _BY_CLASS.get(cls)
+    if kind is not None:
+        return kind
+    if issubclass(cls, Annotated):
+        return kinds_orm.NOTE
+    if issubclass(cls, FunctionElement):
+        return kinds_function.FUNCTION
+    if issubclass(cls, QueryableAttribute):
+        return kinds_orm.ATTRIBUTE
+    return _kind_of_subclass(cls)
+
+
+def _kind_of_subclass(cls: type) -> NodeKind | None:
+    # A subclass of Table or Column is stored by name, as any table or column is.
+    if issubclass(cls, Table):
+        return KINDS["table"]
+    if issubclass(cls, ColumnClause):
+        return KINDS["column"]
+    if kinds_select.is_plain_select(cls):
+        return KINDS["select"]
+    if is_own_class(cls):
+        return rare_kinds()["own"]
+    return next((kind for kind in rare_kinds().values() if kind.cls is cls and kind.tag != "own"), None)
+
+
+def is_own_class(cls: type) -> bool:
+    """Whether `cls` is an element class that is not SQLAlchemy's."""
+    return issubclass(cls, ClauseElement) and not cls.__module__.startswith("sqlalchemy.")
+
 
 PENDING = -1
 DEEPEST_DESCENT = 30
@@ -98,7 +163,7 @@ class Encoder:
     def _path(self, element: Any) -> str:
         from dualsql.freeze.paths import path
 
-        return path(element, self._parents)
+        return path(element, self._parents, kind_of)
 
     def where(self, number: int) -> str:
         """The path to a node's element, for messages."""

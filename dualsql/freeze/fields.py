@@ -23,9 +23,10 @@ from sqlalchemy.sql.operators import OperatorClass, custom_op
 from sqlalchemy.util import immutabledict
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.freeze import names, types
+from dualsql.freeze import types
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.types import OPERATOR_NAMES, OPERATORS, POSTGRESQL_OPERATORS, WORD_OPERATORS
+from dualsql.freeze.values import is_identifier, read_name, write_name
 
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
@@ -270,8 +271,8 @@ def name_(name: str = "name", attribute: str = "", absent: Any = REQUIRED) -> Fi
     return Field(
         name,
         attribute or name,
-        lambda enc, value: names.write_name(value, enc.seeds),
-        lambda dec, wire: names.read_name(wire, dec.seeds),
+        lambda enc, value: write_name(value, enc.seeds),
+        lambda dec, wire: read_name(wire, dec.seeds),
         absent,
     )
 
@@ -389,7 +390,7 @@ def is_plain_note(key: Any, value: Any) -> bool:
     # SQLAlchemy sets it on the secondary table of a write-only collection, for filter_by().
     if key == "_no_filter_by":
         return value is True
-    is_name = type(key) is str and names.is_identifier(key) and not key.startswith("_") and key not in _MEANT
+    is_name = type(key) is str and is_identifier(key) and not key.startswith("_") and key not in _MEANT
     return is_name and (
         value is None or type(value) in (bool, int) or (type(value) is str and len(value) < 200)
     )
@@ -414,3 +415,13 @@ def _read_plain(dec: Decoder, wire: Any) -> Any:
 
 PLAIN_NOTES = Field("notes", "_annotations", _write_plain, _read_plain)
 NOTED = (ORM, PLAIN_NOTES)
+
+
+JOIN = (
+    needed("left"),
+    needed("right"),
+    operand("on", "onclause"),
+    flag("outer", "isouter"),
+    flag("full"),
+)
+"""A join of tables, or of mapped classes."""

@@ -15,7 +15,7 @@ from sqlalchemy.sql.type_api import BOOLEANTYPE, INTEGERTYPE, NULLTYPE
 from sqlalchemy.util import immutabledict
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.freeze import names, sqlalchemy_internals as private, types
+from dualsql.freeze import sqlalchemy_internals as private, types
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import (
     CHAINED,
@@ -43,6 +43,7 @@ from dualsql.freeze.fields import (
     type_,
     word,
 )
+from dualsql.freeze.values import is_collation, is_identifier, write_name
 
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
@@ -190,7 +191,7 @@ def _read_chain(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 def _write_label(enc: Encoder, kind: NodeKind, label: Any) -> dict[str, Any]:
     fields = enc.fields(kind, label.__dict__)
-    return fields if label.key == label.name else {**fields, "key": names.write_name(label.key, enc.seeds)}
+    return fields if label.key == label.name else {**fields, "key": write_name(label.key, enc.seeds)}
 
 
 # SQLAlchemy has one object of each and compares by identity, so a copy of null() would not be null().
@@ -243,7 +244,7 @@ def _is_position(value: Any) -> bool:
 _MODIFIERS: dict[str, Callable[[Any], bool]] = {
     "escape": lambda value: type(value) is str and len(value) <= 2 and "\x00" not in value,
     "flags": lambda value: type(value) is str and value.isprintable() and len(value) <= 20,
-    "postgresql_regconfig": lambda value: type(value) is str and names.is_identifier(value),
+    "postgresql_regconfig": lambda value: type(value) is str and is_identifier(value),
     **dict.fromkeys(
         "autoescape symmetric mysql_boolean_mode mysql_natural_language mysql_query_expansion".split(),
         types.is_flag,
@@ -435,7 +436,7 @@ KINDS = (
     NodeKind(
         "collation",
         elements.CollationClause,
-        word("name", "collation", names.is_collation, REQUIRED),
-        word("schema", "collation_schema", names.is_identifier),
+        word("name", "collation", is_collation, REQUIRED),
+        word("schema", "collation_schema", is_identifier),
     ),
 )

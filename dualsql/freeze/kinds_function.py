@@ -11,10 +11,10 @@ from sqlalchemy.sql.sqltypes import TableValueType
 from sqlalchemy.sql.type_api import NULLTYPE
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.freeze import names, sqlalchemy_internals as private
+from dualsql.freeze import sqlalchemy_internals as private
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import INFIX, LEAVE, NOTED, Field, NodeKind, flag, name_, needed, operator, type_
-from dualsql.freeze.names import read_name, write_name
+from dualsql.freeze.values import ANONYMOUS, bodies, is_bind_name, read_name, write_name
 
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
@@ -75,15 +75,15 @@ def _derive_bind(element: Any) -> None:
 
 def _original_key(key: str) -> str:
     """The name of a bound parameter before SQLAlchemy made it unique."""
-    match = names.ANONYMOUS.fullmatch(key)
+    match = ANONYMOUS.fullmatch(key)
     return match[2] if match else key
 
 
 def _is_rendered(key: str, original: str) -> bool:
     """Whether every dialect can render the name of a bound parameter."""
     if type(key) is not internals.AnonymousLabel:
-        return names.is_bind_name(str(key))
-    return names.is_bind_name(names.bodies(key) if original is key else original)
+        return is_bind_name(str(key))
+    return is_bind_name(bodies(key) if original is key else original)
 
 
 def _write_value(enc: Encoder, value: Any) -> Any:

@@ -15,10 +15,9 @@ from sqlalchemy.util import immutabledict
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import sqlalchemy_internals as private
 from dualsql.freeze.document import expect, malformed, refuse, refuse_changed
-from dualsql.freeze.fields import ORM, Field, NodeKind, is_plain_note
-from dualsql.freeze.kinds_source import JOIN
-from dualsql.freeze.names import read_name, write_name
+from dualsql.freeze.fields import JOIN, ORM, Field, NodeKind, is_plain_note
 from dualsql.freeze.registry import MappedSource, check, mapped_element
+from dualsql.freeze.values import read_name, write_name
 
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder

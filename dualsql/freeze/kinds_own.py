@@ -13,7 +13,7 @@ from sqlalchemy.sql.visitors import InternalTraversal
 
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import ORM, NodeKind, check_operand, type_
-from dualsql.freeze.names import is_identifier
+from dualsql.freeze.values import is_identifier
 
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder

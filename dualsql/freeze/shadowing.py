@@ -20,8 +20,8 @@ from sqlalchemy.sql.selectable import CompoundSelect, NamedFromClause, Select
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import malformed
-from dualsql.freeze.names import bodies
 from dualsql.freeze.registry import Registry, listed
+from dualsql.freeze.values import bodies
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
 LONGEST_ROOT = 50

@@ -21,8 +21,8 @@ from sqlalchemy.sql.type_api import NULLTYPE, TypeEngine
 from sqlalchemy.util.langhelpers import get_cls_kwargs
 
 from dualsql import sqlalchemy_dialects as dialects, sqlalchemy_internals as internals
-from dualsql.freeze import names
 from dualsql.freeze.document import expect, malformed
+from dualsql.freeze.values import is_collation
 
 UNITS = ("microsecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
 """Of time: each has a function of dualsql's own that moves a date by it, and one that counts it between two dates."""
@@ -201,7 +201,7 @@ def is_flag(value: object) -> bool:
 
 
 def _collation(value: Any) -> bool:
-    return type(value) is str and names.is_collation(value)
+    return type(value) is str and is_collation(value)
 
 
 def _is_type(value: Any) -> bool:

@@ -308,7 +308,7 @@ def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> s
     """How the cells of a column can be kept, if all are like these."""
     encoding = column.encoding
     classes = {type(value) for value in values if value is not None}
-    if encoding == "any" and not column.meaning.is_made:
+    if encoding == "any" and column.meaning.reads is None:
         return _kind_of_any(column, values, classes)
     if encoding == "datetime":
         capabilities = capabilities_of(dialect)
@@ -526,7 +526,7 @@ def uses_of(cell: str, column: ResultColumn, *, by_code_point: bool) -> frozense
 def _of_values(cell: str, column: ResultColumn, *, by_code_point: bool) -> frozenset[Use]:
     kind, _, detail = cell.partition(":")
     uses = _ALL if kind == "decimal" and detail else USES.get(kind, _NONE)
-    if column.meaning.is_made and not column.meaning.is_same and kind == "text":
+    if column.meaning.reads is not None and not column.meaning.is_same and kind == "text":
         return _NONE  # an application's own values, kept as what it shows
     if isinstance(column.stored, types.CHAR):
         return _NONE  # databases pad it, and compare it without the padding

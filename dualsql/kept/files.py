@@ -29,7 +29,7 @@ from dualsql.kept.settings import LEAST_KEEP_MEMORY
 from dualsql.kept.storage import NO_FOLLOW, lock_file, require_locks
 from dualsql.packages import require_package
 from dualsql.plan import Shape
-from dualsql.plan.order import distinct_on
+from dualsql.plan.shape import distinct_on
 from dualsql.resource import RELATION
 from dualsql.tenancy import ActiveRules
 from dualsql.tenancy.compiler import TableForms

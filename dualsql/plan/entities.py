@@ -16,10 +16,10 @@ from sqlalchemy.orm import ColumnProperty, RelationshipProperty, aliased
 from sqlalchemy.sql.selectable import SelectStatementGrouping
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.result import criteria_options, has_loaders, is_open, selected_items
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.plan import sqlalchemy_internals as private
-from dualsql.plan.outputs import criteria_options, has_loaders, is_open, raw_columns
 
 # SQLAlchemy raises these for a statement that it cannot compile.
 _UNCOMPILABLE = (SQLAlchemyError, LookupError, TypeError, ValueError, AttributeError, AssertionError)
@@ -55,7 +55,7 @@ def _write_out_part(part: Any) -> Any:
         return SelectStatementGrouping(_write_out_part(part.element))
     if isinstance(part, CompoundSelect):
         return _write_out_compound(part)
-    bare = _with_columns(part, raw_columns(part))
+    bare = _with_columns(part, selected_items(part))
     state = _compile_state(bare, _render_for_subquery=True, _enable_eagerloads=False)
     return _with_columns(bare, list(_outputs(state)))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, case
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import BindParameter, Cast, ClauseElement, Label, UnaryExpression
+from sqlalchemy.sql.elements import BindParameter, Cast, ClauseElement, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
@@ -22,6 +22,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.columns.kinds import function_name
 from dualsql.columns.result import own_name
+from dualsql.errors import NoTotalOrderError
 
 _ORDER_MODIFIERS = frozenset(
     {operators.asc_op, operators.desc_op, operators.nulls_first_op, operators.nulls_last_op}
@@ -119,11 +120,6 @@ def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
     return clause, modifiers
 
 
-def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The element without its label."""
-    return expression.element if isinstance(expression, Label) else expression
-
-
 def is_distinct_call(element: Any) -> bool:
     """Whether it is `distinct(x)`, `x.distinct()` or `func.distinct(x)`."""
     if isinstance(element, UnaryExpression):
@@ -198,3 +194,12 @@ def _is_current_time(argument: Any) -> bool:
 
 def _name_of(part: Any) -> str:
     return function_name(part) if isinstance(part, FunctionElement) else ""
+
+
+def unpageable(message: str) -> NoTotalOrderError:
+    """The error for a statement with an order or a limit that pages cannot continue."""
+    return NoTotalOrderError(
+        message,
+        hint="Use a subquery with the LIMIT, or order by columns of the result.",
+        developer_hint="Use a subquery: inner = statement.subquery(); select(inner).order_by(inner.c....).",
+    )

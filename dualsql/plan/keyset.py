@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, and_, false, or_, select, true, tuple_, union_all
 
 from dualsql.capabilities import Capabilities
+from dualsql.columns.result import with_criteria_of
 from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan.keys import Key, clauses_of
-from dualsql.plan.order import reads_row_by_row
-from dualsql.plan.outputs import with_criteria_of
 from dualsql.plan.page import KeyedSelect, Ordered, all_rows, smallest
+from dualsql.plan.shape import reads_row_by_row
 
 Condition = ColumnElement[bool]
 

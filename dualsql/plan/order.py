@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, Join, Select, Table, TextClause, null, type_coerce, types
+from sqlalchemy import ColumnElement, FromClause, Join, Select, TextClause, null, type_coerce, types
 from sqlalchemy.sql import elements, operators, selectable
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
@@ -21,31 +21,21 @@ from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.row_number import row_number
-from dualsql.freeze.types import ROW_FUNCTIONS
-from dualsql.plan.keys import (
-    Key,
-    Order,
-    column_identity,
-    depends_on_time,
-    is_random,
-    split_modifiers,
+from dualsql.plan.keys import Key, Order, column_identity, depends_on_time, is_random, split_modifiers
+from dualsql.plan.shape import (
+    Expressions,
+    Shape,
+    distinct_on,
+    is_distinct,
+    is_table,
+    leaves_of,
+    merges_rows,
+    reads_row_by_row,
     unlabelled,
 )
-from dualsql.plan.shape import Shape
 from dualsql_client.wire import SortKey
 
-Expressions = list[ColumnElement[Any]]
-
-# Any other name may be an aggregate, whose rows are not rows of a table. An application registers these two itself.
-_ROW_FUNCTIONS = ROW_FUNCTIONS | {"if", "quote"}
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"})
-
-
-def distinct_on(select: AnySelect) -> Expressions:
-    """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
-    extension = internals.extension_before_columns(select)
-    clauses = getattr(extension, "clauses", [extension])
-    return [key for clause in (select, *clauses) for key in internals.distinct_on(clause)]
 
 
 def row_identity(
@@ -128,11 +118,6 @@ def _whole_row(shape: Shape, capabilities: Capabilities) -> Expressions:
     return [key for expression in expressions for key in capabilities.distinguishing(expression)]
 
 
-def is_distinct(select: AnySelect) -> bool:
-    """Whether it has DISTINCT or DISTINCT ON."""
-    return bool(internals.distinct_word(select) or distinct_on(select))
-
-
 def _is_superaggregate(group: elements.ClauseElement) -> bool:
     # SQLAlchemy puts ROLLUP(...) into a ClauseList. Bare text could be anything.
     return any(
@@ -142,11 +127,6 @@ def _is_superaggregate(group: elements.ClauseElement) -> bool:
     )
 
 
-def is_table(source: FromClause) -> bool:
-    """Whether it is a table or an alias of one. An alias of a subquery has keys too, but its rows may repeat them."""
-    return isinstance(internals.table_under(source), Table)
-
-
 _CONSTANTS = (elements.BindParameter, elements.Null, elements.True_, elements.False_)
 
 
@@ -154,66 +134,6 @@ def is_constant(expression: ColumnElement[Any]) -> bool:
     """Whether it is a bound value, NULL, TRUE or FALSE, with a label or without."""
     # ORDER BY of a bare value is an error on PostgreSQL and DuckDB, and orders nothing anywhere.
     return isinstance(getattr(expression, "element", expression), _CONSTANTS)
-
-
-def leaves_of(select: AnySelect) -> Iterator[FromClause]:
-    """The sources that it reads, without the joins around them."""
-    stack: list[FromClause] = list(reversed(internals.final_froms(select)))
-    while stack:
-        source = stack.pop()
-        if isinstance(source, Join):
-            stack += [source.right, source.left]
-        else:
-            yield source
-
-
-def reads_row_by_row(select: AnySelect) -> bool:
-    """Whether each row depends on one row of its sources, so that removing some rows does not change others."""
-    # A clause of an application's class, such as QUALIFY.
-    is_extended = internals.extension_after_criteria(select) is not None
-    if is_extended or distinct_on(select) or merges_rows(select):
-        return False
-    parts = (part for element in _sorted_outputs(select) for part in iterate(element))
-    return not any(isinstance(part, elements.Over) for part in parts)
-
-
-def _sorted_outputs(select: AnySelect) -> list[Any]:
-    return [*select.selected_columns, *internals.order_by_clauses(select)]
-
-
-def _may_be_aggregate(function: FunctionElement[Any]) -> bool:
-    return function_name(function) not in _ROW_FUNCTIONS
-
-
-def merges_rows(
-    select: AnySelect, is_aggregate: Callable[[FunctionElement[Any]], bool] = _may_be_aggregate
-) -> bool:
-    """Whether GROUP BY, HAVING or an aggregate may make one row of several."""
-    if internals.group_by_clauses(select) or internals.having_criteria(select):
-        return True
-    return any(_may_aggregate(element, is_aggregate) for element in _sorted_outputs(select))
-
-
-def _may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], bool]) -> bool:
-    """Whether `element` may contain an aggregate outside of subqueries and window functions."""
-    stack: list[Any] = [element]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, selectable.SelectBase | selectable.ScalarSelect | selectable.Exists):
-            continue
-        if isinstance(node, elements.Over):
-            stack += [part for part in (node.partition_by, node.order_by) if part is not None]
-            # sum(count(*)) OVER (...): the argument of a window function may be an aggregate, the function is none.
-            function = node.element
-            if isinstance(function, elements.FunctionFilter):
-                stack += [] if function.criterion is None else [function.criterion]
-                function = function.func
-            stack += function.get_children()
-            continue
-        if isinstance(node, FunctionElement) and is_aggregate(node):
-            return True
-        stack += node.get_children()
-    return False
 
 
 IsMasked = Callable[[Any], bool]

@@ -22,10 +22,9 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.forecast import Forecast, parts_of
 from dualsql.columns.meanings import Meanings
 from dualsql.columns.own_types import SQLType
-from dualsql.columns.result import classify, own_name
+from dualsql.columns.result import classify, own_name, with_criteria_of
 from dualsql.freeze.document import AnyCompound, AnySelect
-from dualsql.plan.keys import split_modifiers
-from dualsql.plan.outputs import unpageable, with_criteria_of
+from dualsql.plan.keys import split_modifiers, unpageable
 
 _TOKEN = re.compile(
     r"""

@@ -13,11 +13,11 @@ from sqlalchemy.sql.elements import Over
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
+from dualsql.columns.result import with_criteria_of
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import Key, Order, clauses_of, unlabelled
-from dualsql.plan.order import IsMasked, distinct_on, is_distinct, merges_rows, order_of
-from dualsql.plan.outputs import with_criteria_of
-from dualsql.plan.shape import Shape
+from dualsql.plan.keys import Key, Order, clauses_of
+from dualsql.plan.order import IsMasked, order_of
+from dualsql.plan.shape import Shape, distinct_on, is_distinct, merges_rows, unlabelled
 from dualsql_client.wire import SortKey
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, types
 
+from dualsql.columns.result import with_criteria_of
 from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import Key, clauses_of, unlabelled
+from dualsql.plan.keys import Key, clauses_of
 from dualsql.plan.keyset import carried_around
-from dualsql.plan.order import is_distinct, reads_row_by_row
-from dualsql.plan.outputs import with_criteria_of
 from dualsql.plan.page import Ordered
+from dualsql.plan.shape import is_distinct, reads_row_by_row, unlabelled
 
 _PRIME = 2**31 - 1
 """Products of two smaller numbers fit into 64 bits, and taking the fifth power modulo it mixes up no two of them."""

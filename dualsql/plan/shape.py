@@ -1,21 +1,42 @@
-"""Brings any statement into one shape: a Select of the same rows in the same order, with LIMIT and OFFSET apart."""
+"""What a Select is: its one shape, the columns that it puts out, the sources that it reads, and how it reads them.
+
+The shape of any statement is a Select of the same rows in the same order, with LIMIT and OFFSET apart.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect
-from sqlalchemy.sql.elements import BindParameter, ColumnClause
-from sqlalchemy.sql.selectable import GenerativeSelect
+from sqlalchemy import ColumnElement, FromClause, Join, Select, Table, TextClause, TextualSelect
+from sqlalchemy.sql import elements, selectable
+from sqlalchemy.sql.elements import BindParameter, ColumnClause, Label
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.kinds import function_name
 from dualsql.columns.meanings import STANDARD, Meanings
-from dualsql.columns.result import ResultColumn, result_columns
+from dualsql.columns.result import (
+    ResultColumn,
+    is_named,
+    is_open,
+    own_name,
+    result_columns,
+    selected_items,
+    unique_names,
+)
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
+from dualsql.freeze.types import ROW_FUNCTIONS
+from dualsql.plan.keys import unpageable
 from dualsql.plan.normal_form import normal_form, with_distinct_key
-from dualsql.plan.outputs import distinctly_named, is_open, unpageable
+
+Expressions = list[ColumnElement[Any]]
+
+# Any other name may be an aggregate, whose rows are not rows of a table. An application registers these two itself.
+_ROW_FUNCTIONS = ROW_FUNCTIONS | {"if", "quote"}
 
 
 class Shape(NamedTuple):
@@ -87,7 +108,7 @@ def written_out(statement: Statement) -> Statement:
     return distinctly_named(statement) if isinstance(statement, Select) else statement
 
 
-def own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
+def own_window(statement: selectable.GenerativeSelect) -> tuple[int | None, int]:
     """The author's limit, None without one, and offset."""
     options = internals.fetch_options(statement)
     # With TIES the number of rows depends on the order, with PERCENT on their total.
@@ -130,3 +151,131 @@ def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None
     selected = zip(columns, plain.selected_columns, strict=True)
     columns = tuple(replace(column, expression=output) for column, output in selected)
     return Shape(plain, columns, limit, offset)
+
+
+def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> AnySelect:
+    """The statement with a label on each column that has the name of an earlier one.
+
+    Two equal labels cannot be wrapped in a subquery, and a type's own code must not meet the values of another column.
+
+    Args:
+        labels_unnamed: columns without a name get a label, too.
+    """
+    raw = selected_items(statement)
+    # Bare text may be several columns: which output belongs to it cannot be known.
+    if any(isinstance(column, TextClause) for column in raw):
+        return statement
+    # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
+    items = list(statement.selected_columns.items())
+    columns = [column for _, column in items]
+    names = [
+        name if _is_to_be_named(column, name) or (labels_unnamed and not is_named(column)) else ""
+        for column, name in zip(columns, unique_names(items), strict=True)
+    ]
+    if not any(names):
+        return statement
+    outputs = [output for column in raw for output in internals.select_iterable(column)]
+    return internals.copy_with(
+        statement,
+        raw_columns=[
+            (output.element if isinstance(output, Label) else output).label(name) if name else output
+            for output, name in zip(outputs, names, strict=True)
+        ],
+    )
+
+
+def _is_to_be_named(column: ColumnElement[Any], name: str) -> bool:
+    """Whether it needs a label with the name, because it has another one or its source may rename it."""
+    is_of_source = isinstance(column, ColumnClause) and _is_renamed_by_its_source(column.table)
+    return own_name(column) not in ("", name) or is_of_source
+
+
+def _is_renamed_by_its_source(source: Any) -> bool:
+    """Whether it reads a subquery of a mapped class with a repeated column, which SQLAlchemy renders once."""
+    inner = getattr(source, "element", None)
+    if not isinstance(inner, Select) or not is_open(inner):
+        return False
+    hashes = [hash(column) for column in internals.all_selected_columns(inner)]
+    return len(set(hashes)) < len(hashes)
+
+
+def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The element without its label."""
+    return expression.element if isinstance(expression, Label) else expression
+
+
+def distinct_on(select: AnySelect) -> Expressions:
+    """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
+    extension = internals.extension_before_columns(select)
+    clauses = getattr(extension, "clauses", [extension])
+    return [key for clause in (select, *clauses) for key in internals.distinct_on(clause)]
+
+
+def is_distinct(select: AnySelect) -> bool:
+    """Whether it has DISTINCT or DISTINCT ON."""
+    return bool(internals.distinct_word(select) or distinct_on(select))
+
+
+def is_table(source: FromClause) -> bool:
+    """Whether it is a table or an alias of one. An alias of a subquery has keys too, but its rows may repeat them."""
+    return isinstance(internals.table_under(source), Table)
+
+
+def leaves_of(select: AnySelect) -> Iterator[FromClause]:
+    """The sources that it reads, without the joins around them."""
+    stack: list[FromClause] = list(reversed(internals.final_froms(select)))
+    while stack:
+        source = stack.pop()
+        if isinstance(source, Join):
+            stack += [source.right, source.left]
+        else:
+            yield source
+
+
+def reads_row_by_row(select: AnySelect) -> bool:
+    """Whether each row depends on one row of its sources, so that removing some rows does not change others."""
+    # A clause of an application's class, such as QUALIFY.
+    is_extended = internals.extension_after_criteria(select) is not None
+    if is_extended or distinct_on(select) or merges_rows(select):
+        return False
+    parts = (part for element in _sorted_outputs(select) for part in iterate(element))
+    return not any(isinstance(part, elements.Over) for part in parts)
+
+
+def _sorted_outputs(select: AnySelect) -> list[Any]:
+    return [*select.selected_columns, *internals.order_by_clauses(select)]
+
+
+def _may_be_aggregate(function: FunctionElement[Any]) -> bool:
+    return function_name(function) not in _ROW_FUNCTIONS
+
+
+def merges_rows(
+    select: AnySelect, is_aggregate: Callable[[FunctionElement[Any]], bool] = _may_be_aggregate
+) -> bool:
+    """Whether GROUP BY, HAVING or an aggregate may make one row of several."""
+    if internals.group_by_clauses(select) or internals.having_criteria(select):
+        return True
+    return any(_may_aggregate(element, is_aggregate) for element in _sorted_outputs(select))
+
+
+def _may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], bool]) -> bool:
+    """Whether `element` may contain an aggregate outside of subqueries and window functions."""
+    stack: list[Any] = [element]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, selectable.SelectBase | selectable.ScalarSelect | selectable.Exists):
+            continue
+        if isinstance(node, elements.Over):
+            stack += [part for part in (node.partition_by, node.order_by) if part is not None]
+            # sum(count(*)) OVER (...): the argument of a window function may be an aggregate, the function is none.
+            function = node.element
+            if isinstance(function, elements.FunctionFilter):
+                stack += [] if function.criterion is None else [function.criterion]
+                function = function.func
+            stack += function.get_children()
+            continue
+        if isinstance(node, FunctionElement) and is_aggregate(node):
+            return True
+        stack += node.get_children()
+    return False

@@ -13,11 +13,10 @@ from sqlalchemy.sql.elements import ColumnClause
 from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import is_instant, normalized_instant
-from dualsql.columns.result import ResultColumn
+from dualsql.columns.result import ResultColumn, with_criteria_of
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
 from dualsql.plan import Ordered
-from dualsql.plan.outputs import with_criteria_of
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import StatisticName
 

@@ -14,18 +14,17 @@ from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
 from dualsql.kept.cells import Use
-from dualsql.query.comparisons import BUCKETS, Element, typed_parameter
 from dualsql.query.conditions import (
     Conditions,
     comparable,
     holds,
+    in_one_form,
     is_plain_text,
     needs_exact,
     shows_singles,
 )
-from dualsql.query.model import AggregateColumn, Group
+from dualsql.query.model import BUCKETS, AggregateColumn, Element, Group, typed_parameter
 from dualsql.query.percentiles import RankedValues
-from dualsql.query.stored import in_one_form
 from dualsql.query_dialects import QueryDialect
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
@@ -351,7 +350,7 @@ def _is_same(column: ResultColumn) -> bool:
 
 def _keeps_order(column: ResultColumn) -> bool:
     is_odd_text = column.encoding == "text" and not is_plain_text(column)
-    return column.meaning.keeps_order and (column.meaning.is_made or not is_odd_text)
+    return column.meaning.keeps_order and (column.meaning.reads is not None or not is_odd_text)
 
 
 _DOUBLE: SQLType = types.Double()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from itertools import product
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, case, cast, not_, or_, type_coerce, types
+from sqlalchemy import ColumnElement, and_, case, cast, func, not_, or_, type_coerce, types
 from sqlalchemy.sql import operators
 
 from dualsql.capabilities import Capabilities
@@ -24,17 +25,20 @@ from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.bind_values import bind_value
 from dualsql.formats.text import INT64_BOUND
-from dualsql.query import stored
-from dualsql.query.comparisons import (
+from dualsql.query.model import (
     OPERATORS,
+    AllOf,
+    AnyOf,
+    Comparison,
+    Condition,
     Element,
+    Negation,
     OperatorKind,
     condition_on,
     exactly,
     operators_of,
     typed_parameter,
 )
-from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql.query_dialects import QueryDialect
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.conversions import parse_decimal
@@ -78,7 +82,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     encoding = description["encoding"]
     if encoding == "any" and description["type"] == "number":
         encoding = "float"
-    keeps_months = encoding == "interval" and capabilities.query.has_months and not column.meaning.is_made
+    keeps_months = encoding == "interval" and capabilities.query.has_months and column.meaning.reads is None
     if keeps_months and has_months(value):
         return cast(typed_parameter(value, types.Text()), column.type)
     try:
@@ -96,7 +100,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
         and not capabilities.query.has_infinite_dates
     ):
         raise _wrong(column, encoding)
-    if column.meaning.is_made:
+    if column.meaning.reads is not None:
         return typed_parameter(_stored_value(column, operand), column.type)
     value_element = typed_parameter(operand, _type_of(column, encoding))
     # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
@@ -196,7 +200,7 @@ def _text(column: ResultColumn, value: Any) -> str:
 def _any(column: ResultColumn, value: Any) -> Any:
     if isinstance(value, str):
         return _text(column, value)
-    if isinstance(value, bool) or (column.meaning.is_made and isinstance(value, int)):
+    if isinstance(value, bool) or (column.meaning.reads is not None and isinstance(value, int)):
         return value
     if type(value) is int:
         return _integer(column, value)
@@ -320,14 +324,14 @@ class Conditions:
         condition = self._on_values(column, comparison, values)
         if operator.kind != "equality":
             return condition
-        return stored.or_unfit(condition, column, values, self.capabilities, is_negated=operator.is_negated)
+        return or_unfit(condition, column, values, self.capabilities, is_negated=operator.is_negated)
 
     def _on_values(
         self, column: ResultColumn, comparison: Comparison, constants: Sequence[Any]
     ) -> ColumnElement[bool]:
         element, operator = column.expression, OPERATORS[comparison.operator]
         values = [value_literal(column, value, self.capabilities) for value in constants]
-        if self.capabilities.spells_instants and instants.is_instant(element):
+        if self.capabilities.spells_instants and isinstance(column.stored, types.DateTime):
             return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
             return self._of_any_but_text(column, comparison.operator, values, constants)
@@ -343,16 +347,16 @@ class Conditions:
         self, column: ResultColumn, operator: Operator, values: list[Element], constants: Sequence[Any]
     ) -> ColumnElement[bool]:
         is_negated = OPERATORS[operator].is_negated
-        if stored.is_loose_truth(column, self.capabilities):
+        if is_loose_truth(column, self.capabilities):
             truths = {value is not is_negated for value in constants}
-            return stored.of_truths(column.expression, truths, self.capabilities)
-        if stored.is_spelled_uuid(column, self.capabilities):
+            return of_truths(column.expression, truths, self.capabilities)
+        if is_spelled_uuid(column, self.capabilities):
             uuids = [UUID(str(_READERS["uuid"](column, value))) for value in constants]
-            return stored.of_uuids(column.expression, uuids, is_negated=is_negated)
+            return of_uuids(column.expression, uuids, is_negated=is_negated)
         element = comparable(column, self.capabilities)
         if operator in _EQUALITY and needs_exact(column, self.dialect):
             return exactly(OPERATORS[operator], self.dialect, element, values)
-        if column.encoding == "any" and not column.meaning.is_made:
+        if column.encoding == "any" and column.meaning.reads is None:
             return self._loose(element, operator, values, constants)
         return condition_on(operator, element, values)
 
@@ -443,16 +447,16 @@ def comparable(column: ResultColumn, capabilities: Capabilities) -> Element:
     """The column, converted so that comparisons use the shown values."""
     if capabilities.query.shortens_reals and shows_singles(column):
         return cast(cast(column.expression, types.String()), types.Double())
-    if stored.is_spelled_time(column, capabilities):
-        return stored.in_one_form(column, capabilities)
+    if is_spelled_time(column, capabilities):
+        return in_one_form(column, capabilities)
     # SQLAlchemy has no operators for some types of a database.
-    is_bare = column.encoding == "any" and not column.meaning.is_made
+    is_bare = column.encoding == "any" and column.meaning.reads is None
     return type_coerce(column.expression, types.NULLTYPE) if is_bare else column.expression
 
 
 def shows_singles(column: ResultColumn) -> bool:
     """Whether the column shows the four-byte floats that it stores."""
-    return is_single(column.stored) and not column.meaning.is_made
+    return is_single(column.stored) and column.meaning.reads is None
 
 
 def is_plain_text(column: ResultColumn) -> bool:
@@ -463,7 +467,7 @@ def is_plain_text(column: ResultColumn) -> bool:
 def needs_exact(column: ResultColumn, dialect: QueryDialect) -> bool:
     """Whether the application's code reads the values from texts that a collation may treat as equal."""
     database_type = column.meaning.stored
-    if not column.meaning.is_made or not _is_text(database_type):
+    if column.meaning.reads is None or not _is_text(database_type):
         return False
     return not dialect.finds_equal_by_index or bool(getattr(database_type, "collation", None))
 
@@ -505,7 +509,7 @@ def possible_operators(column: ResultColumn, capabilities: Capabilities) -> froz
         return frozenset()  # the values become text only when they are written
     if isinstance(column.shown, types.Enum):
         return _EQUALITY  # databases sort it differently
-    if not meaning.is_made or meaning.is_same:
+    if meaning.reads is None or meaning.is_same:
         return operators if encoding != "text" or is_plain_text(column) else operators - _TEXT - _ORDER
     # Values without a common kind are tested before they are compared; see `Conditions`.
     is_told_apart = meaning.keeps_equality or isinstance(meaning.shown, types.NullType)
@@ -549,3 +553,205 @@ def _of_instants(element: Any, operator: Operator, values: list[Element]) -> Col
         lambda left, right: condition_on(operator, left, [right])
     )
     return instants.compared(compare, element, values[0])
+
+
+#
+# Cells whose stored form differs from the shown one, for databases that allow that: SQLite stores 2 in a BOOLEAN
+# column, and dualsql shows true. A UUID may have dashes in one row and none in the next. A column of numbers may
+# contain a text, which is shown as `dualsql.formats.cells.Unfit`.
+
+_STORED: dict[type[Any], SQLType] = {
+    int: types.BigInteger(),
+    float: types.Double(),
+    str: types.String(),
+    bytes: types.LargeBinary(),
+}
+
+
+def is_loose_truth(column: ResultColumn, capabilities: Capabilities) -> bool:
+    """Whether the column shows booleans but may store other values."""
+    is_truth = isinstance(column.stored, types.Boolean) and column.meaning.reads is None
+    return is_truth and bool(capabilities.query.shown_as_false)
+
+
+def is_spelled_uuid(column: ResultColumn, capabilities: Capabilities) -> bool:
+    """Whether the column stores UUIDs as texts, which have several spellings."""
+    is_uuid = isinstance(column.stored, types.Uuid) and column.meaning.reads is None
+    return is_uuid and capabilities.query.storage_class is not None
+
+
+def is_spelled_time(column: ResultColumn, capabilities: Capabilities) -> bool:
+    """Whether the column stores times of day as texts, with or without seconds and fractions."""
+    is_time = isinstance(column.stored, types.Time) and column.meaning.reads is None
+    return is_time and capabilities.query.storage_class is not None
+
+
+def in_one_form(column: ResultColumn, capabilities: Capabilities) -> Element:
+    """The column, converted so that cells that are shown alike are equal."""
+    if is_loose_truth(column, capabilities):
+        return _is_true(column.expression, capabilities)
+    if is_spelled_uuid(column, capabilities):
+        digits = _digits(column.expression)
+        is_uuid = and_(func.length(digits) == 32, func.trim(digits, _HEXADECIMAL) == "")
+        return type_coerce(case((is_uuid, digits), else_=_raw(column.expression)), column.type)
+    if is_spelled_time(column, capabilities):
+        return type_coerce(_padded(column.expression), column.type)
+    return column.expression
+
+
+#
+# Truth values.
+
+
+def of_truths(element: Element, truths: set[Any], capabilities: Capabilities) -> ColumnElement[bool]:
+    """Whether the shown value is among `truths`; unknown for NULL."""
+    if len(truths) > 1:
+        return or_(_is_true(element, capabilities), _is_false(element, capabilities))
+    return _is_true(element, capabilities) if True in truths else _is_false(element, capabilities)
+
+
+def _is_false(element: Element, capabilities: Capabilities) -> ColumnElement[bool]:
+    bare = type_coerce(element, types.NULLTYPE)
+    return or_(*(bare == _constant(value) for value in capabilities.query.shown_as_false))
+
+
+def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool]:
+    # Two ranges, so that an index can be used.
+    bare = type_coerce(element, types.NULLTYPE)
+    zero, *others = capabilities.query.shown_as_false
+    return and_(
+        or_(bare < _constant(zero), bare > _constant(zero)), *(bare != _constant(value) for value in others)
+    )
+
+
+#
+# UUIDs.
+
+
+def of_uuids(element: Element, uuids: Sequence[UUID], *, is_negated: bool) -> ColumnElement[bool]:
+    """Whether the shown UUID is one of these, in any spelling."""
+    same = _digits(element).in_([typed_parameter(one.hex, types.String()) for one in uuids])
+    if is_negated:
+        return not_(same)
+    if len(uuids) > _MOST_RANGES:
+        return same
+    raw = _raw(element)
+    begins = (
+        raw.between(typed_parameter(one, types.String()), typed_parameter(one + "~", types.String()))
+        for one in _beginnings(uuids)
+    )
+    # The range uses an index on the first digits, and the second condition compares all digits.
+    return and_(or_(*begins), same)
+
+
+_HEXADECIMAL = "0123456789abcdef"
+_MOST_RANGES = 20
+"""With more values, every row is read instead of an index."""
+
+
+def _digits(element: Element) -> Element:
+    """The 32 digits of any text that Python's UUID() accepts. SQLAlchemy reads stored UUIDs with it."""
+    digits: Element = func.lower(_raw(element), type_=types.String())
+    for part in ("urn:", "uuid:", "{", "}", "-"):
+        digits = func.replace(digits, part, "", type_=types.String())
+    return digits
+
+
+def _beginnings(uuids: Sequence[UUID]) -> list[str]:
+    both_cases = {
+        "".join(letters) for one in uuids for letters in product(*({c, c.upper()} for c in one.hex[:3]))
+    }
+    return [*sorted(both_cases), "{", "u"]
+
+
+#
+# Times and numbers.
+
+
+_WHOLE = "00:00:00.000000"
+
+
+def _padded(element: Element) -> Element:
+    """A time of day with seconds and six decimal digits, as SQLAlchemy writes it; any other text unchanged."""
+    raw = _raw(element)
+    missing = func.substr(typed_parameter(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
+    is_time = and_(raw.like("__:__%"), func.time(raw).is_not(None))
+    return case((is_time, raw.concat(missing)), else_=raw)
+
+
+def _raw(element: Element) -> Element:
+    return type_coerce(element, types.String())
+
+
+#
+# Cells that do not fit their column.
+
+
+def or_unfit(
+    condition: ColumnElement[bool],
+    column: ResultColumn,
+    values: Sequence[Any],
+    capabilities: Capabilities,
+    *,
+    is_negated: bool,
+) -> ColumnElement[bool]:
+    """An equality condition that also matches cells that do not fit their column and show one of the values."""
+    class_of = capabilities.query.storage_class
+    if class_of is None or column.meaning.reads is not None:
+        return condition
+    by_kind: dict[str, list[Element]] = {}
+    for value in values:
+        for kind, element in _shown_as(value, column.encoding) if isinstance(value, str) else ():
+            by_kind.setdefault(kind, []).append(element)
+    if not by_kind:
+        return condition
+    bare = type_coerce(column.expression, types.NULLTYPE)
+    # The storage class is tested as well, because a column of numbers reads '12.0' as 12.
+    unfit = or_(*(and_(class_of(bare) == kind, bare.in_(elements)) for kind, elements in by_kind.items()))
+    return and_(condition, not_(unfit)) if is_negated else or_(condition, unfit)
+
+
+def _shown_as(value: str, encoding: str) -> Iterator[tuple[str, Element]]:
+    """The cells that do not fit a column of this encoding and are shown as this text."""
+    if encoding in _SPELLED_ENCODINGS and "-" in value[1:]:
+        return  # only values that fit are shown like this
+    if encoding not in ("text", "any"):
+        yield "text", _constant(value)
+    if encoding not in ("text", "any", "integer", "decimal"):
+        yield from (("integer" if type(one) is int else "real", _constant(one)) for one in _numbers(value))
+    with suppress(ValueError):
+        data = b64decode(value, validate=True)
+        if b64encode(data).decode() == value:
+            yield "blob", _constant(data)
+    if "\\x" in value:
+        odd = _without_escapes(value)
+        if odd.decode("utf-8", "backslashreplace") == value:
+            yield "text", cast(_constant(odd), types.Text())
+
+
+_SPELLED_ENCODINGS = frozenset({"date", "datetime", "uuid"})
+_LONGEST_SHOWN_NUMBER = 25
+
+
+def _numbers(value: str) -> Iterator[int | float]:
+    for type_ in (int, float):
+        with suppress(ValueError):
+            if (
+                len(value) <= _LONGEST_SHOWN_NUMBER
+                and str(type_(value)) == value
+                and abs(type_(value)) < 2**63
+            ):
+                yield type_(value)
+
+
+def _without_escapes(value: str) -> bytes:
+    """The stored bytes of a text that is not valid UTF-8, from its shown form."""
+    parts = re.split(r"\\x([89a-f][0-9a-f])", value)
+    return b"".join(
+        bytes.fromhex(part) if index % 2 else part.encode("utf-8", "surrogatepass")
+        for index, part in enumerate(parts)
+    )
+
+
+def _constant(value: Any) -> Element:
+    return typed_parameter(value, _STORED[type(value)])

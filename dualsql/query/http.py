@@ -53,8 +53,7 @@ from dualsql.openapi.operations import (
 )
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.comparisons import BUCKETS, OPERATORS
-from dualsql.query.model import MAXIMUM_ALIAS, ResultQuery, SQLQuery
+from dualsql.query.model import BUCKETS, MAXIMUM_ALIAS, OPERATORS, ResultQuery, SQLQuery
 from dualsql.query.parse import (
     KEYS,
     MAXIMUM_GROUPS,

@@ -22,9 +22,8 @@ from dualsql.mcp.decorators import make_tool, plain_tool, tool, tool_of_results
 from dualsql.mcp.options import PlainEnvelope, ToolOptions
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES, AggregateFunction
-from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.feature import Queries
-from dualsql.query.model import ResultQuery, SQLQuery, in_words, with_names_of
+from dualsql.query.model import BUCKETS, OPERATORS, ResultQuery, SQLQuery, in_words, with_names_of
 from dualsql.query.parse import id_in
 from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import CALLS, RELATION, Principal, Resource, calls_in, instant

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from dualsql.errors import BadParameterError, LimitExceededError, refuse_unknown
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.comparisons import BUCKETS, NOT_HERE, OPERATORS
 from dualsql.query.model import (
+    BUCKETS,
     MAXIMUM_ALIAS,
+    NOT_HERE,
+    OPERATORS,
     AggregateColumn,
     AllOf,
     AnyOf,

@@ -15,8 +15,8 @@ from sqlalchemy import BigInteger, ColumnElement, Double, FromClause, case, func
 from dualsql.capabilities import Capabilities
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
+from dualsql.plan.derived import as_subquery
 from dualsql.plan.keys import Key
-from dualsql.plan.subqueries import as_subquery
 
 Expression = ColumnElement[Any]
 

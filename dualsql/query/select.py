@@ -15,26 +15,26 @@ from sqlalchemy.sql.visitors import iterate
 from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.meanings import Meanings
-from dualsql.columns.result import ResultColumn, chosen_columns
+from dualsql.columns.result import ResultColumn, chosen_columns, with_criteria_of
 from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
 from dualsql.plan import Shape, all_rows, ordered, shape
-from dualsql.plan.keys import Key
-from dualsql.plan.order import require_order
-from dualsql.plan.outputs import with_criteria_of
-from dualsql.plan.projection import projected, with_outputs
-from dualsql.plan.subqueries import (
+from dualsql.plan.derived import (
     as_subquery,
     nested,
+    projected,
     reads_plainly,
     sole_key,
     with_label,
+    with_outputs,
 )
+from dualsql.plan.keys import Key
+from dualsql.plan.order import require_order
 from dualsql.query.aggregates import AGGREGATES, group_key, ranked_values, write_aggregate
-from dualsql.query.comparisons import OPERATORS
 from dualsql.query.conditions import Conditions
 from dualsql.query.model import (
+    OPERATORS,
     AllOf,
     AnyOf,
     Comparison,
@@ -384,5 +384,5 @@ def build_sql_select(
     if text.columns is not None or text.limit is not None or text.offset:
         part = StructuredQuery(columns=text.columns, limit=text.limit, offset=text.offset)
         statement = build_structured_select(part, shape(statement), capabilities)
-    answer = with_criteria_of(result.select, statement)
+    answer: AnySelect = with_criteria_of(result.select, statement)
     return answer.execution_options(**{NOTES_OPTION: notes}) if notes else answer

@@ -29,8 +29,8 @@ from dualsql.errors import (
     UnknownTableError,
 )
 from dualsql.events import step
+from dualsql.freeze import UNCOMPILABLE
 from dualsql.freeze.document import AnySelect
-from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.kept.cells import sorts_alike
 from dualsql.kept.translation import (
     KeptColumns,
@@ -40,7 +40,7 @@ from dualsql.kept.translation import (
     table_of_rows,
     translate_statement,
 )
-from dualsql.plan.subqueries import converts_values
+from dualsql.plan.derived import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words, with_names_of
 from dualsql.query.parse import id_in

@@ -32,9 +32,9 @@ from dualsql.errors import (
 from dualsql.events import EVENTS, CreationEnded, ResultCreated, step
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy, run_heavy
-from dualsql.formats.samples import most_rows, shows_all
+from dualsql.formats.samples import most_rows, room_for_rows, shows_all
+from dualsql.freeze import UNCOMPILABLE
 from dualsql.freeze.document import AnySelect, Statement
-from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.log import log_unforeseen
 from dualsql.plan import KeysetPosition
 from dualsql.resource import (
@@ -52,7 +52,7 @@ from dualsql.resource import (
     parse_count,
     within,
 )
-from dualsql.response import DualResponse, room_for_rows
+from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.view import View, Views
 from dualsql.settings import KeepOption, Settings, is_keep_option, require_duration

@@ -9,7 +9,7 @@ from sqlalchemy.types import NULLTYPE, NullType
 from dualsql.databases.explain import described_types
 from dualsql.databases.session import in_session
 from dualsql.freeze.document import Statement
-from dualsql.plan.projection import with_types
+from dualsql.plan.derived import with_types
 from dualsql.results.view import View
 
 

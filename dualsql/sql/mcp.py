@@ -21,7 +21,7 @@ from dualsql.mcp.calls import MalformedCallError, publish_without
 from dualsql.mcp.decorators import make_tool, tool, tool_title
 from dualsql.mcp.options import ToolOptions
 from dualsql.mcp.results import Answer
-from dualsql.plan.subqueries import at_most
+from dualsql.plan.derived import at_most
 from dualsql.resource import Principal
 from dualsql.sql.feature import SQL
 from dualsql.sql.service import ResolvedQuery, require_parser

@@ -17,11 +17,12 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
+from dualsql.plan.derived import FreeNames
 from dualsql.plan.keys import Key, split_modifiers
-from dualsql.plan.order import CLOCK, INEXACT, is_distinct, merges_rows
+from dualsql.plan.order import CLOCK, INEXACT
 from dualsql.plan.other_statements import with_modifiers
 from dualsql.plan.page import Ordered, all_rows
-from dualsql.plan.subqueries import FreeNames
+from dualsql.plan.shape import is_distinct, merges_rows
 
 Clauses = Callable[[Any], list[Any]]
 """The ORDER BY of a key, by the column that carries it."""

@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import SQLGLOTC_INSTALLED
 
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
-from dualsql.freeze.names import can_be_stored
+from dualsql.freeze.values import can_be_stored
 from dualsql.sql.scope import CATALOGUE, QUOTED_WORD, WorkBudget, forbid, invalid, too_deep
 from dualsql.text_dialects import TextDialect
 

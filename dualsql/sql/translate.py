@@ -24,7 +24,7 @@ from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError
 from dualsql.freeze.registry import check_column
-from dualsql.plan.subqueries import FreeNames
+from dualsql.plan.derived import FreeNames
 from dualsql.resource import NOTES_OPTION
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_constructs

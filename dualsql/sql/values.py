@@ -194,9 +194,9 @@ def in_stored_form(translator: Translator, element: Element, other: Element) -> 
         return element
     meaning = translator.meanings.of(other.type)
     _require_range(element, meaning.stored)
-    if meaning.binds is None and not meaning.is_made:
+    if meaning.binds is None and meaning.reads is None:
         return typed_literal(element, meaning.stored, translator.capabilities)
-    if not meaning.is_made:
+    if meaning.reads is None:
         # The type shows stored values unchanged, so the value itself is compared, without the application's code.
         constant = typed_literal(element, meaning.stored, translator.capabilities)
         is_constant = isinstance(constant, BindParameter) and constant.value is not None

@@ -13,8 +13,8 @@ from dualsql.columns.exact import decoded
 from dualsql.formats.json import dumps
 from dualsql.formats.text import beginning
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.comparisons import BUCKETS, OPERATORS, ConditionOperator
 from dualsql.query.conditions import OPERATOR_KINDS
+from dualsql.query.model import BUCKETS, OPERATORS, ConditionOperator
 from dualsql.query.parse import MAXIMUM_GROUPS, MAXIMUM_MEASURES
 from dualsql_client.wire import Column, Profile, Row, TotalCountKind
 

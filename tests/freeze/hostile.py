@@ -8,8 +8,8 @@ from typing import Any
 
 from dualsql.errors import DualResponseError
 from dualsql.freeze import freeze
+from dualsql.freeze.codec import KINDS, rare_kinds
 from dualsql.freeze.document import pack, unpack
-from dualsql.freeze.kinds import KINDS, rare_kinds
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.judge import MARKERS, OPEN, SIZE, VAULT
 from tests.freeze.shop import SHAPES

@@ -14,10 +14,9 @@ import time
 from typing import Any
 
 from dualsql.errors import DualResponseError
-from dualsql.freeze import Registry, thaw
+from dualsql.freeze import UNCOMPILABLE, Registry, thaw
 from dualsql.freeze.document import pack
 from dualsql.freeze.types import FUNCTIONS
-from dualsql.freeze.verify import UNCOMPILABLE
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.own import ELEMENTS
 from tests.freeze.shop import Base, metadata

@@ -9,7 +9,7 @@ from sqlalchemy.sql.annotation import Annotated
 from sqlalchemy.sql.elements import BinaryExpression
 
 from dualsql.errors import NotFreezableError
-from dualsql.freeze import Registry, freeze, kinds, kinds_options, kinds_own
+from dualsql.freeze import Registry, codec, freeze, kinds_options, kinds_own
 from tests.freeze.shop import customers, customers_
 
 # Refused wherever they are set: options, hooks of other plugins, annotations outside `note`.
@@ -32,7 +32,7 @@ WRITTEN_ELSEWHERE = {
     "load all": {"strategy", "path", "local_opts"},
     "criteria": {"entity", "root_entity", "where_criteria", "include_aliases", "propagate_to_loaders"},
 }
-KINDS = {**kinds.KINDS, **kinds.rare_kinds()}
+KINDS = {**codec.KINDS, **codec.rare_kinds()}
 TRAVERSED = [
     kind for kind in KINDS.values() if hasattr(kind.cls, "_traverse_internals") and kind.cls is not Annotated
 ]
@@ -56,5 +56,5 @@ def test_an_unknown_attribute_refuses_the_statement() -> None:
 
 
 def test_every_tag_stands_for_one_kind() -> None:
-    modules = [*kinds.MODULES, kinds_options]
+    modules = [*codec.MODULES, kinds_options]
     assert len(KINDS) == sum(len(module.KINDS) for module in modules) + len([kinds_own.OWN])

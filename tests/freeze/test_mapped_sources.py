@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from dualsql.errors import NotFreezableError, TamperedError
-from dualsql.freeze import Registry, freeze, thaw
+from dualsql.freeze import Registry, freeze, prove_equal, thaw
 from dualsql.freeze.document import pack, unpack
-from dualsql.freeze.verify import prove_equal
 from dualsql.plan import written_out
 from tests.freeze.dialects import DIALECTS
 from tests.models.models import Base

@@ -12,11 +12,9 @@ from sqlalchemy import Integer, cast, literal, select
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
 
 from dualsql.errors import DualResponseError, NotFreezableError
-from dualsql.freeze import Registry, freeze, thaw
-from dualsql.freeze.codec import DEEPEST, MOST_CONVERSIONS
+from dualsql.freeze import UNCOMPILABLE, Registry, freeze, thaw
+from dualsql.freeze.codec import DEEPEST, KINDS, MOST_CONVERSIONS, rare_kinds
 from dualsql.freeze.fields import INFIX, PREFIXED
-from dualsql.freeze.kinds import KINDS, rare_kinds
-from dualsql.freeze.verify import UNCOMPILABLE
 from tests.freeze.hostile import forged
 from tests.freeze.nesting import LEAVES, WIDE, Frame, frames, nested
 from tests.quick import case_of

@@ -13,8 +13,7 @@ from sqlalchemy import Select, and_, between, bindparam, case, cast, func, not_,
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.types import Integer, String
 
-from dualsql.freeze import freeze, thaw
-from dualsql.freeze.verify import prove_equal
+from dualsql.freeze import freeze, prove_equal, thaw
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.shop import REGISTRY, Status, customers_, orders, orders_
 

@@ -30,9 +30,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.sql.util import ClauseAdapter
 
 from dualsql.errors import NotFreezableError, TamperedError
-from dualsql.freeze import Proofs, Registry, freeze, thaw
+from dualsql.freeze import Proofs, Registry, freeze, proof_key, prove_equal, thaw
 from dualsql.freeze.document import AnySelect, MalformedError, pack, unpack
-from dualsql.freeze.verify import proof_key, prove_equal
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.shop import REGISTRY, SHAPES, customers, customers_
 from tests.schools import Base

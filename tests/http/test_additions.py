@@ -81,7 +81,7 @@ ADDITIONS: Mapping[str, list[tuple[str, str, str]]] = {
         ("dualsql/formats/tsv.py", WRITER, ""),
         ("dualsql/formats/table.py", FORMAT, f'{END}"""By name, in order of preference'),
     ],
-    "an operator": [("dualsql/query/comparisons.py", OPERATOR, f"{END}\n\nNOT_HERE")],
+    "an operator": [("dualsql/query/model.py", OPERATOR, f"{END}\n\nNOT_HERE")],
     "an aggregate": [("dualsql/query/aggregates.py", AGGREGATE, f'{END}"""By name. To add an aggregate')],
     "a parameter of streams": [("dualsql/formats/writer.py", PARAMETER, "    summary: bool = option(")],
 }

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql, postgresql as pg
 
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.comparisons import BUCKETS, OPERATORS
+from dualsql.query.model import BUCKETS, OPERATORS
 
 
 class Hostile(NamedTuple):

@@ -20,9 +20,8 @@ from dualsql.charts.chart import read_chart
 from dualsql.errors import BadParameterError
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.comparisons import BUCKETS, NOT_HERE, OPERATORS
 from dualsql.query.mcp import add_result_tools
-from dualsql.query.model import StructuredQuery
+from dualsql.query.model import BUCKETS, NOT_HERE, OPERATORS, StructuredQuery
 from dualsql_client.query import Compared, where
 from dualsql_client.wire_requests import Bucket, Operator
 from tests.http.application import Application, problem_of, running

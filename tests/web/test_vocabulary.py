@@ -17,8 +17,8 @@ from dualsql import web
 from dualsql.charts.chart import MARKS
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.conditions import OPERATOR_KINDS
+from dualsql.query.model import BUCKETS, OPERATORS
 from dualsql.web.mcp import app_html
 from dualsql.web.words import vocabulary
 from dualsql_client.wire import ENCODINGS

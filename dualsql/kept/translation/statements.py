@@ -49,8 +49,8 @@ from dualsql.kept.translation.terms import (
     type_of,
 )
 from dualsql.plan import Ordered, Shape, shape
+from dualsql.plan.derived import sole_key
 from dualsql.plan.keys import split_modifiers
-from dualsql.plan.subqueries import sole_key
 
 _MOST_ELEMENTS = 20_000
 """Of a translated statement: an entry may write its operand several times."""
@@ -430,7 +430,7 @@ def column_term(cell: str, column: ResultColumn, sql: Element, dialect: str) -> 
     if isinstance(plain, types.JSON):
         return Term(sql=sql, kind="document")
     is_untyped = isinstance(plain, types.NullType)
-    if column.meaning.is_made or not column.meaning.is_same or (is_untyped and dialect != SQLITE):
+    if column.meaning.reads is not None or not column.meaning.is_same or (is_untyped and dialect != SQLITE):
         kind = "opaque"
     if kind == "text" and not _is_plain_text(plain, dialect):
         kind = "opaque"

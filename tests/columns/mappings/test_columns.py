@@ -23,7 +23,7 @@ from sqlalchemy.orm.context import _ORMCompileState
 from dualsql import NotFreezableError, Registry
 from dualsql.freeze import freeze, thaw
 from dualsql.plan import shape, written_out
-from dualsql.plan.projection import with_outputs
+from dualsql.plan.derived import with_outputs
 from tests.columns.mappings.people import Account, Animal, Base, Dog, House, Moment, Room, fill
 from tests.columns.mappings.statements import STATEMENTS
 
