@@ -364,6 +364,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "serve/test_startup.py::test_no_garbage_is_collected_during_imports",
             "serve/test_startup.py::test_the_handshake_is_answered_while_the_database_is_silent_and_no_call_is",
             "serve/test_startup.py::test_the_first_answers_take_little_longer_than_those_of_a_bare_server",
+            "serve/test_dirty_files.py::test_a_folder_with_a_small_file_of_each_kind_and_fault_answers_in_three_seconds",
         ),
         "S9.11 The pattern works with the tool results of any SDK.": (
             "mcp/test_input_schemas.py::test_every_parameter_has_a_plain_type_and_no_title",
