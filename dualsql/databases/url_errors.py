@@ -46,7 +46,7 @@ _FILE = re.compile(r"[\w./\\ -]+", re.ASCII)
 
 
 def wrong_host(url: URL) -> ConfigurationError:
-    """The error for a host with a part of a password in it, and for sqlite://shop.db: two slashes are followed by a host."""
+    """The error for a password that ends within the host, and for sqlite://shop.db: after two slashes is a host."""
     if "@" in str(url.host):
         return ConfigurationError(
             "The database URL has more than one @ before its host.",
