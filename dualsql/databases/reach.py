@@ -77,7 +77,12 @@ def refusal_of(guard: Guard, error: BaseException | None) -> tuple[Refusal, str,
         refusal = Refusal.TLS
     elif refusal is None and isinstance(error, OSError) and not isinstance(error, TimeoutError):
         refusal = Refusal.HOST
-    return None if refusal is None else (refusal, *_REFUSALS[refusal])
+    if refusal is not None:
+        return (refusal, *_REFUSALS[refusal])
+    for words, message, hint in _OF_FILES:
+        if words.search(str(error)):
+            return Refusal.DATABASE, message, hint
+    return None
 
 
 def for_operator(source: Source, error: DualResponseError) -> DualResponseError:
@@ -128,6 +133,24 @@ def _is_of_tls(error: BaseException) -> bool:
 
 _OF_TLS = re.compile(r"\b(ssl|tls|certificate)", re.IGNORECASE)
 
+_OF_FILES = (
+    (
+        re.compile(r"is not a (valid \w+ )?database|disk image is malformed|file with version number"),
+        "The file is no database of this kind, is damaged, or was written by another version.",
+        "Check the path. What is no database needs the suffix of what it is, such as .csv.",
+    ),
+    (
+        re.compile(r"Could not set lock|used by another process"),
+        "Another program has the database file open.",
+        "Close the file there, or serve a copy of it.",
+    ),
+    (
+        re.compile(r"unable to open database|Cannot open (file|database)|readonly database"),
+        "The database file cannot be opened.",
+        "Check the path, and the rights on the file and its folder.",
+    ),
+)
+"""By the words of SQLite and DuckDB, which have no numbers of errors that tell these apart."""
 _PASSING_OF_FILES = (FailureKind.BUSY,)
 _PASSING = (FailureKind.BUSY, FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.PART)
 
