@@ -586,6 +586,25 @@ async def executed(url: str, statement: str) -> None:
         await connection.exec_driver_sql(statement)
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"nonsense": "1"}, "has no option 'nonsense'"),
+        (
+            {"sslmode": "verify-ful"},
+            "must be one of: disable, allow, prefer, require, verify-ca, verify-full",
+        ),
+        ({"sslmode": "verify-full"}, 'root.crt" does not exist'),
+    ],
+)
+def test_an_option_of_a_url_that_is_wrong_is_told(
+    postgresql_url: str, tmp_path: Path, options: dict[str, str], reason: str
+) -> None:
+    given = make_url(postgresql_url).set(host="127.0.0.1").update_query_dict(options)
+    wrong = given.render_as_string(hide_password=False)
+    assert reason in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=wrong, HOME=str(tmp_path))
+
+
 async def test_a_server_without_tls_is_named(postgresql_url: str) -> None:
     direct = make_url(postgresql_url)
     async with relaying(Relay(f"{direct.query['host']}/.s.PGSQL.5432")) as relay:
