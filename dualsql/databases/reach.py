@@ -160,7 +160,7 @@ def _is_of_tls(error: BaseException) -> bool:
 
 _FAULT_OF_CERTIFICATE = re.compile(
     r"certificate has expired|self[- ]signed certificate|certificate is not yet valid|certificate verify failed|"
-    r"unable to get local issuer certificate|root certificate file \S+ does not exist|does not support SSL|"
+    r"unable to get local issuer certificate|root certificate file \S+ does not exist|(server )?does not support SSL|"
     r"parameter must be one of: [a-z, -]+|invalid \w+ value: \S+",
     re.IGNORECASE,
 )
