@@ -458,7 +458,7 @@ BEYOND: dict[str, str] = {
     "guides/test_guides.py": "each guide is followed to the letter",
     "databases/test_every_database.py": "the tests that ship for databases of others, on each that dualsql knows",
     "testing/test_tools.py": "tests of an application call its tools on both SDKs",
-    "serve/test_dirty_files.py": "files as they are found are read right, or named",
+    "serve/test_dirty_files.py": "files as they are found are read right, or named, and 23 small ones in 3 seconds",
     "serve/test_in_place.py": "files that are read in place: rows and order of the file, no other file, no changed one",
     "testing/test_runners.py": "the guide's tests run with anyio and pytest-asyncio, in every scope",
     "identity/test_fastapi.py": "the dependency of a FastAPI application identifies its callers",

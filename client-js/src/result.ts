@@ -25,14 +25,17 @@ export interface PageOptions extends CallOptions {
   /** The most rows; the server's default otherwise. */
   limit?: number;
   sort?: Sort;
+  /** Names of the columns, in this order; all by default. */
+  columns?: readonly string[];
+  /** Which rows: conditions that all hold. The database applies them. */
+  filters?: Condition | readonly Condition[];
   /** Whole numbers as `bigint` and bytes as `Uint8Array`, whatever their size. */
   typed?: boolean;
 }
 
-export interface PagesOptions extends Omit<PageOptions, "offset" | "cursor"> {
-  /** Which rows: conditions that all hold. The database applies them. */
-  filters?: Condition | readonly Condition[];
-}
+export type PagesOptions = Omit<PageOptions, "offset" | "cursor">;
+/** The page of an answer to a query, which itself has columns, filters and an order. */
+export type AnswerOptions = Omit<PageOptions, "columns" | "filters" | "sort">;
 
 export interface StreamOptions extends CallOptions {
   /** Names of the columns, in this order; all by default. */
@@ -123,21 +126,22 @@ export class DualResult {
 
   /** One page. */
   async page(options: PageOptions = {}): Promise<Page> {
-    requireKnown("page", options, [...CALL, "offset", "cursor", "limit", "sort", "typed"]);
-    return this.#page("", { ...start(options), ...sorted(options.sort) }, options);
+    requireKnown("page", options, [...PAGES, "offset", "cursor"]);
+    const { below, body } = pageRequest(options);
+    return this.#page(below, { ...body, ...start(options) }, options);
   }
 
   /** All pages in order, each by the cursor of the last. Concurrent inserts and deletes never duplicate or drop other rows. */
   async *pages(options: PagesOptions = {}): AsyncGenerator<Page, void, undefined> {
-    requireKnown("pages", options, [...CALL, "filters", "limit", "sort", "typed"]);
-    const { filters, limit, sort } = options;
-    const body = filters === undefined ? sorted(sort) : { filters: [filters].flat(), ...orderedBy(sort) };
+    requireKnown("pages", options, PAGES);
+    const { limit } = options;
+    const { below, body } = pageRequest(options);
     const budget = this.#configured().budget();
     const cursors = new Set<string>();
     let at: PageOptions = {};
     for (;;) {
       const window = start(limit === undefined ? at : { ...at, limit });
-      const page = await this.#page(filters === undefined ? "" : "/query", { ...body, ...window }, options, budget);
+      const page = await this.#page(below, { ...body, ...window }, options, budget);
       const receivedAt = Date.now();
       yield page;
       budget.leaveOut(Date.now() - receivedAt);
@@ -186,13 +190,13 @@ export class DualResult {
   }
 
   /** One page of the answer to a query over the result. */
-  async query(question: Question, options: Omit<PageOptions, "sort"> = {}): Promise<Page> {
+  async query(question: Question, options: AnswerOptions = {}): Promise<Page> {
     requireKnown("query", options, [...CALL, "offset", "cursor", "limit", "typed"]);
     return this.#page("/query", { ...question, ...start(options) }, options);
   }
 
   /** One page of the answer to one SELECT over the relation `data`, which is this result. `parameters` are values of `:name`. */
-  async sql(sql: string, parameters: SqlParameters = {}, options: Omit<PageOptions, "sort"> = {}): Promise<Page> {
+  async sql(sql: string, parameters: SqlParameters = {}, options: AnswerOptions = {}): Promise<Page> {
     requireKnown("sql", options, [...CALL, "offset", "cursor", "limit", "typed"]);
     return this.#page("/sql", { sql, parameters, ...start(options) }, options);
   }
@@ -436,11 +440,23 @@ function keyOf(text: string): SortKey {
   return text.startsWith("-") ? { field: text.slice(1), order: "desc" } : { field: text, order: "asc" };
 }
 
+/** Of a page of the rows, or with columns or filters, of the answer to a query: the route below the resource, and the body. */
+function pageRequest({ columns, filters, sort }: PagesOptions): { below: string; body: object } {
+  if (columns === undefined && filters === undefined) return { below: "", body: sorted(sort) };
+  const conditions = filters === undefined ? {} : { filters: [filters].flat() };
+  return { below: "/query", body: { ...(columns ? { columns: namesOf(columns) } : {}), ...conditions, ...orderedBy(sort) } };
+}
+
+/** Names of columns; a text without types is read as a sort is. */
+function namesOf(names: readonly string[] | string): string[] {
+  return typeof names === "string" ? names.split(",").map((name) => name.trim()) : [...names];
+}
+
 function rowsBody(options: StreamOptions): RowsBody {
   const { columns, textColumns, limit, sort } = options;
   return {
-    ...(columns ? { columns: [...columns] } : {}),
-    ...(textColumns ? { text_columns: [...textColumns] } : {}),
+    ...(columns ? { columns: namesOf(columns) } : {}),
+    ...(textColumns ? { text_columns: namesOf(textColumns) } : {}),
     ...(limit === undefined ? {} : { limit }),
     ...sorted(sort),
   };
@@ -512,6 +528,7 @@ function withColumns(rows: Row[], names: readonly string[] | undefined): Row[] {
 }
 
 const CALL = ["signal"];
+const PAGES = [...CALL, "columns", "filters", "limit", "sort", "typed"];
 const STREAM = [...CALL, "columns", "textColumns", "sort", "limit"];
 
 /** Throws a TypeError for an option that a method does not have: it would be ignored, and with it which rows are asked for. */

@@ -51,6 +51,7 @@ from dualsql_client.query import (
     Sort,
     StreamOptions,
     each_page,
+    names_of,
     narrowing_body,
     page_at,
     page_body,
@@ -463,7 +464,7 @@ class ParsedDualResponse(QueryMethods):
         transport, has_rows = self._configured(), False
         try:
             if transport.has_streams:
-                text_columns = options.get("text_columns", ())
+                text_columns = names_of(options.get("text_columns")) or ()
                 stream = self._stream(NDJSON, options, is_iterated=is_iterated)
                 async with aclosing(self._meter_blocks(stream, options, batch_size)) as blocks:
                     async for block in blocks:
@@ -542,7 +543,7 @@ class ParsedDualResponse(QueryMethods):
                     if offset is not None:
                         budget.page(len(page.data), exact_total(page))
                     with budget.paused() if is_iterated else nullcontext():
-                        yield with_columns(page.data, options.get("columns"))
+                        yield with_columns(page.data, names_of(options.get("columns")))
 
     async def _fetch(
         self,

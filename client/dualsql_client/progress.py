@@ -42,6 +42,7 @@ class Meter:
         batch_size: the functions are called after so many rows each, and at the end; None for every piece.
 
     Raises:
+        TypeError: `progress` is neither.
         MissingExtraError: rich is not installed, which draws the bar.
     """
 
@@ -49,9 +50,11 @@ class Meter:
         self,
         name: str,
         *,
-        progress: bool | ProgressCallback,
+        progress: bool | ProgressCallback | None,
         batch_size: int | None = None,
     ) -> None:
+        if not (progress is None or isinstance(progress, bool) or callable(progress)):
+            raise TypeError("progress must be True, False or a function that takes a Progress.")
         self._batch_size = batch_size
         self._reported = 0
         self._last: tuple[int, int | None, int] | None = None

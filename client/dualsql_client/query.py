@@ -254,8 +254,8 @@ def narrowing_body(
 ) -> dict[str, Any]:
     """The body of POST /{id}/query for a page of these columns and rows."""
     question = Question()
-    if columns is not None:
-        question["columns"] = columns
+    if (names := names_of(columns)) is not None:
+        question["columns"] = names
     if filters is not None:
         question["filters"] = filters
     body: dict[str, Any] = {**plain_question(question), **request}
@@ -269,15 +269,22 @@ def narrowing_body(
 def rows_request(options: StreamOptions) -> RowsBody:
     """The body of POST /{id}/rows."""
     request = RowsBody()
-    if "columns" in options:
-        request["columns"] = list(options["columns"])
-    if "text_columns" in options:
-        request["text_columns"] = list(options["text_columns"])
-    if "limit" in options:
+    if (columns := names_of(options.get("columns"))) is not None:
+        request["columns"] = columns
+    if (columns := names_of(options.get("text_columns"))) is not None:
+        request["text_columns"] = columns
+    if options.get("limit") is not None:
         request["limit"] = options["limit"]
     if (sort := options.get("sort")) is not None:
         request["sort"] = _sort_keys(sort)
     return request
+
+
+def names_of(columns: Sequence[str] | None) -> list[str] | None:
+    """Names of columns, as a list; a text is read as a sort is, not letter by letter."""
+    if isinstance(columns, str):
+        return [name.strip() for name in columns.split(",")]
+    return None if columns is None else list(columns)
 
 
 def _sort_keys(sort: Sort) -> SortKey | list[SortKey]:

@@ -18,7 +18,7 @@ def parsed_url(url: str | URL) -> URL:
     """The parts of a URL.
 
     Raises:
-        ConfigurationError: it is not a URL; or the database is a file, and the URL names a host.
+        ConfigurationError: it is not a URL, or its host is none; or the database is a file, and the URL names a host.
     """
     try:
         parsed = make_url(url)
@@ -28,10 +28,10 @@ def parsed_url(url: str | URL) -> URL:
         # Not chained: the cause contains the URL with its password.
         raise malformed_url(url) from None
     backend = backend_named(parsed.get_backend_name())
-    if backend is not None and backend.file_suffixes and parsed.host:
-        from dualsql.databases.url_errors import file_with_host
+    if parsed.host and ("@" in parsed.host or (backend is not None and backend.file_suffixes)):
+        from dualsql.databases.url_errors import wrong_host
 
-        raise file_with_host(parsed)
+        raise wrong_host(parsed)
     return parsed
 
 

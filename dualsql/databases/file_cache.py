@@ -98,6 +98,8 @@ class FileCache:
             part = path.with_suffix(f".{os.getpid()}")
             part.write_text(json.dumps(described), encoding="utf-8")
             path.unlink(missing_ok=True)
+            with loader.database.open("r+b") as database:
+                os.fsync(database.fileno())  # the import does not wait for the disk
             os.link(loader.database, path)
             part.replace(path.with_suffix(".json"))
         self._remove_old()

@@ -149,30 +149,49 @@ def find_files(arguments: Iterable[Path]) -> FileSelection:
     links: list[str] = []
     unknown: list[str] = []
     for path in arguments:
-        if path.is_dir():
-            present = sorted(each for each in path.iterdir() if each.name[0] != ".")
-            candidates = [each for each in present if _has_suffix(each)]
-            unknown += [each.name for each in present if not _has_suffix(each) and each.is_file()]
-            # A link in a folder may lead anywhere. A link that is an argument is followed.
-            links += [each.name for each in candidates if each.is_symlink()]
-            inside = [each for each in candidates if each.is_file() and not each.is_symlink()]
-            if not inside:
-                raise ConfigurationError(f"The folder {_excerpt(path)} has no files to serve.", hint=_KINDS)
-            paths += inside
-        elif not path.is_file():
+        try:
+            _find(path, paths, links, unknown)
+        except OSError as error:
             raise ConfigurationError(
-                f"There is no file {_excerpt(path)}.",
-                hint="Check the path. A database has its URL in --database.",
-            )
-        elif not _has_suffix(path):
-            raise ConfigurationError(f"The file {_excerpt(path)} is of no known kind.", hint=_KINDS)
-        else:
-            paths.append(path)
+                f"{_excerpt(path)} cannot be read: {error.strerror}.",
+                hint="Check the rights on it and on its folders.",
+            ) from error
     if len(paths) > _MOST_FILES:
-        raise ConfigurationError(f"{len(paths):,} files are given; at most {_MOST_FILES:,} can be served.")
+        raise ConfigurationError(
+            f"{len(paths):,} files are given; at most {_MOST_FILES:,} can be served.",
+            hint="Name some of them, such as sales/2024-*.csv, or join them: each is a table of its own.",
+        )
     return FileSelection(list(dict.fromkeys(path.resolve() for path in paths)), links, unknown)
 
 
+def _find(path: Path, paths: list[Path], links: list[str], unknown: list[str]) -> None:
+    """Add the files of one argument to the lists."""
+    if path.is_dir():
+        present = sorted(each for each in path.iterdir() if each.name[0] != ".")
+        candidates = [each for each in present if _has_suffix(each)]
+        unknown += [
+            each.name for each in present if not each.name.lower().endswith(_NAMED) and each.is_file()
+        ]
+        # A link in a folder may lead anywhere. A link that is an argument is followed.
+        links += [each.name for each in candidates if each.is_symlink()]
+        inside = [each for each in candidates if each.is_file() and not each.is_symlink()]
+        if not inside:
+            raise ConfigurationError(f"The folder {_excerpt(path)} has no files to serve.", hint=_KINDS)
+        paths += inside
+    elif not path.is_file():
+        what = "The link leads to no file" if path.is_symlink() else "There is no file"
+        raise ConfigurationError(
+            f"{what}: {_excerpt(path)}.",
+            hint="Check the path. A database has its URL in --database.",
+        )
+    elif not _has_suffix(path):
+        raise ConfigurationError(f"The file {_excerpt(path)} is of no known kind.", hint=_KINDS)
+    else:
+        paths.append(path)
+
+
+_NAMED = (*SUFFIXES, *(f"{suffix}{part}" for suffix in SQLITE for part in ("-wal", "-shm", "-journal")))
+"""What is no file of an unknown kind: those that are served, and those that SQLite keeps beside a database."""
 _KINDS = f"Files can be {', '.join(SUFFIXES)}."
 
 

@@ -72,12 +72,26 @@ def _require_usable(source: Source, connection: Connection) -> None:
 
 def refusal_of(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, str] | None:
     """Why a database refuses connections, with a message and a hint for its operator; None if it may be otherwise."""
+    if option := _UNKNOWN_OPTION.search(str(error)):
+        message = f"The driver of the database has no option {option[1][:60]!r}."
+        return (
+            Refusal.DATABASE,
+            message,
+            "Check the options after the ? in the URL, or name another driver in it.",
+        )
     refusal = guard.refusal_of(error)
     if refusal is None and error is not None and _is_of_tls(error):
         refusal = Refusal.TLS
     elif refusal is None and isinstance(error, OSError) and not isinstance(error, TimeoutError):
         refusal = Refusal.HOST
-    return None if refusal is None else (refusal, *_REFUSALS[refusal])
+    if refusal is not None:
+        message, hint = _REFUSALS[refusal]
+        reason = _reason_of_tls(error) if error is not None and refusal is Refusal.TLS else None
+        return refusal, message if reason is None else f"{message[:-1]}: {reason[:200].rstrip('.')}.", hint
+    for words, message, hint in _OF_FILES:
+        if words.search(str(error)):
+            return Refusal.DATABASE, message, hint
+    return None
 
 
 def for_operator(source: Source, error: DualResponseError) -> DualResponseError:
@@ -111,12 +125,30 @@ def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
     )
 
 
-def _is_of_tls(error: BaseException) -> bool:
-    """Whether TLS, or a file that its options name, is the cause."""
+def _causes_of(error: BaseException) -> list[BaseException]:
+    """The error, and what caused it."""
     causes, cause = list[BaseException](), error
     while cause not in causes:
         causes.append(cause)
         cause = cause.__cause__ or cause.__context__ or cause
+    return causes
+
+
+def _reason_of_tls(error: BaseException) -> str | None:
+    """What is wrong with a certificate or a file, in the words of OpenSSL or of the system; None if it is not known."""
+    for each in _causes_of(error):
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return each.verify_message
+        if isinstance(each, OSError) and isinstance(each.filename, str):
+            return f"{each.filename}: {each.strerror}"
+        if match := _FAULT_OF_CERTIFICATE.search(str(each)):
+            return match[0]
+    return None
+
+
+def _is_of_tls(error: BaseException) -> bool:
+    """Whether TLS, or a file that its options name, is the cause."""
+    causes = _causes_of(error)
     # A socket that is missing has no file name. Most drivers have no other sign than their text.
     return any(
         isinstance(each, ssl.SSLError)
@@ -126,8 +158,33 @@ def _is_of_tls(error: BaseException) -> bool:
     )
 
 
+_FAULT_OF_CERTIFICATE = re.compile(
+    r"certificate has expired|self[- ]signed certificate|certificate is not yet valid|certificate verify failed|"
+    r"unable to get local issuer certificate|root certificate file \S+ does not exist|(server )?does not support SSL|"
+    r"parameter must be one of: [a-z, -]+|invalid \w+ value: \S+",
+    re.IGNORECASE,
+)
+_UNKNOWN_OPTION = re.compile(r"unexpected keyword argument '(\w+)'")
 _OF_TLS = re.compile(r"\b(ssl|tls|certificate)", re.IGNORECASE)
 
+_OF_FILES = (
+    (
+        re.compile(r"is not a (valid \w+ )?database|disk image is malformed|file with version number"),
+        "The file is no database of this kind, is damaged, or was written by another version.",
+        "Check the path. What is no database needs the suffix of what it is, such as .csv.",
+    ),
+    (
+        re.compile(r"Could not set lock|used by another process"),
+        "Another program has the database file open.",
+        "Close the file there, or serve a copy of it.",
+    ),
+    (
+        re.compile(r"unable to open database|Cannot open (file|database)|readonly database"),
+        "The database file cannot be opened.",
+        "Check the path, and the rights on the file and its folder.",
+    ),
+)
+"""By the words of SQLite and DuckDB, which have no numbers of errors that tell these apart."""
 _PASSING_OF_FILES = (FailureKind.BUSY,)
 _PASSING = (FailureKind.BUSY, FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.PART)
 

@@ -82,7 +82,8 @@ def as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
             return TextFile(path, "utf-8") if name == "utf-8" else _copy(path, folder, name)
     if start.startswith(b"PK\x03\x04"):
         raise ValueError(
-            "It is a workbook, or another archive. Give it the suffix of what it is, such as .xlsx."
+            "It is a workbook, or another archive. Give a workbook the suffix of its kind, such as .xlsx, and unpack "
+            "another archive."
         )
     if start.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         raise ValueError("It is a document of an older office program. Give a workbook the suffix .xls.")

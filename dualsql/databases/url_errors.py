@@ -34,6 +34,8 @@ def malformed_url(url: str | URL) -> ConfigurationError:
     text = str(url)
     kind = kind_of_file(PurePath(text).suffix) if _FILE.fullmatch(text) else None
     hint = "Write it as driver://user:password@host:port/database."
+    if "::" in text:
+        hint += " An IPv6 host is in brackets: [::1]."
     if kind is not None:
         hint = f"Write the file's URL: {kind}:///{text[:200]}"
     return ConfigurationError("The database URL is malformed.", hint=hint)
@@ -43,8 +45,13 @@ def malformed_url(url: str | URL) -> ConfigurationError:
 _FILE = re.compile(r"[\w./\\ -]+", re.ASCII)
 
 
-def file_with_host(url: URL) -> ConfigurationError:
-    """The error for sqlite://shop.db: two slashes are followed by a host."""
+def wrong_host(url: URL) -> ConfigurationError:
+    """The error for a password that ends within the host, and for sqlite://shop.db: after two slashes is a host."""
+    if "@" in str(url.host):
+        return ConfigurationError(
+            "The database URL has more than one @ before its host.",
+            hint="In a user or a password, write @ as %40, and % as %25.",
+        )
     path = f"{url.host}/{url.database or ''}".rstrip("/")[:200]
     kind = url.get_backend_name()
     return ConfigurationError(

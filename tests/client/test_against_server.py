@@ -264,6 +264,22 @@ async def test_progress_is_told_at_the_ends_of_batches(pair: Pair) -> None:
     assert seen == [total]
 
 
+async def test_names_of_columns_may_be_one_text_wherever_rows_are_read(pair: Pair) -> None:
+    parsed = await pair.open()
+    rows = [{"name": row["name"], "id": row["id"]} for row in SCHOOLS]
+    for columns in (["name", "id"], "name, id"):
+        assert (await parsed.fetch(columns=columns)).data == rows[: len((await parsed.fetch()).data)]
+        assert await parsed.fetch_all(columns=columns) == rows
+        assert [list(row) for row in await parsed.to_dicts(columns=columns, text_columns="id")] == [
+            ["name", "id"] for _ in rows
+        ]
+    nothing: Any = None
+    assert len(await parsed.fetch_all(columns=nothing, limit=nothing, progress=nothing)) == len(SCHOOLS)
+    anything: Any = "yes"
+    with pytest.raises(TypeError, match=r"progress must be True, False or a function"):
+        await parsed.fetch_all(progress=anything)
+
+
 async def test_rows_of_a_result_that_names_only_its_first_columns_are_typed(pair: Pair) -> None:
     """So is the result of a table with very many columns."""
     structured: Any = (await pair.server.create_response(ALL, name="Schools")).to_structured_content()

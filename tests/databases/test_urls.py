@@ -72,6 +72,21 @@ def test_a_file_after_two_slashes_is_not_a_host(given: str, hint: str) -> None:
     assert caught.value.hint == f"Write three slashes before the path: {hint}"
 
 
+@pytest.mark.parametrize("password", ["p@hunter2", "hunter2%40/:@#", "@hunter2"])
+def test_a_password_with_an_at_sign_is_no_host(password: str) -> None:
+    with pytest.raises(ConfigurationError, match="more than one @ before its host") as caught:
+        parsed_url(f"postgresql://u:{password}@127.0.0.1:5432/d")
+    assert "%40" in str(caught.value.hint)
+    assert "hunter2" not in f"{caught.value}{caught.value.hint}"
+
+
+def test_an_ipv6_host_is_in_brackets() -> None:
+    assert parsed_url("postgresql://u:p@[::1]:5432/d").host == "::1"
+    with pytest.raises(ConfigurationError) as caught:
+        parsed_url("postgresql://u:p@::1:5432/d")
+    assert str(caught.value.hint).endswith("An IPv6 host is in brackets: [::1].")
+
+
 def test_a_port_that_is_no_number_is_refused() -> None:
     with pytest.raises(ConfigurationError):
         async_url("postgresql://u:p@h:port/d")

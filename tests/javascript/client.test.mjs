@@ -34,6 +34,18 @@ test("pages by cursor have the order, the conditions and the total that were ask
   assert.equal(next.data[0].id, rows.length - 12);
 });
 
+test("pages have the columns and the conditions that were asked for", async () => {
+  const asked = { columns: ["price", "id"], filters: { column: "id", op: "le", value: 25 }, sort: "-id", limit: 10 };
+  const pages = await all(parsed.pages(asked));
+  assert.deepEqual(pages.map(({ id }) => id), Array.from({ length: 25 }, (_, at) => 25 - at));
+  assert.deepEqual(Object.keys(pages[0]), ["price", "id"]);
+  const second = await parsed.page({ ...asked, offset: 10 });
+  assert.deepEqual([second.data, second.offset, second.hasNext], [pages.slice(10, 20), 10, true]);
+  assert.deepEqual((await parsed.page({ ...asked, cursor: second.nextCursor })).data, pages.slice(20));
+  assert.deepEqual((await parsed.page({ columns: "id", sort: "-ratio", limit: 1 })).columns.map(({ name }) => name), ["id"]);
+  await assert.rejects(() => parsed.page({ columns: ["nothing"] }), { code: "UNKNOWN_COLUMN", message: /no column/ });
+});
+
 test("typed values: whole numbers are bigint, bytes are bytes, the rest stays", async () => {
   const [typed] = (await parsed.page({ limit: 1, typed: true })).data;
   assert.deepEqual([typed.id, typed.big, typed.ratio, typed.price], [1n, -9007199254740993n, 0.30000000000000004, "1.10"]);
@@ -290,7 +302,7 @@ test("pages that could lose or repeat rows are errors", async () => {
 
 test("an option that a method does not have is refused: it would be ignored", async () => {
   const calls = [
-    () => parsed.page({ columns: ["id"] }), () => all(parsed.pages({ where: [] })), () => all(parsed.stream({ filters: [] })),
+    () => parsed.page({ where: [] }), () => all(parsed.pages({ where: [] })), () => all(parsed.stream({ filters: [] })),
     () => parsed.fetchAll({ where: [] }), () => parsed.download("csv", { typed: true }),
     () => parsed.query({}, { sort: "id" }), () => parsed.sql("SELECT 1", {}, { sort: "id" }), () => parsed.refine({}, { title: "A" }),
     () => parsed.profile("full", { where: [] }), () => parsed.metadata({ total: true }), () => parsed.pin({ until: 1 }),

@@ -7,7 +7,7 @@ import datetime as dt
 import gzip
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -207,11 +207,24 @@ LARGE = (
 )
 
 
-def write_dirty_files(folder: Path, without: Sequence[str] = ()) -> None:
-    """All of them, and a workbook."""
-    for name, (content, _) in DIRTY.items():
+def write_dirty_files(
+    folder: Path, without: Sequence[str] = (), names: Collection[str] = DIRTY.keys()
+) -> None:
+    """All of them, or those of these names, and a workbook."""
+    for name in names:
+        content = DIRTY[name][0]
         if callable(content):
             content(folder / name)
         elif name not in without:
             (folder / name).write_bytes(content)
     workbook(folder / "budget.xlsx")
+
+
+ONE_OF_EACH = (
+    *("semicolons.csv", "commas.tsv", "zipped.csv.gz", "packed.tsv.zst", "array.json", "rows.jsonl"),
+    *("struct.parquet", "shop.sqlite", "generated.db", "own.duckdb"),
+    *("cp1252.csv", "utf16.csv", "not_available.csv", "nameless.csv"),
+    *("shift_jis.csv", "long_row.csv", "preamble.csv", "empty.csv", "nul.csv", "cut.csv.gz"),
+    *("broken.jsonl", "broken.parquet"),
+)
+"""With the workbook, a small file of each kind and each fault."""

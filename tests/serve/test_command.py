@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import socket
+import subprocess
 import sys
 from dataclasses import fields
 from datetime import timedelta
@@ -433,12 +434,30 @@ def test_metrics_without_their_packages_are_one_line(shop: str, monkeypatch: pyt
         (f"no url {PASSWORD}", "is malformed"),
         (f"oracle://u:{PASSWORD}@h/x", "oracledb is not installed"),
         ("sqlite:////nowhere/x.sqlite", "There is no SQLite database"),
-        (f"sqlite:///{__file__}", "cannot be opened"),
-        ("duckdb:////nowhere/x.duckdb", "cannot be opened"),
+        (f"sqlite:///{__file__}", "no database of this kind"),
+        (f"duckdb:///{__file__}", "no database of this kind"),
+        ("duckdb:////nowhere/x.duckdb", "rights on the file and its folder"),
     ],
 )
 def test_databases_that_cannot_be_used(url: str, message: str) -> None:
     assert message in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=url)
+
+
+HOLDER = """
+import sys
+import duckdb
+connection = duckdb.connect(sys.argv[1])
+connection.execute("CREATE TABLE t AS SELECT 1 AS a")
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_database_file_that_another_program_has_open_is_called_that(tmp_path: Path) -> None:
+    path = str(tmp_path / "own.duckdb")
+    with subprocess.Popen([sys.executable, "-c", HOLDER, path], stdin=-1, stdout=-1) as holder:
+        assert holder.stdout and holder.stdout.readline()
+        assert "Another program has the database file open. Close" in one_line("--port", "0", path)
 
 
 @pytest.mark.long
@@ -508,6 +527,17 @@ def test_a_store_that_is_not_migrated(shop: str, tmp_path: Path) -> None:
     assert "dualsql migrate" in said
 
 
+def test_a_file_that_is_no_store_is_called_that(shop: str, tmp_path: Path) -> None:
+    (tmp_path / "text.sqlite").write_text("a text")
+    for store, reason in (
+        (f"sqlite:///{tmp_path / 'text.sqlite'}", "no database of this kind"),
+        ("sqlite:////proc/store.sqlite", "cannot be made"),
+    ):
+        assert reason in one_line("--create", command="migrate", DUALSQL_STORE=store)
+    options = ["--database", shop, "--all", "--port", "0", "--store", f"sqlite:///{tmp_path / 'text.sqlite'}"]
+    assert "no database of this kind" in one_line(*options, DUALSQL_SECRET=SECRET)
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "ragged.csv").write_text("a,b\n1\n")
     said = one_line(str(tmp_path / "ragged.csv"), "--port", "0", "--store", "memory")
@@ -554,6 +584,25 @@ async def executed(url: str, statement: str) -> None:
     """Run a statement."""
     async with opened(url) as engine, engine.begin() as connection:
         await connection.exec_driver_sql(statement)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"nonsense": "1"}, "has no option 'nonsense'"),
+        (
+            {"sslmode": "verify-ful"},
+            "must be one of: disable, allow, prefer, require, verify-ca, verify-full",
+        ),
+        ({"sslmode": "verify-full"}, 'root.crt" does not exist'),
+    ],
+)
+def test_an_option_of_a_url_that_is_wrong_is_told(
+    postgresql_url: str, tmp_path: Path, options: dict[str, str], reason: str
+) -> None:
+    given = make_url(postgresql_url).set(host="127.0.0.1").update_query_dict(options)
+    wrong = given.render_as_string(hide_password=False)
+    assert reason in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=wrong, HOME=str(tmp_path))
 
 
 async def test_a_server_without_tls_is_named(postgresql_url: str) -> None:

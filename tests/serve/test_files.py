@@ -365,6 +365,7 @@ def test_links_and_other_kinds_in_a_folder_are_left_out_and_named(tmp_path: Path
     (folder / "link.csv").symlink_to(secret)
     (folder / ".hidden.csv").write_text("n\n1\n")
     (folder / "notes.txt").write_text("no table")
+    (folder / "shop.sqlite-wal").touch()  # SQLite's own, beside a database
     with pytest.raises(ConfigurationError, match="no files to serve"):
         find_files([folder])
     (folder / "own.csv").write_text("n\n1\n")
@@ -373,11 +374,12 @@ def test_links_and_other_kinds_in_a_folder_are_left_out_and_named(tmp_path: Path
     assert (set(found.links), set(found.unknown)) == ({"link.csv"}, {"notes.txt"})
 
 
-@pytest.mark.parametrize("name", ["none.csv", "notes.txt", "queue.csv"])
+@pytest.mark.parametrize("name", ["none.csv", "notes.txt", "queue.csv", "circle.csv", f"{'n' * 300}.csv"])
 def test_what_is_no_such_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "notes.txt").write_text("no table")
+    (tmp_path / "circle.csv").symlink_to(tmp_path / "circle.csv")
     os.mkfifo(tmp_path / "queue.csv")
-    with pytest.raises(ConfigurationError, match=r"no file|no known kind"):
+    with pytest.raises(ConfigurationError, match=r"no file|no known kind|cannot be read"):
         find_files([tmp_path / name])
 
 

@@ -33,6 +33,8 @@ class DuckDBFileImport:
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "memory_limit": "25%",
+            # Each table would wait for the disk (0.2 s for 16 small ones). A crash of the machine ends the server too.
+            "fsync_mode": "NONE",
         }
         self._is_copying = False
         self._attached: str | None = None
@@ -317,6 +319,9 @@ _REMEDIES = {
     "unterminated quote": "A quote within a field is written twice, and a field that has one in quotes.",
     "state machine": "Write all lines with the same end.",
     "No magic bytes": "It is no Parquet file, or was cut off: write or copy it anew.",
+    "too small to be a Parquet": "It is empty, or was cut off: write or copy it anew.",
+    "not a valid DuckDB": "It is a database of another kind, or is damaged.",
+    "Could not set lock": "Another program has it open: close it there, or serve a copy.",
     "Maximum line size": "Split the file, or write its long texts elsewhere.",
 }
 _MOST_COLUMNS = 2_000

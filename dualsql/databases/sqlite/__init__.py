@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
+from os.path import isfile  # False where a folder is closed
 from typing import Any
 
 import aiosqlite
@@ -23,7 +23,7 @@ def _is_in_memory(url: URL) -> bool:
 def _require_file(url: URL) -> None:
     # SQLite would make an empty database of a misspelt path.
     path = url.database or ":memory:"
-    if path != ":memory:" and not path.startswith("file:") and not Path(path).is_file():
+    if path != ":memory:" and not path.startswith("file:") and not isfile(path):  # noqa: PTH113
         raise ConfigurationError(
             f"There is no SQLite database at {path!r}.", hint="Check the path in the URL."
         )

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import make_url
 from typer.testing import CliRunner
 
-from dualsql import StorageError
+from dualsql import ConfigurationError
 from dualsql.cli.commands import app
 from dualsql.store.migrations import current_revision
 
@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) ->
     usual, threading.excepthook = threading.excepthook, failures.append
     try:
         for _ in range(100):
-            with pytest.raises(StorageError):
+            with pytest.raises(ConfigurationError, match="cannot be opened"):
                 current_revision(f"sqlite:///{tmp_path}")  # a folder
     finally:
         threading.excepthook = usual
