@@ -42,7 +42,8 @@ class DriverStatement(NamedTuple):
     dialect: Dialect
     described: Sequence[str]
 
-    __repr__ = object.__repr__  # the parameters are not for logs
+    def __repr__(self) -> str:
+        return repr(self.sql)  # the parameters are not for logs
 
     def processors(self, codes: Sequence[Any] | None = None) -> list[tuple[int, Processor]]:
         """SQLAlchemy's result processors by position of the column, for the driver's codes of their types."""
