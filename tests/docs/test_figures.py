@@ -285,7 +285,6 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
     ],
     "docs/reliability.md": [
         ("`MINUTES` (#)", source("Makefile", r"MINUTES\),(\d+)")),
-        ("; # minutes were not run", source("Makefile", r"MINUTES\),(\d+)")),
         ("a file system of # MB", source("tests/failures/test_sqlite.py", r"size=(\d+)m")),
     ],
     "docs/scaling.md": [
