@@ -419,7 +419,7 @@ class ResultKeeper:
             await self.storage.delete(name)
 
     async def sweep(self) -> int:
-        """Delete the files that no resource needs any more. Returns how many."""
+        """Delete the files that no resource needs, and close those that are gone. Returns how many are deleted."""
         files = await self._list_files()
         self._referenced &= {file.name for file in files}
         # A row that was refreshed no longer names the first of its files.
@@ -431,6 +431,9 @@ class ResultKeeper:
             standings |= await self._store.standings(ids[start : start + _BATCH])
         doomed = [file.name for file in files if await self._is_useless(file, standings)]
         await self.storage.delete(*doomed)
+        # Another process may have deleted some: an open one would keep its room on the disk.
+        for name in self._open.keys() - ({file.name for file in files} - set(doomed)):
+            self._shut(name)
         return len(doomed)
 
     async def _is_useless(self, file: StoredFile, standings: Mapping[str, ResourceState]) -> bool:

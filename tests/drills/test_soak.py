@@ -250,7 +250,7 @@ async def settled(served: Serving, keep: Path, database: Cluster | None) -> Use:
     """What is held once nothing is freed any more."""
     before, now = None, use(served, keep, database)
     while before is None or holds_less(now, before):
-        await asyncio.sleep(15)
+        await asyncio.sleep(75)  # sweeps are 60 seconds apart
         before, now = now, use(served, keep, database)
     return now
 

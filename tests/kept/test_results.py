@@ -65,6 +65,7 @@ from dualsql.store.tables import resources
 from dualsql_client.wire import SortKey, row_digest
 from tests import engines
 from tests.servers import create_server
+from tests.waiting import until
 
 metadata = MetaData()
 sales = Table(
@@ -644,6 +645,23 @@ async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
         await kept.dual.store.delete(made.resource_id)
         await kept.dual.maintenance.sweep()
         assert kept.files() == []
+
+
+async def test_sweeping_closes_files_that_another_process_deleted(kept: KeptServer) -> None:
+    work = kept.dual.kept.work
+    assert work is not None
+    stays, swept, gone = [await kept.make() for _ in range(3)]
+    for made in (stays, swept, gone):
+        assert len(await kept.lines(made)) == ROWS
+    await kept.dual.maintenance.sweep()  # notes that their rows name the files
+    assert work.keeper.shares.open_files == 3
+    await kept.dual.store.delete(swept.resource_id)
+    await kept.dual.store.delete(gone.resource_id)
+    (path,) = (path for path in kept.files() if path.name.startswith(gone.resource_id))
+    path.unlink()
+    await kept.dual.maintenance.sweep()
+    await until(lambda: asyncio.sleep(0, work.keeper.shares.open_files), lambda number: number == 1)
+    assert len(await kept.lines(stays)) == ROWS
 
 
 async def test_the_first_reader_opens_the_file(kept: KeptServer) -> None:
