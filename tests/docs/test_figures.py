@@ -249,6 +249,8 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("twice `queue_timeout` and `query_timeout` (# seconds), a pause of a reader `stream_stall_timeout` (# seconds)", seconds(2 * DEFAULTS.queue_timeout + DEFAULTS.query_timeout), seconds(DEFAULTS.stream_stall_timeout)),
         ("keeps them for # seconds", listening.KEEP_ALIVE_SECONDS),
         ("five starts in # seconds", source("examples/operations/dualsql.service", r"StartLimitIntervalSec=(\d+)")),
+        ("In CPU it took # to # times", *(source("docs/decisions/0049-workers-share-a-socket-of-their-parent.md", pattern) for pattern in (r"workers took (\d\.\d+) to", r"workers took \d\.\d+ to (\d\.\d+)"))),
+        ("no capabilities and # GiB", source("examples/operations/compose.yaml", r"mem_limit: (\d+)g  # of one worker")),
         ("pages of # rows in turns", telemetry.PAGE),
         ("every request take more than # % of the pages a second, or spans of one request in 100 more than # %", *(f"{limit:.0%}".strip("%") for limit in telemetry.LIMITS.values())),
     ],
