@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
+from typing import Any
+
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
 
 from dualsql.databases.engines import async_url, new_engine, parsed_url
 from dualsql.errors import ConfigurationError
 from dualsql.store.engines import store_url
+from tests.schools import Base
+from tests.servers import create_server
 
 
 @pytest.mark.parametrize(
@@ -132,3 +140,36 @@ async def test_the_next_host_is_asked_where_the_first_takes_no_connection(postgr
     async with new_engine(several).connect() as connection:
         assert await connection.scalar(text("SELECT 1")) == 1
         await connection.invalidate()
+
+
+class OldDialect(SQLiteDialect_aiosqlite):
+    """Of a package whose driver lacks what this SQLAlchemy asks of it, as pyturso 0.8 lacks `has_stop`."""
+
+    driver = "old"
+
+    @classmethod
+    def import_dbapi(cls) -> Any:
+        return sqlite3
+
+
+def test_a_driver_that_does_not_fit_this_sqlalchemy_is_named() -> None:
+    registry.register("sqlite.old", __name__, "OldDialect")
+    with pytest.raises(ConfigurationError, match="driver old does not fit this SQLAlchemy"):
+        new_engine(async_url("sqlite+old:///a.db"))
+
+
+class BareConnection:
+    """A driver of PEP 249, which has nothing of sqlite3's own."""
+
+    def __init__(self, path: Path) -> None:
+        opened = sqlite3.connect(path, check_same_thread=False)
+        self.cursor, self.create_function = opened.cursor, opened.create_function
+        self.commit, self.rollback, self.close = opened.commit, opened.rollback, opened.close
+
+
+async def test_an_engine_of_another_driver_for_sqlite_is_refused(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/a.db", creator=lambda: BareConnection(tmp_path / "a.db"))
+    with pytest.raises(ConfigurationError, match="cannot be kept read-only: it is not SQLite's own"):
+        async with create_server(engine, base_url="https://api.example.com/r", tables=Base):
+            pass
+    engine.dispose()

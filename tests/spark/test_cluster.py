@@ -296,5 +296,5 @@ async def test_no_job_of_a_statement_begins_after_its_end(
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await asyncio.sleep(6)  # what is tested: whatever Spark planned has begun and was ended in that time
+        await asyncio.sleep(2)  # what is tested: whatever Spark planned has begun and was ended in that time
         assert await asyncio.to_thread(ours) == []

@@ -211,15 +211,18 @@ _FINISHED, _FAILED = "FINISHED_STATE", ("ERROR_STATE", "UKNOWN_STATE")
 _STOPPED = ("CANCELED_STATE", "CLOSED_STATE", "TIMEDOUT_STATE")
 _FETCHED = 1_000
 
-_PLANNED, _LATE_JOBS = 1.5, 5.0
+_PLANNED, _LATE_JOBS = 1.5, 1.75
 """Seconds from the beginning of a statement to its cancellation, and from its stop to its end, which cancels once more.
 
 Spark cancels jobs that have begun, and interrupts the thread that plans others. A thread that prepares one side of a
 join for broadcast submits its job all the same (BroadcastExchangeExec of Spark 4.3: relationFuture.cancel() interrupts
 it between the code generation and the wait for the job). And after some tens of statements that were interrupted while
 they were planned, an embedded metastore had none of its ten connections left, and the whole server hung (seen twice).
-So a statement is cancelled when its first jobs have begun. Nothing of the Thrift server cancels a job that begins after
-its statement has ended.
+So a statement is cancelled when its first jobs have begun.
+
+The server has no third cancellation. SparkExecuteStatementOperation cancels its job group in `cleanup`, once by
+CancelOperation (which does nothing in a terminal state, so a second one does nothing) and once by its `close`; after
+that it does not know the statement. cancelJobGroupAndFutureJobs has no caller there.
 """
 
 _STREAM_PLANNED = 1.5

@@ -34,6 +34,7 @@ from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
+from dualsql.errors import ConfigurationError
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.writer import BatchWriter, Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
@@ -255,6 +256,11 @@ async def _state_of(connection: AsyncConnection) -> _State:
     memory = memory_of(connection)
     if _STATE not in memory:
         clock, driver = TimeLimit(), driver_of(connection)
+        if not hasattr(driver, "set_progress_handler"):
+            raise ConfigurationError(
+                f"The driver {connection.dialect.driver[:40]} cannot be kept read-only: it is not SQLite's own.",
+                hint="Use aiosqlite or sqlite3, or add a database whose dialect has a name of its own.",
+            )
         # On a connection of the application, where `regexp` stays its own.
         arguments, function = FUNCTIONS[MATCH]
         for installed in (
