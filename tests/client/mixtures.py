@@ -49,6 +49,8 @@ _PIECES = (
         "args={'a': 1} ",
         "data: ",
     ),
+    *("ok=false", "success: false\n", "status: failed", "status='failed', ", "content: ", "- text: ", "  ", "(", ")"),
+    *("isError: true\n", "'ok': False", "\r", "\r\n", "\\r", "\n  '", "\n  \"status\": \"error\"", "{", "role: user\n"),
     *("```json\n", "\\n\\n", "%0A", "&#10;", "é", "😀", "words and words " * 30),
     *(*_URIS, f"{BASE_URL}/{RESOURCE_ID}", f"//evil.example/a/{OTHER_ID}", f"wss://evil.example/{OTHER_ID}"),
     *("https://docs.example.com/page,", "https%3A%2F%2F", "\\u002f"),
