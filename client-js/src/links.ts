@@ -243,33 +243,38 @@ function mostClosed(text: string): number {
  * lines before the link, the last with its own, and if `isCut`, there are more.
  */
 function isBesideFailure(above: readonly string[], below: readonly string[], isCut: boolean): boolean {
-  const levels = new Set<number>();
-  let level: number | undefined;
-  let mayHaveMore = isCut;
-  for (const line of [...above].reverse()) {
-    const { indent, column, hasKey, isItem } = placeOf(line);
-    if (level === undefined) level = hasKey ? column : isItem ? indent : indent - 1;
-    else if (!line.trim() || line.startsWith("…")) continue;
-    else if (hasKey && column <= level) {
-      if (MARKED_LINE.test(line)) return true;
-    } else if (!hasKey && !isItem && indent <= level) {
-      mayHaveMore = false;
-      break;
-    } else continue;
-    if (!hasKey) continue;
-    levels.add(column);
-    level = isItem ? indent : column;
-  }
+  const { keys, level } = keysAround(above);
+  if (keys.some(({ line }) => MARKED_LINE.test(line))) return true;
+  const columns = keys.map(({ column }) => column);
   let lowest = Infinity;
   for (const line of below) {
     if (!line.trim()) continue;
     const { indent, column, hasKey, isItem } = placeOf(line);
     lowest = Math.min(lowest, indent);
-    const isSibling = levels.has(column) || (mayHaveMore && column <= level!);
+    const isSibling = columns.includes(column) || (isCut && column <= level);
     if (isSibling && !isItem && column === lowest && MARKED_LINE.test(line)) return true;
-    if (!hasKey && !isItem && indent <= Math.max(0, ...levels)) return false;
+    if (!hasKey && !isItem && indent <= Math.max(0, ...columns)) return false;
   }
   return false;
+}
+
+/**
+ * The keys of a link's text, around it and beside those above it, and the greatest column of a key around them; -1 below
+ * words of a text.
+ */
+function keysAround(above: readonly string[]): { keys: { column: number; line: string }[]; level: number } {
+  const own = placeOf(above.at(-1)!);
+  const keys = own.hasKey ? [{ column: own.column, line: "" }] : [];
+  let level = own.isItem ? own.indent : own.hasKey ? own.column : own.indent - 1;
+  for (const line of above.slice(0, -1).reverse()) {
+    if (!line.trim() || line.startsWith("…")) continue;
+    const { indent, column, hasKey, isItem } = placeOf(line);
+    if (hasKey && column <= level) {
+      keys.push({ column, line });
+      level = isItem ? indent : column;
+    } else if (!hasKey && !isItem && indent <= level) return { keys, level: -1 };
+  }
+  return { keys, level };
 }
 
 /** Of a line: its indent, the column behind the marks of its list items, whether it has a key, and such marks. */

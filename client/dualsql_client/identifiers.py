@@ -18,7 +18,7 @@ _PRIME = 56_800_235_581
 _DOMAIN = b"dualsql resource id "
 _LONGEST_WORD = 96
 # An encoding may put letters before an id (%2F, \u002f) or after it. Longer words are encoded bytes.
-_WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{ID_LENGTH},{_LONGEST_WORD}}}(?![0-9A-Za-z])", re.ASCII)
+_WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{ID_LENGTH},{_LONGEST_WORD}}}+(?![0-9A-Za-z])", re.ASCII)
 _LINE_BREAK = r"[\\=]?(?:(?:\r\n?|\n){1,2}|\\+(?:r(?:\\+n)?|n)|%0D(?:%0A)?|%0A)[ \t>]{0,40}"
 _BROKEN_WORD = re.compile(
     rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{1,{ID_LENGTH + 2}}}(?:{_LINE_BREAK}[0-9A-Za-z]{{1,{ID_LENGTH}}})+",

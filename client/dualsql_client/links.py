@@ -289,41 +289,47 @@ def _is_beside_failure(above: list[str], below: list[str], *, is_cut: bool) -> b
         above: the lines before the link, the last with its own.
         is_cut: there are more lines above.
     """
-    levels: set[int] = set()
-    level = None
-    for line in reversed(above):
-        indent, column, has_key, is_item = _place(line)
-        if level is None:
-            level = column if has_key else indent if is_item else indent - 1
-        elif not line.strip() or line.startswith("…"):
-            continue
-        elif has_key and column <= level:
-            if _MARKED_LINE.match(line):
-                return True
-        elif not has_key and not is_item and indent <= level:
-            is_cut = False
-            break
-        else:
-            continue
-        if has_key:
-            levels.add(column)
-            level = indent if is_item else column
-    lowest = None
+    keys, level = _keys_around(above)
+    if any(_MARKED_LINE.match(line) for _, line in keys):
+        return True
+    columns = {column for column, _ in keys}
+    lowest: int | None = None
     for line in filter(str.strip, below):
         indent, column, has_key, is_item = _place(line)
         lowest = indent if lowest is None else min(lowest, indent)
-        is_sibling = column in levels or (is_cut and level is not None and column <= level)
+        is_sibling = column in columns or (is_cut and column <= level)
         if is_sibling and not is_item and column == lowest and _MARKED_LINE.match(line):
             return True
-        if not has_key and not is_item and indent <= max(levels, default=0):
+        if not has_key and not is_item and indent <= max(columns, default=0):
             return False
     return False
+
+
+def _keys_around(above: list[str]) -> tuple[list[tuple[int, str]], int]:
+    """The columns and lines of the keys of a link's text, around it and beside those above it.
+
+    Returns:
+        Also the greatest column of a key around them; -1 below words of a text.
+    """
+    indent, column, has_key, is_item = _place(above[-1])
+    keys = [(column, "")] if has_key else []
+    level = indent if is_item else column if has_key else indent - 1
+    for line in reversed(above[:-1]):
+        if not line.strip() or line.startswith("…"):
+            continue
+        indent, column, has_key, is_item = _place(line)
+        if has_key and column <= level:
+            keys.append((column, line))
+            level = indent if is_item else column
+        elif not has_key and not is_item and indent <= level:
+            return keys, -1
+    return keys, level
 
 
 def _place(line: str) -> tuple[int, int, bool, bool]:
     """Of a line: its indent, the column behind the marks of its list items, whether it has a key, and such marks."""
     match = _LINE.match(line)
-    assert match is not None  # noqa: S101 - each part of the pattern is optional
+    assert match is not None  # each part of the pattern is optional
     return len(match[1]), len(match[1] + match[2]), match[3] is not None, match[2] != ""
 
 

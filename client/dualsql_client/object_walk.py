@@ -272,7 +272,7 @@ def _may_hold_result(text: _Text) -> bool:
         is_encoded
         or may_hold_id(text)
         or _base64(text) is not None
-        or _NUMBERS.search(text) is not None
+        or ("," in text and _NUMBERS.search(text) is not None)
         or _ENCODED.search(_without_escapes(text)) is not None
     )
 
@@ -318,7 +318,11 @@ def _of_base64(text: str) -> str | None:
     encoded = (_base64(text) or "").translate(_FOR_URLS).rstrip("=")
     encoded = encoded[:-1] if len(encoded) % 4 == 1 else encoded + "=" * (-len(encoded) % 4)
     try:
-        data = bytes.fromhex(digits[1][: len(digits[1]) // 2 * 2]) if digits else b64decode(encoded, validate=True)
+        data = (
+            bytes.fromhex(digits[1][: len(digits[1]) // 2 * 2])
+            if digits
+            else b64decode(encoded, validate=True)
+        )
     except ValueError:
         return None
     try:
