@@ -89,6 +89,8 @@ const MARK_BEHIND = new RegExp(
 );
 /** Brackets, and breaks of lines; before a bracket or a quotation mark, such as those of a literal. */
 const IN_LITERAL = /([({[])|([)}\]])|\n(?:[ \t]+(?=(['"({[])))?/g;
+/** The end of a text in a literal whose brackets are out of sight, and the field on the next line. */
+const NEXT_FIELD = /^[^\n]*['"],\n[ \t]+['"]/;
 /** The beginning of a line of YAML: its indent, the marks of list items, and its key. */
 const LINE = /^([ \t]*)((?:-[ \t]+)*)(['"]{0,5}[a-z_][\w-]{0,39}['"]{0,5}:(?:[ \t]|$))?/i;
 const MARKED_LINE = new RegExp(
@@ -201,7 +203,7 @@ function textBefore(text: string, start: number): string {
 function isQuoted(before: string, behind: string): boolean {
   const isCut = before.startsWith("…");
   const [above, below] = [before.replaceAll("+", " "), decoded(behind).replaceAll("+", " ")];
-  const closed = isCut ? mostClosed(below) : 0;
+  const closed = isCut ? mostClosed(below) || Number(NEXT_FIELD.test(below)) : 0;
   const { line, depth } = inOneLine(above, closed);
   if (QUOTED.test(line)) return true;
   const rest = inOneLine(below, isCut ? closed : depth);

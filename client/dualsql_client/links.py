@@ -92,6 +92,8 @@ _MARK_BEHIND = re.compile(
 """The role of a message whose text is before it, or the state of a result whose content is."""
 _IN_LITERAL = re.compile(r"([({\[])|([)}\]])|\n(?:[ \t]+(?=(['\"({\[])))?")
 """Brackets, and breaks of lines; before a bracket or a quotation mark, such as those of a literal."""
+_NEXT_FIELD = re.compile(r"[^\n]*['\"],\n[ \t]+['\"]")
+"""The end of a text in a literal whose brackets are out of sight, and the field on the next line."""
 _LINE = re.compile(
     r"([ \t]*)((?:-[ \t]+)*)(['\"]{0,5}[a-z_][\w-]{0,39}['\"]{0,5}:(?:[ \t]|\Z))?", re.ASCII | re.IGNORECASE
 )
@@ -237,7 +239,7 @@ def _is_quoted(before: str, behind: str) -> bool:
     """Whether a mark says so: on the line of the link, in a bracket around it, or beside a key around it."""
     is_cut = before.startswith("…")
     before, behind = before.replace("+", " "), _decode(behind).replace("+", " ")
-    closed = _most_closed(behind) if is_cut else 0
+    closed = (_most_closed(behind) or int(_NEXT_FIELD.match(behind) is not None)) if is_cut else 0
     line, depth, _ = _in_one_line(before, closed)
     if _QUOTED.search(line) is not None:
         return True
