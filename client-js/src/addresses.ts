@@ -15,7 +15,7 @@ const LONGEST_WORD = 96;
 const PRIME = 56_800_235_581;
 const DOMAIN = "dualsql resource id ";
 const WORD = new RegExp(`(?<![0-9A-Za-z])[0-9A-Za-z]{${ID_LENGTH},${LONGEST_WORD}}(?![0-9A-Za-z])`, "g");
-const LINE_BREAK = String.raw`[\\=]?(?:(?:\r?\n){1,2}|(?:\\+r)?\\+n|(?:%0D)?%0A)[ \t>]{0,40}`;
+const LINE_BREAK = String.raw`[\\=]?(?:(?:\r\n?|\n){1,2}|\\+(?:r(?:\\+n)?|n)|%0D(?:%0A)?|%0A)[ \t>]{0,40}`;
 /** A word over several lines of fixed width, as terminals and mails break it. Lines of a table are cells. */
 const BROKEN_WORD = new RegExp(
   `(?<![0-9A-Za-z])[0-9A-Za-z]{1,${ID_LENGTH + 2}}(?:${LINE_BREAK}[0-9A-Za-z]{1,${ID_LENGTH}})+`,
@@ -86,7 +86,7 @@ export function* idsIn(text: string): Generator<[start: number, id: string]> {
 
 /** The words over several lines that are about as long as an id. */
 function brokenWords(text: string): Word[] {
-  if (!["\n", "\\n", "%0A"].some((lineBreak) => text.includes(lineBreak))) return [];
+  if (!["\n", "\r", "\\n", "\\r", "%0A", "%0D"].some((lineBreak) => text.includes(lineBreak))) return [];
   return Array.from(text.matchAll(BROKEN_WORD), ({ 0: lines, index }): Word => [index, lines.replace(BETWEEN_LINES, ""), lines]).filter(
     ([, word]) => word.length >= ID_LENGTH && word.length <= 2 * ID_LENGTH,
   );

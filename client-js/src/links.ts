@@ -84,10 +84,23 @@ const MARK_BEHIND = new RegExp(
   String.raw`^(?:[^{}()[\]]{0,400}?['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}(${PERSON})\b` +
     String.raw`|(?:[^{(\n]*?(?:\bis_?error|['"]status(?=['"])|['"][ ,]{1,3}status(?==['"]))` +
     String.raw`|[^{(]*?\n[ \t]{0,40}['"]{0,5}(?:is_?error|status))${IS}(\w{1,20})` +
-    String.raw`|[^{(]*?\n[ \t]{0,40}['"]{0,5}(?:success|ok)${IS}(false)\b)`,
+    String.raw`|(?:[^{(]*?\n[ \t]{0,40}['"]{0,5}(?:success|ok)|[^{(\n]*?['"](?:success|ok)(?=['"]))${IS}(false)\b)`,
+  "i",
+);
+/** Brackets, and breaks of lines; before a bracket or a quotation mark, such as those of a literal. */
+const IN_LITERAL = /([({[])|([)}\]])|\n(?:[ \t]+(?=(['"({[])))?/g;
+/** The end of a text in a literal whose brackets are out of sight, and the field on the next line. */
+const NEXT_FIELD = /^[^\n]*['"],\n[ \t]+['"]/;
+/** The beginning of a line of YAML: its indent, the marks of list items, and its key. */
+const LINE = /^([ \t]*)((?:-[ \t]+)*)(['"]{0,5}[a-z_][\w-]{0,39}['"]{0,5}:(?:[ \t]|$))?/i;
+const MARKED_LINE = new RegExp(
+  String.raw`^[ \t]*(?:-[ \t]+)*['"]{0,5}(?:is_?error['"]{0,5}:\s{1,9}['"]{0,5}true` +
+    String.raw`|status['"]{0,5}:\s{1,9}['"]{0,5}(?:error|failed)|(?:success|ok)['"]{0,5}:\s{1,9}['"]{0,5}false)\b`,
   "i",
 );
 const FAILED = ["true", "error", "failed"];
+/** What ends a line as a newline does, also escaped. */
+const BREAK = /\r\n?|(?<!\\)\\+(?:r(?:\\+n)?|n)/g;
 const ESCAPED = /(?<!\\)\\+(?:u00|x)([0-9a-f]{2})/gi;
 
 /** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
@@ -186,20 +199,90 @@ function textBefore(text: string, start: number): string {
   return start > BEFORE ? `…${before}` : before; // a text that was cut here does not start here
 }
 
+/** Whether a mark says so: on the line of the link, in a bracket around it, or beside a key around it. */
 function isQuoted(before: string, behind: string): boolean {
-  return QUOTED.test(inOneLine(before)) || isMarked(behind);
+  const isCut = before.startsWith("…");
+  const [above, below] = [before.replaceAll("+", " "), decoded(behind).replaceAll("+", " ")];
+  const closed = isCut ? mostClosed(below) || Number(NEXT_FIELD.test(below)) : 0;
+  const { line, depth } = inOneLine(above, closed);
+  if (QUOTED.test(line)) return true;
+  const rest = inOneLine(below, isCut ? closed : depth);
+  const mark = MARK_BEHIND.exec(rest.line.slice(0, rest.end));
+  if (mark && (mark[2] === undefined || FAILED.includes(mark[2].toLowerCase()))) return true;
+  return isBesideFailure(above.split("\n"), below.split("\n").slice(1), isCut);
 }
 
-/** A text with the spaces of a form, and without the line breaks of a literal. */
-function inOneLine(text: string): string {
-  return text.replaceAll("+", " ").replace(/\n[ \t]+(?=['"({[])/g, " ");
+/**
+ * A text without the line breaks of a literal, how many brackets are open at its end, and where the first line ends that
+ * no bracket continues; `open` are open before it.
+ */
+function inOneLine(text: string, open: number): { line: string; depth: number; end: number } {
+  let [line, at, depth, end] = ["", 0, open, -1];
+  for (const { 0: { length }, 1: opening, 2: closing, 3: literal, index } of text.matchAll(IN_LITERAL)) {
+    if (opening || closing) depth = opening ? depth + 1 : Math.max(depth - 1, 0);
+    else if (depth === 0) end = end < 0 ? line.length + index - at : end;
+    else if (literal) {
+      line += `${text.slice(at, index)} `;
+      at = index + length;
+    }
+  }
+  line += text.slice(at);
+  return { line, depth, end: end < 0 ? line.length : end };
 }
 
-/** Whether a link is in a person's message or a failure, according to the text behind it. */
-function isMarked(behind: string): boolean {
-  if (!["rror", "role", "status", "success", "ok"].some((word) => behind.includes(word))) return false;
-  const mark = MARK_BEHIND.exec(inOneLine(decoded(behind)));
-  return mark !== null && (mark[2] === undefined || FAILED.includes(mark[2].toLowerCase()));
+/** How many of the brackets before a text it closes. */
+function mostClosed(text: string): number {
+  let [depth, least] = [0, 0];
+  for (const character of text) {
+    depth += Number("([{".includes(character)) - Number(")]}".includes(character));
+    least = Math.min(least, depth);
+  }
+  return -least;
+}
+
+/**
+ * Whether a failure is marked by a sibling of the key of a link's text, or of a key around it, in YAML; `above` are the
+ * lines before the link, the last with its own, and if `isCut`, there are more.
+ */
+function isBesideFailure(above: readonly string[], below: readonly string[], isCut: boolean): boolean {
+  const { keys, level } = keysAround(above);
+  if (keys.some(({ line }) => MARKED_LINE.test(line))) return true;
+  const columns = keys.map(({ column }) => column);
+  let lowest = Infinity;
+  for (const line of below) {
+    if (!line.trim()) continue;
+    const { indent, column, hasKey, isItem } = placeOf(line);
+    lowest = Math.min(lowest, indent);
+    const isSibling = columns.includes(column) || (isCut && column <= level);
+    if (isSibling && !isItem && column === lowest && MARKED_LINE.test(line)) return true;
+    if (!hasKey && !isItem && indent <= Math.max(0, ...columns)) return false;
+  }
+  return false;
+}
+
+/**
+ * The keys of a link's text, around it and beside those above it, and the greatest column of a key around them; -1 below
+ * words of a text.
+ */
+function keysAround(above: readonly string[]): { keys: { column: number; line: string }[]; level: number } {
+  const own = placeOf(above.at(-1)!);
+  const keys = own.hasKey ? [{ column: own.column, line: "" }] : [];
+  let level = own.isItem ? own.indent : own.hasKey ? own.column : own.indent - 1;
+  for (const line of above.slice(0, -1).reverse()) {
+    if (!line.trim() || line.startsWith("…")) continue;
+    const { indent, column, hasKey, isItem } = placeOf(line);
+    if (hasKey && column <= level) {
+      keys.push({ column, line });
+      level = isItem ? indent : column;
+    } else if (!hasKey && !isItem && indent <= level) return { keys, level: -1 };
+  }
+  return { keys, level };
+}
+
+/** Of a line: its indent, the column behind the marks of its list items, whether it has a key, and such marks. */
+function placeOf(line: string): { indent: number; column: number; hasKey: boolean; isItem: boolean } {
+  const [, indent, items, key] = LINE.exec(line)!;
+  return { indent: indent!.length, column: indent!.length + items!.length, hasKey: key !== undefined, isItem: items !== "" };
 }
 
 function endsParagraph(text: string): boolean {
@@ -221,5 +304,5 @@ function decoded(text: string): string {
         name ? (REFERENCES[name.toLowerCase()] ?? whole) : String.fromCharCode(decimal ? Number(decimal) : parseInt(hex ?? "", 16)),
       );
   }
-  return plain.replace(ESCAPED, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))).replace(/(?<!\\)(?:\\+r)?\\+n/g, "\n").replaceAll("\\", "");
+  return plain.replace(ESCAPED, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))).replace(BREAK, "\n").replaceAll("\\", "");
 }

@@ -33,7 +33,7 @@ const BEGINS_ENCODED = /(?<![\w+/-])[\w+/-]{60}/;
 const ENCODED = /(?<![\w+/-])[\w+/-]{60,}(?:\r?\n[\w+/-]+(?=\r?\n|=|$|["'<\\]))*/g;
 const SHORTEST_DIGITS = 60;
 /** How forms and mails write what is in and around base64, and how terminals colour it. */
-const AROUND_ENCODED = /%(?:25)?([0-9a-f]{2})|=(3D)|\x1b\[[\d;]{0,20}m/gi;
+const AROUND_ENCODED = /((?:%(?!25)[0-9a-f]{2}){1,256})|%25([0-9a-f]{2})?|=(3D)|\x1b\[[\d;]{0,20}m/gi;
 /** Bytes as JSON has them. */
 const NUMBERS = /(?<!\d)(?:\d{1,3},\s?){24}/;
 /** What begins each line of a server-sent event and of a quotation. */
@@ -302,7 +302,10 @@ function encodedWithin(encoded: string): Value[] {
 /** A text with what is in and around base64 as it is. */
 function withoutEscapes(text: string): string {
   if (!["%", "=3D", "\x1b"].some((mark) => text.includes(mark))) return text;
-  return text.replace(AROUND_ENCODED, (_, byte?: string, sign?: string) => String.fromCharCode(parseInt(byte ?? sign ?? "20", 16)));
+  return text.replace(AROUND_ENCODED, (whole, run?: string, byte?: string, sign?: string) => {
+    if (run) return String.fromCharCode(...run.slice(1).split("%").map((digits) => parseInt(digits, 16)));
+    return whole === "%25" ? "%" : String.fromCharCode(parseInt(byte ?? sign ?? "20", 16));
+  });
 }
 
 /** The stored fields of an object or a map; undefined for anything else, or if reading them fails. */

@@ -18,8 +18,8 @@ _PRIME = 56_800_235_581
 _DOMAIN = b"dualsql resource id "
 _LONGEST_WORD = 96
 # An encoding may put letters before an id (%2F, \u002f) or after it. Longer words are encoded bytes.
-_WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{ID_LENGTH},{_LONGEST_WORD}}}(?![0-9A-Za-z])", re.ASCII)
-_LINE_BREAK = r"[\\=]?(?:(?:\r?\n){1,2}|(?:\\+r)?\\+n|(?:%0D)?%0A)[ \t>]{0,40}"
+_WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{ID_LENGTH},{_LONGEST_WORD}}}+(?![0-9A-Za-z])", re.ASCII)
+_LINE_BREAK = r"[\\=]?(?:(?:\r\n?|\n){1,2}|\\+(?:r(?:\\+n)?|n)|%0D(?:%0A)?|%0A)[ \t>]{0,40}"
 _BROKEN_WORD = re.compile(
     rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{1,{ID_LENGTH + 2}}}(?:{_LINE_BREAK}[0-9A-Za-z]{{1,{ID_LENGTH}}})+",
     re.ASCII,
@@ -76,7 +76,7 @@ def ids_in(text: str) -> Iterator[tuple[int, str]]:
 
 def _broken_words(text: str) -> Iterator[tuple[int, str, str]]:
     """The words over several lines that are about as long as an id: their positions, themselves and their lines."""
-    if not any(line_break in text for line_break in ("\n", "\\n", "%0A")):
+    if not any(line_break in text for line_break in ("\n", "\r", "\\n", "\\r", "%0A", "%0D")):
         return
     for match in _BROKEN_WORD.finditer(text):
         lines = match.group()

@@ -21,7 +21,8 @@ _RESERVE = 1_024
 _BEFORE = 400
 """Characters before an id that say what it is."""
 _ESCAPED = re.compile(r"(?<!\\)\\+(?:u00|x)([0-9a-f]{2})", re.IGNORECASE)
-_ESCAPED_BREAK = re.compile(r"(?<!\\)(?:\\+r)?\\+n")
+_BREAK = re.compile(r"\r\n?|(?<!\\)\\+(?:r(?:\\+n)?|n)")
+"""What ends a line as a newline does, also escaped."""
 
 _URI = re.compile(
     r"([a-z][a-z0-9+.-]{0,31})://(?:[a-z0-9\[][\w.:@~\]-]{0,99}/){0,8}\Z", re.ASCII | re.IGNORECASE
@@ -85,11 +86,23 @@ _MARK_BEHIND = re.compile(
     rf"[^{{}}()\[\]]{{0,400}}?['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}({_PERSON})\b"
     r"|(?:[^{(\n]*?(?:\bis_?error|['\"]status(?=['\"])|['\"][ ,]{1,3}status(?==['\"]))"
     rf"|[^{{(]*?\n[ \t]{{0,40}}['\"]{{0,5}}(?:is_?error|status)){_IS}(\w{{1,20}})"
-    rf"|[^{{(]*?\n[ \t]{{0,40}}['\"]{{0,5}}(?:success|ok){_IS}(false)\b",
+    rf"|(?:[^{{(]*?\n[ \t]{{0,40}}['\"]{{0,5}}(?:success|ok)|[^{{(\n]*?['\"](?:success|ok)(?=['\"])){_IS}(false)\b",
     re.ASCII | re.IGNORECASE,
 )
 """The role of a message whose text is before it, or the state of a result whose content is."""
-_IN_LITERAL = re.compile(r"\n[ \t]+(?=['\"({\[])")
+_IN_LITERAL = re.compile(r"([({\[])|([)}\]])|\n(?:[ \t]+(?=(['\"({\[])))?")
+"""Brackets, and breaks of lines; before a bracket or a quotation mark, such as those of a literal."""
+_NEXT_FIELD = re.compile(r"[^\n]*['\"],\n[ \t]+['\"]")
+"""The end of a text in a literal whose brackets are out of sight, and the field on the next line."""
+_LINE = re.compile(
+    r"([ \t]*)((?:-[ \t]+)*)(['\"]{0,5}[a-z_][\w-]{0,39}['\"]{0,5}:(?:[ \t]|\Z))?", re.ASCII | re.IGNORECASE
+)
+"""The beginning of a line of YAML: its indent, the marks of list items, and its key."""
+_MARKED_LINE = re.compile(
+    r"[ \t]*(?:-[ \t]+)*['\"]{0,5}(?:is_?error['\"]{0,5}:\s{1,9}['\"]{0,5}true"
+    r"|status['\"]{0,5}:\s{1,9}['\"]{0,5}(?:error|failed)|(?:success|ok)['\"]{0,5}:\s{1,9}['\"]{0,5}false)\b",
+    re.ASCII | re.IGNORECASE,
+)
 _FAILED = frozenset({"true", "error", "failed"})
 
 
@@ -223,20 +236,103 @@ def _text_before(text: str, start: int) -> str:
 
 
 def _is_quoted(before: str, behind: str) -> bool:
-    return _QUOTED.search(_in_one_line(before)) is not None or _is_marked(behind)
+    """Whether a mark says so: on the line of the link, in a bracket around it, or beside a key around it."""
+    is_cut = before.startswith("…")
+    before, behind = before.replace("+", " "), _decode(behind).replace("+", " ")
+    closed = (_most_closed(behind) or int(_NEXT_FIELD.match(behind) is not None)) if is_cut else 0
+    line, depth, _ = _in_one_line(before, closed)
+    if _QUOTED.search(line) is not None:
+        return True
+    line, _, end = _in_one_line(behind, closed if is_cut else depth)
+    mark = _MARK_BEHIND.match(line[:end])
+    if mark is not None and (mark[2] is None or mark[2].lower() in _FAILED):
+        return True
+    return _is_beside_failure(before.split("\n"), behind.split("\n")[1:], is_cut=is_cut)
 
 
-def _in_one_line(text: str) -> str:
-    """A text with the spaces of a form, and without the line breaks of a literal."""
-    return _IN_LITERAL.sub(" ", text.replace("+", " "))
+def _in_one_line(text: str, depth: int) -> tuple[str, int, int]:
+    """A text without the line breaks of a literal, and how many brackets are open at its end.
+
+    Args:
+        depth: how many are open before it.
+
+    Returns:
+        Also where the first line ends that no bracket continues.
+    """
+    pieces: list[str] = []
+    at, length, end = 0, 0, -1
+    for match in _IN_LITERAL.finditer(text):
+        opening, closing, is_literal = match.groups()
+        if opening or closing:
+            depth = depth + 1 if opening else max(depth - 1, 0)
+        elif depth == 0:
+            end = length + match.start() - at if end < 0 else end
+        elif is_literal:
+            pieces += (text[at : match.start()], " ")
+            length += match.start() - at + 1
+            at = match.end()
+    line = "".join((*pieces, text[at:]))
+    return line, depth, len(line) if end < 0 else end
 
 
-def _is_marked(behind: str) -> bool:
-    """Whether a link is in a person's message or a failure, according to the text behind it."""
-    if not any(word in behind for word in ("rror", "role", "status", "success", "ok")):
-        return False
-    mark = _MARK_BEHIND.match(_in_one_line(_decode(behind)))
-    return mark is not None and (mark[2] is None or mark[2].lower() in _FAILED)
+def _most_closed(text: str) -> int:
+    """How many of the brackets before a text it closes."""
+    depth = least = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        least = min(least, depth)
+    return -least
+
+
+def _is_beside_failure(above: list[str], below: list[str], *, is_cut: bool) -> bool:
+    """Whether a failure is marked by a sibling of the key of a link's text, or of a key around it, in YAML.
+
+    Args:
+        above: the lines before the link, the last with its own.
+        is_cut: there are more lines above.
+    """
+    keys, level = _keys_around(above)
+    if any(_MARKED_LINE.match(line) for _, line in keys):
+        return True
+    columns = {column for column, _ in keys}
+    lowest: int | None = None
+    for line in filter(str.strip, below):
+        indent, column, has_key, is_item = _place(line)
+        lowest = indent if lowest is None else min(lowest, indent)
+        is_sibling = column in columns or (is_cut and column <= level)
+        if is_sibling and not is_item and column == lowest and _MARKED_LINE.match(line):
+            return True
+        if not has_key and not is_item and indent <= max(columns, default=0):
+            return False
+    return False
+
+
+def _keys_around(above: list[str]) -> tuple[list[tuple[int, str]], int]:
+    """The columns and lines of the keys of a link's text, around it and beside those above it.
+
+    Returns:
+        Also the greatest column of a key around them; -1 below words of a text.
+    """
+    indent, column, has_key, is_item = _place(above[-1])
+    keys = [(column, "")] if has_key else []
+    level = indent if is_item else column if has_key else indent - 1
+    for line in reversed(above[:-1]):
+        if not line.strip() or line.startswith("…"):
+            continue
+        indent, column, has_key, is_item = _place(line)
+        if has_key and column <= level:
+            keys.append((column, line))
+            level = indent if is_item else column
+        elif not has_key and not is_item and indent <= level:
+            return keys, -1
+    return keys, level
+
+
+def _place(line: str) -> tuple[int, int, bool, bool]:
+    """Of a line: its indent, the column behind the marks of its list items, whether it has a key, and such marks."""
+    match = _LINE.match(line)
+    assert match is not None  # each part of the pattern is optional
+    return len(match[1]), len(match[1] + match[2]), match[3] is not None, match[2] != ""
 
 
 def _ends_paragraph(text: str) -> bool:
@@ -249,4 +345,4 @@ def _decode(text: str) -> str:
     for _ in range(4):
         text = unescape(unquote(text))
     text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
-    return _ESCAPED_BREAK.sub("\n", text).replace("\\", "")
+    return _BREAK.sub("\n", text).replace("\\", "")

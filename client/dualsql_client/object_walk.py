@@ -51,10 +51,12 @@ _BASE64 = re.compile(
 )
 _ENCODED = re.compile(r"(?<![\w+/-])[\w+/-]{60,}+(?:\r?\n[\w+/-]++(?=\r?\n|=|\Z|[\"'<\\]))*+", re.ASCII)
 """Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer."""
-_HEXADECIMAL = re.compile(r"(?:\\?x|0x)?((?:[0-9a-f]{2}){30,})[0-9a-f]?", re.IGNORECASE)
+_HEXADECIMAL = re.compile(r"(?:\\?[xX]|0[xX])?([0-9a-fA-F]{60,}+)")
 _NUMBERS = re.compile(r"(?<!\d)(?:\d{1,3},\s?){24}")
 """Bytes as JSON has them."""
-_AROUND_ENCODED = re.compile(r"%(?:25)?([0-9a-f]{2})|=(3D)|\x1b\[[\d;]{0,20}m", re.IGNORECASE)
+_AROUND_ENCODED = re.compile(
+    r"((?:%(?!25)[0-9a-f]{2})++)|%25([0-9a-f]{2})?|=(3D)|\x1b\[[\d;]{0,20}m", re.IGNORECASE
+)
 """How forms and mails write what is in and around base64, and how terminals colour it."""
 _FOR_URLS = str.maketrans("-_", "+/", "\r\n")
 _BEGINS_LINE = re.compile(r"^(?:data:|>) ?", re.MULTILINE)
@@ -270,7 +272,7 @@ def _may_hold_result(text: _Text) -> bool:
         is_encoded
         or may_hold_id(text)
         or _base64(text) is not None
-        or _NUMBERS.search(text) is not None
+        or ("," in text and _NUMBERS.search(text) is not None)
         or _ENCODED.search(_without_escapes(text)) is not None
     )
 
@@ -316,7 +318,11 @@ def _of_base64(text: str) -> str | None:
     encoded = (_base64(text) or "").translate(_FOR_URLS).rstrip("=")
     encoded = encoded[:-1] if len(encoded) % 4 == 1 else encoded + "=" * (-len(encoded) % 4)
     try:
-        data = bytes.fromhex(digits[1]) if digits else b64decode(encoded, validate=True)
+        data = (
+            bytes.fromhex(digits[1][: len(digits[1]) // 2 * 2])
+            if digits
+            else b64decode(encoded, validate=True)
+        )
     except ValueError:
         return None
     try:
@@ -345,7 +351,14 @@ def _encoded_within(text: str) -> list[tuple[Any, Evidence]]:
 def _without_escapes(text: str) -> str:
     if not any(mark in text for mark in ("%", "=3D", "\x1b")):
         return text
-    return _AROUND_ENCODED.sub(lambda match: chr(int(match[1] or match[2] or "20", 16)), text)
+    return _AROUND_ENCODED.sub(_without_escape, text)
+
+
+def _without_escape(match: re.Match[str]) -> str:
+    run, byte, sign = match.groups()
+    if match[0] == "%25":
+        return "%"
+    return bytes.fromhex((run or byte or sign or "20").replace("%", "")).decode("latin-1")
 
 
 def _join_lines(text: str) -> str:

@@ -13,7 +13,7 @@ from dualsql_client import DualResponseClient
 from tests.client import foreign, ordinary
 from tests.client.carriers import texts_encoded_twice
 from tests.client.cases import BASE_URL, CARRIED, cases, cut_texts
-from tests.client.mixtures import mixed_values
+from tests.client.mixtures import mixed_texts, mixed_values
 from tests.client.recorded import SHAPES, recordings_of_dualsql
 from tests.javascript.running import PACKAGE, node, run
 from tests.javascript.serving import given_to_client
@@ -54,6 +54,15 @@ async def test_the_same_is_found_as_by_the_python_client() -> None:
     await run(node(), "detect.test.mjs", given=found)
 
 
+@pytest.mark.parametrize("number", [300, pytest.param(5_000, marks=pytest.mark.long)])
+async def test_the_same_is_found_in_random_values(number: int) -> None:
+    python = DualResponseClient(BASE_URL)
+    values = [*mixed_texts(number // 2, seed=number), *mixed_values(number // 2, seed=number)]
+    found = [{"value": value, "found": _found(python, value)} for value in values]
+    assert sum(1 for each in found if each["found"]) > number // 3
+    await run(node(), "mixtures.test.mjs", given=found)
+
+
 def _found(client: DualResponseClient, value: Any) -> list[Any]:
     return [
         [each.resource_uri, each.name, len(each.sample), each.total_count, len(each.columns)]
@@ -77,7 +86,6 @@ def _inputs() -> Iterator[tuple[str, Any]]:
     yield from (
         (name, json.loads(json.dumps(value, default=bytes.decode))) for name, value in texts_encoded_twice()
     )
-    yield from ((json.dumps(value), value) for value in mixed_values(1_500, seed=36))
 
 
 @pytest.mark.long
