@@ -133,9 +133,6 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
         raise ConfigurationError(
             f"The driver {driver} is not installed.", hint=f"Install it: pip install {package}"
         ) from error
-    except AttributeError as error:
-        driver = url.get_driver_name()
-        raise ConfigurationError(f"The driver {driver} does not fit this SQLAlchemy.") from error
     if backend is not None and backend.opened is not None:
         opened = backend.opened
         event.listen(engine.sync_engine, "connect", lambda connection, _: opened(connection))

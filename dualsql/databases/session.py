@@ -154,10 +154,7 @@ async def read_only(
 
 
 async def _begin(
-    source: Source,
-    terms: SessionTerms,
-    stack: AsyncExitStack,
-    on_connect: Callable[[AsyncConnection], None],
+    source: Source, terms: SessionTerms, stack: AsyncExitStack, on_connect: Callable[[AsyncConnection], None]
 ) -> AsyncConnection:
     """A connection in a read-only transaction that ends with `stack`.
 
@@ -370,9 +367,8 @@ class Fetch:
                 if sent is not None and source.fast.reads(sent):
                     # A slot, although no connection of the pool is taken: the limit is on statements that run.
                     async with source.limits.slot():
-                        rows = await self._measure(
-                            "page_reader", partial(source.fast.fetch, sent, self.timeout)
-                        )
+                        read = partial(source.fast.fetch, sent, self.timeout)
+                        rows = await self._measure("page_reader", read)
                     if rows is not None:
                         return rows
         return await in_session(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
-from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
 
 from dualsql.databases.engines import async_url, new_engine, parsed_url
 from dualsql.errors import ConfigurationError
@@ -140,22 +137,6 @@ async def test_the_next_host_is_asked_where_the_first_takes_no_connection(postgr
     async with new_engine(several).connect() as connection:
         assert await connection.scalar(text("SELECT 1")) == 1
         await connection.invalidate()
-
-
-class OldDialect(SQLiteDialect_aiosqlite):
-    """Of a package whose driver lacks what this SQLAlchemy asks of it, as pyturso 0.8 lacks `has_stop`."""
-
-    driver = "old"
-
-    @classmethod
-    def import_dbapi(cls) -> Any:
-        return sqlite3
-
-
-def test_a_driver_that_does_not_fit_this_sqlalchemy_is_named() -> None:
-    registry.register("sqlite.old", __name__, "OldDialect")
-    with pytest.raises(ConfigurationError, match="driver old does not fit this SQLAlchemy"):
-        new_engine(async_url("sqlite+old:///a.db"))
 
 
 class BareConnection:
