@@ -95,7 +95,10 @@ def drawn(
 
 Theme = Literal["light", "dark"]
 _GROUND, _LINE, _INK = "#14171a", "#333a42", "#e6e9ec"
-_DARK_CONFIG: VegaLite = {
+_CONFIG: VegaLite = {"axisX": {"labelFlush": False}, "padding": {"left": 5, "top": 5, "right": 24, "bottom": 5}}
+"""Else Vega moves the first and the last label inwards, onto those beside them. At the right there is room for the title
+of a legend in a font that is wider than the renderer's."""
+_DARK_CONFIG: VegaLite = _CONFIG | {
     "background": _GROUND,
     "title": {"color": _INK, "subtitleColor": _INK},
     "axis": {
@@ -111,7 +114,7 @@ _DARK_CONFIG: VegaLite = {
 def with_theme(chart: VegaLite, theme: Theme) -> VegaLite:
     """The chart in the colors of a theme."""
     if theme == "light":
-        return chart
+        return {**chart, "config": _CONFIG}
     mark = {name: _GROUND if value == "white" else value for name, value in chart["mark"].items()}
     return {**chart, "mark": mark, "config": _DARK_CONFIG}
 

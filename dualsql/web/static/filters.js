@@ -158,7 +158,7 @@ export function inWords(filter) {
   const { column, op, value } = filter;
   const choice = choiceOf(filter) ?? choiceNamed(op);
   if (choice?.takes === "flag") return `${column} ${choice.words}`;
-  const values = [value].flat().map((each) => visible(String(each)));
+  const values = [value].flat().map(valueInWords);
   return `${column} ${choice?.words ?? op} ${values.join(choice?.takes === "two" ? " and " : ", ")}`;
 }
 
@@ -170,7 +170,13 @@ function rangeInWords([from, before, ...more]) {
 
 function wordsOf(column, { values, isExcluded }) {
   const words = choiceNamed(isExcluded ? NOT_AMONG : AMONG).words;
-  return `${column} ${words} ${values.map((value) => (value === null ? "NULL" : visible(String(value)))).join(", ")}`;
+  return `${column} ${words} ${values.map(valueInWords).join(", ")}`;
+}
+
+/** A value of a condition; an empty text has no sign of its own. */
+function valueInWords(value) {
+  if (value === null) return "NULL";
+  return value === "" ? "an empty text" : visible(String(value));
 }
 
 /**
