@@ -95,9 +95,12 @@ def drawn(
 
 Theme = Literal["light", "dark"]
 _GROUND, _LINE, _INK = "#14171a", "#333a42", "#e6e9ec"
-_CONFIG: VegaLite = {"axisX": {"labelFlush": False}, "padding": {"left": 5, "top": 5, "right": 24, "bottom": 5}}
-"""Else Vega moves the first and the last label inwards, onto those beside them. At the right there is room for the title
-of a legend in a font that is wider than the renderer's."""
+_CONFIG: VegaLite = {
+    "axisX": {"labelFlush": False},
+    "padding": {"left": 5, "top": 5, "right": 24, "bottom": 5},
+}
+"""Else Vega moves the first and the last label inwards, onto those beside them. At the right, a legend's title has room
+in a font that is wider than the renderer's."""
 _DARK_CONFIG: VegaLite = _CONFIG | {
     "background": _GROUND,
     "title": {"color": _INK, "subtitleColor": _INK},

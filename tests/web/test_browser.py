@@ -728,8 +728,6 @@ async def test_a_cell_in_full(site: Site, browser: Browser) -> None:
             await page.keyboard.press("Home")
 
 
-
-
 @pytest.mark.long
 async def test_a_cell_of_megabytes(site: Site, browser: Browser) -> None:
     """The grid reads beginnings; the dialog lays out a part, and Copy and Download give all."""
