@@ -80,12 +80,18 @@ def script_of(name: str) -> str:
         for _, imported in _IMPORT.findall(source):
             write(imported)
         source = _EXPORT_LIST.sub(r"\1", source)  # of regular-table, which is used by its element's name
-        exports = ", ".join(exported for _, exported in _EXPORT.findall(source))
+        exports = _exports(source)
         body = _EXPORT.sub(r"\1", _IMPORT.sub(_as_constant, source))
         modules[name] = f"const {_constant(name)} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"
 
     write(name)
-    return "\n".join(modules.values())
+    exports = _exports(assets()[name].content.decode())
+    own = [f"export const {{ {exports} }} = {_constant(name)};"] if exports else []
+    return "\n".join([*modules.values(), *own])
+
+
+def _exports(source: str) -> str:
+    return ", ".join(name for _, name in _EXPORT.findall(source))
 
 
 def _as_constant(imported: re.Match[str]) -> str:
