@@ -257,7 +257,9 @@ class TestMemory:
             await expect(page.locator("tbody th").first).to_have_text("90,000")
             await page.keyboard.press("PageDown")
             await expect(page.locator("td.missing")).to_have_count(0)
-        bodies = [body for body in asked if body and "kind" not in body]  # a busy machine reads summaries, too
+        bodies = [
+            body for body in asked if body and "kind" not in body
+        ]  # a busy machine reads summaries, too
         assert {body["limit"] for body in bodies} == {49}
         assert len(bodies) < 20
 
