@@ -296,7 +296,10 @@ async def test_a_page_compresses_no_assets(pages: Application) -> None:
 
 @pytest.mark.parametrize("script", ["result.js", "home.js", "listing.js", "waiting.js"])
 def test_all_that_a_page_loads_is_small(script: str) -> None:
-    """A script comes with all that it imports."""
+    """At most 64 KB of gzip for one load of a page: its script with all that it imports, the styles and the icon.
+
+    The document, rows and charts are not counted; nor are the scripts of other pages, which this load does not ask for.
+    """
     assert not re.search(r"^import ", script_of(script), re.MULTILINE)
     loaded = sum(len(compressed_asset(name, "gzip")) for name in (script, "style.css", "icon.svg"))
     assert loaded <= 64 * 1024
