@@ -10,8 +10,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
+import httpx
 from mcp import Client
 
 from dualsql_client import DualResponseClient
@@ -79,6 +81,7 @@ def dualsql_serve(path: Path, environment: Mapping[str, str] = NOTHING) -> Itera
     command += ["serve", "--all", "--port", str(port)]
     known = {"DUALSQL_DATABASE_URL": f"sqlite:///{path}", **environment}
     with running(command, port, known, is_quiet=True) as process:
+        _wait_until_serving(process.url)
         yield process
 
 
@@ -113,6 +116,15 @@ def running(
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as bound:
         return int(bound.getsockname()[1])
+
+
+def _wait_until_serving(origin: str) -> None:
+    """`dualsql serve` listens at once, and answers 503 until it has its database."""
+    deadline = time.monotonic() + START_DEADLINE
+    while httpx.get(f"{origin}/resources").status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        if time.monotonic() > deadline:
+            raise SystemExit("dualsql serve did not start.")
+        time.sleep(_PAUSE)
 
 
 def _wait_until_listening(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -58,6 +58,7 @@ class QueryDialect:
         ranks_rows: percentiles are computed from numbered rows, because percentile_cont() is not an aggregate, or its
             results are not those of PostgreSQL.
         has_infinite_dates: 'infinity' is a date, and '-infinity' is.
+        has_infinite_numbers: a double may be an infinity.
         has_months: an interval has months apart from days, and its ISO 8601 text is read back.
         has_single_reals: a REAL has four bytes.
         shortens_reals: a number of four bytes is shown with fewer digits than it is compared with.
@@ -90,6 +91,7 @@ class QueryDialect:
     aggregates: dict[str, DatabaseAggregate | None] = field(default_factory=dict)
     ranks_rows: bool = False
     has_infinite_dates: bool = False
+    has_infinite_numbers: bool = False
     has_months: bool = False
     has_single_reals: bool = False
     shortens_reals: bool = False

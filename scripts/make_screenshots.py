@@ -167,6 +167,7 @@ async def look_at_states(browser: Browser, dual: Any, home: str, folder: Path) -
     for look_name, options in LOOKS.items():
         context = await browser.new_context(locale="en-US", **options)
         page = await context.new_page()
+        await page.route("**/profile", patiently)
         for state_name, (state, button) in STATES.items():
             words = urlencode({name: json.dumps(value) for name, value in state.items()})
             await page.goto("about:blank")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,6 +57,8 @@ _MONTHS = re.compile(
 _MOST_YEARS = 170_000_000
 _DIGITS = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""Doubles that JSON has no numbers for, as it shows them."""
 _SPELLED = {
     "integer": "a whole number of 64 bits",
     "float": "a number",
@@ -94,11 +97,11 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
             operand = _with_zone(column, operand, capabilities)
         elif operand.tzinfo is not None:
             operand = operand.astimezone(UTC).replace(tzinfo=None)
-    if (
-        encoding in {"date", "datetime"}
-        and isinstance(operand, str)
-        and not capabilities.query.has_infinite_dates
-    ):
+    is_infinite_date = encoding in {"date", "datetime"} and isinstance(operand, str)
+    if is_infinite_date and not capabilities.query.has_infinite_dates:
+        raise _wrong(column, encoding)
+    is_finite = not isinstance(operand, float) or math.isfinite(operand)
+    if not is_finite and not capabilities.query.has_infinite_numbers:
         raise _wrong(column, encoding)
     if column.meaning.reads is not None:
         return typed_parameter(_stored_value(column, operand), column.type)
@@ -158,6 +161,8 @@ def _integer(_: ResultColumn, value: Any) -> int:
 
 
 def _float(_: ResultColumn, value: Any) -> float:
+    if value in _NOT_FINITE:
+        return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
     return float(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +22,7 @@ from dualsql.query import read_result_query
 from dualsql.query.parse import id_in
 from dualsql.resource import Principal
 from dualsql.results.pages import ResultPage
-from dualsql.web.assets import assets, environment, require_templates
+from dualsql.web.assets import assets, environment, require_templates, script_of
 from dualsql.web.feature import Pages
 from dualsql_client.wire import Page
 
@@ -51,10 +50,6 @@ MOST_CHARACTERS = 1_000_000
 _PAGE_SIZE = 200
 _MIME_TYPE = "text/html;profile=mcp-app"
 _QUESTION = ("filters", "group_by", "aggregates", "having", "order_by")
-
-_IMPORT = re.compile(r'^import (?:(\{[^}]*\}) from )?"\./([^"]+)";\n', re.MULTILINE)
-_EXPORT_LIST = re.compile(r"^(.*)export\{[^}]*\};$|^//# sourceMappingURL=.*$", re.MULTILINE)
-_EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
 
 def add_app(
@@ -150,35 +145,8 @@ def app_html(*, has_pages: bool, page_size: int) -> str:
     return (
         environment()
         .get_template("app.html")
-        .render(style=style, script=_bundle("app.js"), has_pages=has_pages, page_size=page_size)
+        .render(style=style, script=script_of("app.js"), has_pages=has_pages, page_size=page_size)
     )
-
-
-def _bundle(name: str) -> str:
-    """A script with the modules that it imports, each a function whose exports are a constant."""
-    modules: dict[str, str] = {}
-
-    def write(name: str) -> None:
-        if name in modules:
-            return
-        source = assets()[name].content.decode()
-        for _, imported in _IMPORT.findall(source):
-            write(imported)
-        source = _EXPORT_LIST.sub(r"\1", source)  # of regular-table, which is used by its element's name
-        exports = ", ".join(exported for _, exported in _EXPORT.findall(source))
-        body = _EXPORT.sub(r"\1", _IMPORT.sub(_as_constant, source))
-        modules[name] = f"const {_constant(name)} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"
-
-    write(name)
-    return "\n".join(modules.values())
-
-
-def _as_constant(imported: re.Match[str]) -> str:
-    return f"const {imported[1]} = {_constant(imported[2])};\n" if imported[1] else ""
-
-
-def _constant(name: str) -> str:
-    return "module_" + re.sub(r"\W", "_", name)
 
 
 def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,6 +28,10 @@ _MOST_COUNTED = 100
 """Tables that are counted."""
 _SECONDS = 3
 """After which no further table is counted."""
+_CLAUSES = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|[()]|\s+(?P<clause>GROUP BY|HAVING|ORDER BY|LIMIT)\s"""
+)
+"""What a clause may not be in, and the clauses that SQLAlchemy leaves on the line of the one before."""
 
 
 async def rows_of_table(
@@ -66,9 +71,21 @@ def sql_of(server: ResultServer, resource: Resource, *, has_values: bool) -> str
     statement, dialect = source.thaw(resource.document), source.engine.dialect
     if has_values:
         with suppress(CompileError, NotImplementedError):
-            return str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+            return in_lines(str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True})))
     # The values of an IN are placeholders of the compiler until then.
-    return str(statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True}))
+    return in_lines(str(statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})))
+
+
+def in_lines(sql: str) -> str:
+    """SQL with a line for each clause of the whole statement: SQLAlchemy breaks lines before FROM and WHERE alone."""
+    depth = 0
+
+    def written(match: re.Match[str]) -> str:
+        nonlocal depth
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        return f"\n{match['clause']} " if match["clause"] and not depth else match[0]
+
+    return _CLAUSES.sub(written, sql)
 
 
 def address_of(view: CatalogueView, uri: str) -> Address:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -280,6 +281,7 @@ def test_characters_without_a_font_are_told(caplog: pytest.LogCaptureFixture) ->
     assert "has U+A6A0" in caplog.text and "fonts-noto-cjk" in caplog.text
     caplog.clear()
     plain = drawn(COUNT, [column("x", "text"), column("y", "integer")], [{"x": "Zürich, Αθήνα", "y": 1}])
+    plain |= {"config": {"axisX": {}, "padding": 5}}  # those of a picture have others
     assert picture(plain, "png").content == vl_convert.vegalite_to_png(plain, scale=1.5)
     assert caplog.text == ""
 
@@ -314,3 +316,27 @@ def write_font(path: Path) -> None:
     font.setupOS2(usWeightClass=400, usWidthClass=5, sTypoAscender=800, sTypoDescender=-200)
     font.setupPost()
     font.save(path)
+
+
+def test_labels_of_an_axis_lie_beside_each_other() -> None:
+    """Vega moves the first and the last one inwards unless it is told not to."""
+    values = [{"x": year, "y": year % 7} for year in range(1940, 2031)]
+    axis = {"type": "quantitative", "axis": {"format": "d", "values": list(range(1940, 2031, 5))}}
+    chart = {
+        "width": 560,
+        "height": 100,
+        "data": {"values": values},
+        "mark": {"type": "point"},
+        "encoding": {
+            "x": {"field": "x", **axis, "scale": {"zero": False}},
+            "y": {"field": "y", "type": "quantitative"},
+        },
+    }
+    svg = ET.fromstring(picture(chart, "svg").content)
+    years = [
+        each
+        for each in svg.iter("{http://www.w3.org/2000/svg}text")
+        if re.fullmatch("19[0-9]{2}|20[0-9]{2}", each.text or "")
+    ]
+    assert len(years) > 10
+    assert {each.get("text-anchor") for each in years} == {"middle"}

@@ -280,6 +280,8 @@ CREATE TABLE airlines (code TEXT PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE trips (id INTEGER PRIMARY KEY, carrier TEXT REFERENCES airlines (code), fare REAL);
 INSERT INTO airlines VALUES ('UA', 'United'), ('O''K', 'Okay');
 INSERT INTO trips VALUES (1, 'O''K', 10.5), (2, 'UA', 20.25), (3, 'UA', 1.5);
+CREATE TABLE odd (id INTEGER PRIMARY KEY, x REAL, label TEXT);
+INSERT INTO odd VALUES (1, 9e999, ''), (2, -9e999, 'a'), (3, 1.5, NULL), (4, 9e999, 'null');
 """
 
 
@@ -358,3 +360,41 @@ async def test_tables_references_and_the_editor(served: str, browser: Browser) -
         await field.press("Escape")
         await field.press("Control+Enter")
         await expect(page.get_by_role("heading", name="Trips: fare")).to_be_visible()
+
+
+@pytest.mark.long
+async def test_odd_values_filter_by_a_click(served: str, browser: Browser) -> None:
+    async with tab(browser, bypass_csp=True) as page:
+        await page.goto(served)
+        field = page.get_by_label("SQL: one SELECT")
+        await field.fill("SELECT * FROM odd WHERE lab")
+        await field.press("e")
+        await expect(page.get_by_role("option")).to_contain_text("label")
+        await findings_are_none(page)
+        await field.fill("SELECT * FROM odd")
+        await field.press("Control+Enter")
+        await expect(page.get_by_role("grid")).to_be_visible()
+        address = page.url
+        clicks = {"Infinity": ("x", "2 rows", "x is Infinity"), "-Infinity": ("x", "1 row", "x is -Infinity")}
+        clicks["empty"] = ("label", "1 row", "label is an empty text")
+        for value, (column, total, chip) in clicks.items():
+            await page.goto("about:blank")
+            await opened(page, shown(address, facets=[{"name": column}]))
+            await page.get_by_role("button", name=re.compile(f"^{value} [0-9]")).click()
+            await expect(page.locator("#total")).to_have_text(total)
+            await expect(page.get_by_role("button", name=f"Remove: {chip}", exact=True)).to_be_visible()
+            await findings_are_none(page)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("width", "height"), [(390, 800), (640, 400)])
+async def test_a_chart_is_seen_where_its_button_is_pressed(
+    site: Site, browser: Browser, width: int, height: int
+) -> None:
+    async with tab(browser, width=width, height=height) as page:
+        await opened(page, await site.create(BY_ID))
+        await page.get_by_role("button", name="Chart", exact=True).click()
+        await expect(page.get_by_role("complementary", name="Chart")).to_be_in_viewport(ratio=0.2)
+        close = await page.get_by_role("button", name="Close the chart").bounding_box()
+        assert close is not None
+        assert min(close["width"], close["height"]) >= 24

@@ -257,7 +257,8 @@ class TestMemory:
             await expect(page.locator("tbody th").first).to_have_text("90,000")
             await page.keyboard.press("PageDown")
             await expect(page.locator("td.missing")).to_have_count(0)
-        bodies = [body for body in asked if body]
+        # Requests of summaries of columns have a kind; they come when the grid stands still, and read no pages.
+        bodies = [body for body in asked if body and "kind" not in body]
         assert {body["limit"] for body in bodies} == {49}
         assert len(bodies) < 20
 
@@ -728,9 +729,6 @@ async def test_a_cell_in_full(site: Site, browser: Browser) -> None:
             await page.keyboard.press("Home")
 
 
-SERIOUS = ("serious", "critical")
-
-
 @pytest.mark.long
 async def test_a_cell_of_megabytes(site: Site, browser: Browser) -> None:
     """The grid reads beginnings; the dialog lays out a part, and Copy and Download give all."""
@@ -776,7 +774,7 @@ async def test_a_cell_of_megabytes(site: Site, browser: Browser) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_no_serious_findings_of_axe(site: Site, browser: Browser, scheme: Any) -> None:
+async def test_no_findings_of_axe(site: Site, browser: Browser, scheme: Any) -> None:
     async with tab(browser, bypass_csp=True, color_scheme=scheme) as page:
         url = await site.create(BY_ID)
         await page.goto(url)
@@ -821,5 +819,5 @@ async def test_no_serious_findings_of_axe(site: Site, browser: Browser, scheme: 
 
 async def findings_are_none(page: Page) -> None:
     results = await Axe().run(page)
-    serious = [finding for finding in results.response["violations"] if finding["impact"] in SERIOUS]
-    assert not serious, [(each["id"], each["nodes"][0]["html"][:200]) for each in serious]
+    findings = results.response["violations"]
+    assert not findings, [(each["id"], each["nodes"][0]["html"][:200]) for each in findings]

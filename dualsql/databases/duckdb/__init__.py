@@ -416,6 +416,7 @@ _QUERY = QueryDialect(
     sum_of_integers=(whole_sum, decimal_sum),
     ranks_rows=True,  # its percentile_cont() has other last digits than PostgreSQL's
     has_infinite_dates=True,
+    has_infinite_numbers=True,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     scramble=md5_of_values,
     approximate_distinct="approx_count_distinct",

@@ -475,6 +475,7 @@ _QUERY = QueryDialect(
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     has_infinite_dates=True,
+    has_infinite_numbers=True,
     has_months=True,
     has_single_reals=True,
     tells_apart=_tells_apart,

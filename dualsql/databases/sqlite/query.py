@@ -75,6 +75,7 @@ def _to_decimal_digits(total: Expression) -> Expression:
 
 
 QUERY = QueryDialect(
+    has_infinite_numbers=True,
     exact=_binary,
     ordered=_binary,
     position=lambda text, part: func.instr(text, part, type_=types.Integer()),

@@ -11,7 +11,7 @@ const WORD = /(?:([\p{L}\p{N}_]+)\.)?([\p{L}\p{N}_]*)$/u;
  */
 export function complete(field, tables) {
   const list = make("ul", { className: "completions", role: "listbox", id: "completions", "aria-label": "Names", hidden: true });
-  for (const [name, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-controls": "completions", "aria-expanded": "false" })) field.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ "aria-autocomplete": "list", "aria-controls": "completions", "aria-haspopup": "listbox" })) field.setAttribute(name, value);
   field.after(list);
   let proposals = [];
   let place = 0;
@@ -21,7 +21,6 @@ export function complete(field, tables) {
 
   function draw() {
     list.hidden = !proposals.length;
-    field.setAttribute("aria-expanded", String(proposals.length > 0));
     list.replaceChildren(...proposals.map(({ name, of }, index) => make("li", {
       id: `completion-${index}`, role: "option", "aria-selected": String(index === place), onmousedown: (event) => { event.preventDefault(); take(index); },
     }, name, of ? make("span", { className: "facts" }, ` ${of}`) : "")));

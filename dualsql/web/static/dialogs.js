@@ -251,7 +251,7 @@ export function showProfile(profile, { rows: noun, again, columns }) {
       { text: column.nulls === undefined ? "" : grouped(column.nulls) }, { text: distinct(column) },
       ...[column.minimum, column.maximum].map((value) => (value === undefined ? { text: "" } : cellOf(column, value))),
       { text: column.most_frequent?.slice(0, 3).map((each) => `${figure(column, each.value)} (${about(column, "most_frequent")}${grouped(each.count)})`).join("; ") ?? "" },
-    ].map(({ text, whole }) => make("td", { title: whole }, column.masked ? "masked" : text))));
+    ].map(({ text, whole }, place) => make("td", { className: place < 2 ? "number" : "", title: whole }, column.masked ? "masked" : text))));
   const number = grouped(profile.covers.rows ?? 0);
   const covers = profile.covers.of === "all" ? `All ${number} ${noun}` : `A sample: the first ${number} ${noun}, since all take longer`;
   const isWhole = profile.complete || profile.covers.of !== "all";
@@ -259,5 +259,5 @@ export function showProfile(profile, { rows: noun, again, columns }) {
     `${covers}${isWhole ? "" : "; time ran out before everything was counted"}.${profile.left_out ? ` ${profile.left_out} columns are left out.` : ""} `,
     again && make("button", { onclick: () => { dialog.close(); again(); } }, "Try all of them")),
     make("div", { className: "rows", tabIndex: 0, role: "region", "aria-label": "Profile of the columns" }, make("table", {},
-      make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, ...rows))));
+      make("thead", {}, make("tr", {}, ...head.map((text, place) => make("th", { scope: "col", className: place === 1 || place === 2 ? "number" : "" }, text)))), make("tbody", {}, ...rows))));
 }

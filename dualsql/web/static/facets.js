@@ -74,7 +74,7 @@ export class Facets {
 
   #value({ name, column, bucket, described }, state, value, count, most) {
     const { text } = shown(value, described, state.isExact);
-    const label = isTime(column) && value !== null ? String(value).slice(0, bucketNamed(bucket).characters).replace("T", " ") : text;
+    const label = isTime(column) && /^\d/.test(value) ? String(value).slice(0, bucketNamed(bucket).characters).replace("T", " ") : text;
     const clicked = chosenIn(state.filters, name);
     const isChosen = isTime(column) && value !== null ? this.#isIn(state, name, bucket, value) : clicked.values.includes(value);
     const change = (isExcluded) => this.on.changed({ filters: this.#changed(state, { name, column, bucket }, value, isExcluded) });

@@ -16,6 +16,7 @@ const FOUND = "contains_any_case";
 const FROM = "ge";
 const BEFORE = "lt";
 const DAY = /^\d{4}-\d\d-\d\d$/;
+const START = /^(\d{4,}-\d\d-\d\d)(T[\d:.]+)?(.*)$/; // of a bucket
 
 export function choiceNamed(name) {
   return CONDITIONS.find((choice) => choice.name === name);
@@ -88,9 +89,11 @@ export function conditionsOfGroup(group, values) {
   return keysOf(group).map(({ column, bucket }, index) => (bucket && values[index] !== null ? inBucket(column, bucket, values[index]) : conditionOf(column, [values[index]], false)));
 }
 
-/** A bucket that begins at `start`, as the server writes it. */
+/** A bucket that begins at `start`, as the server writes it. Infinity, which some databases have for a day, is its own. */
 export function inBucket(column, bucket, start) {
-  const [, day, time = "", zone = ""] = /^(\d{4,}-\d\d-\d\d)(T[\d:.]+)?(.*)$/.exec(start);
+  const parts = START.exec(start);
+  if (!parts) return conditionOf(column, [start], false);
+  const [, day, time = "", zone = ""] = parts;
   const end = new Date(`${day}${time || "T00:00:00"}Z`);
   const { months, hours } = bucketNamed(bucket);
   end.setUTCMonth(end.getUTCMonth() + months);
@@ -158,7 +161,7 @@ export function inWords(filter) {
   const { column, op, value } = filter;
   const choice = choiceOf(filter) ?? choiceNamed(op);
   if (choice?.takes === "flag") return `${column} ${choice.words}`;
-  const values = [value].flat().map((each) => visible(String(each)));
+  const values = [value].flat().map(valueInWords);
   return `${column} ${choice?.words ?? op} ${values.join(choice?.takes === "two" ? " and " : ", ")}`;
 }
 
@@ -170,7 +173,13 @@ function rangeInWords([from, before, ...more]) {
 
 function wordsOf(column, { values, isExcluded }) {
   const words = choiceNamed(isExcluded ? NOT_AMONG : AMONG).words;
-  return `${column} ${words} ${values.map((value) => (value === null ? "NULL" : visible(String(value)))).join(", ")}`;
+  return `${column} ${words} ${values.map(valueInWords).join(", ")}`;
+}
+
+/** A value of a condition; an empty text has no sign of its own. */
+function valueInWords(value) {
+  if (value === null) return "NULL";
+  return value === "" ? "an empty text" : visible(String(value));
 }
 
 /**

@@ -12,6 +12,7 @@ export const ROW = 29; // pixels, as in style.css
 const SUMMARY = 46; // pixels, too
 const TALLEST = 5_000_000; // pixels of the scroll bar's content
 const MOST_TRIES = 20;
+const NUMBERS = "#"; // the head of the numbers of rows
 const MOST_COPIED = 100_000; // cells
 const SLOWEST = 0.001; // rows in a millisecond, at which a table that was pushed stands still
 const FRICTION = 0.997; // what is left of the speed after a millisecond
@@ -282,8 +283,15 @@ export class Grid {
       th.style.minWidth = th.style.maxWidth = column ? this.#chosenWidth(x) : ""; // the table sets it for one row of headers
       if (column && !isSummary) set(th, { scope: "col", "aria-sort": { asc: "ascending", desc: "descending" }[column.order] ?? "none", "aria-label": null, "aria-colindex": x + 2 });
       else if (column) set(th, { scope: "col", "aria-colindex": x + 2, "aria-sort": null, "aria-label": "Summary" });
-      else set(th, { "aria-label": isSummary ? "Summary" : "Row number" });
+      else if (isSummary) set(th, { role: "gridcell" }); // above the numbers of rows there is no summary
+      else this.#nameRows(th);
     }
+  }
+
+  /** The head of the numbers of rows: a sign that is seen, and what it means. */
+  #nameRows(th) {
+    if (th.firstChild?.textContent !== NUMBERS) th.firstChild?.replaceChildren(NUMBERS);
+    set(th, { scope: "col", title: "Row number" });
   }
 
   #chosenWidth(x) {
@@ -403,7 +411,7 @@ export class Grid {
 
   /** The first and the last column that are drawn beside the frozen ones; the last one may be cut. */
   #drawnColumns() {
-    const places = [...this.table.querySelectorAll("tbody tr:first-child td")].map((cell) => this.#placeOf(cell)?.x);
+    const places = [...this.table.querySelectorAll("thead tr:first-child th")].map((cell) => this.#placeOf(cell)?.x).filter((x) => x >= this.frozen);
     return { first: places[0] ?? 0, last: places.at(-1) ?? 0 };
   }
 
