@@ -283,7 +283,7 @@ export class Grid {
       th.style.minWidth = th.style.maxWidth = column ? this.#chosenWidth(x) : ""; // the table sets it for one row of headers
       if (column && !isSummary) set(th, { scope: "col", "aria-sort": { asc: "ascending", desc: "descending" }[column.order] ?? "none", "aria-label": null, "aria-colindex": x + 2 });
       else if (column) set(th, { scope: "col", "aria-colindex": x + 2, "aria-sort": null, "aria-label": "Summary" });
-      else if (isSummary) set(th, { role: "gridcell" }); // above the numbers of rows there is no summary
+      else if (isSummary) set(th, { role: "none" }); // above the numbers of rows there is no summary
       else this.#nameRows(th);
     }
   }
