@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
@@ -11,6 +12,7 @@ from typing_extensions import TypedDict
 
 from dualsql.errors import (
     BadParameterError,
+    InvalidSQLError,
     ResourceExpiredError,
     ResourceNotFoundError,
     UnauthenticatedError,
@@ -224,6 +226,12 @@ def _result_query(arguments: Mapping[str, Any]) -> ResultQuery:
             hint="Write it in the SQL; columns, limit and offset may stand beside.",
         )
     query = read_result_query(arguments)
+    words = query.sql.lower().split() if isinstance(query, SQLQuery) else []
+    if "from" in words and not re.search(rf"\b{RELATION}\b", " ".join(words)):
+        raise InvalidSQLError(
+            f"The SQL does not read the result, which is called {RELATION}.",
+            hint=f"Write FROM {RELATION}, and tables only beside it.",
+        )
     return replace(query, reads_tables=True) if isinstance(query, SQLQuery) else query
 
 

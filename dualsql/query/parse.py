@@ -114,6 +114,8 @@ def _require_sense(question: StructuredQuery) -> None:
 
 def _items(parameters: Mapping[str, Any], key: str, most: int) -> Sequence[Any]:
     items = _decode(parameters.get(key, []))
+    if isinstance(items, str) and "(" not in items:
+        items = [part.strip() for part in items.split(",")]  # a list as SQL writes it
     if isinstance(items, str | Mapping):
         items = [items]  # models often write a single one without a list
     if not isinstance(items, list | tuple):
@@ -307,6 +309,15 @@ def _aggregate(value: Any) -> AggregateColumn:
     if not isinstance(value, Mapping):
         raise _malformed("An aggregate is an object.", "aggregates")
     value = _with_names(value, _AGGREGATE_KEYS)
+    if len(value) == 1 and not {"function", "column"} & set(value):
+        ((column, function),) = value.items()
+        if isinstance(column, str) and isinstance(function, str):
+            rewrite = {"function": function[:_LONGEST_EXCERPT], "column": column[:_LONGEST_EXCERPT]}
+            raise _malformed(
+                f"{column[:_LONGEST_EXCERPT]!r} is no key of aggregates.",
+                "aggregates",
+                f"Write {json.dumps(rewrite)}.",
+            )
     refuse_unknown(value, ("function", "column", "fraction", "as"), "key of aggregates")
     word = _normalize(value.get("function"))
     function = _word(_look_up(_FUNCTIONS, word), tuple(AGGREGATES), "function")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, cast, literal, types
+from sqlalchemy import BindParameter, ColumnElement, cast, literal, types
 from sqlglot import exp
 
 from dualsql.sql.scope import Scope, forbid, invalid, only
@@ -45,6 +45,19 @@ def interval(node: exp.Interval, translator: Translator) -> Element:
     return cast(literal(span, types.Text()), types.Interval())
 
 
+def days(translator: Translator, left: Element, right: Element) -> Element:
+    """The right side of an instant ± a whole number, which are days where intervals are values of their own."""
+    is_instant = isinstance(left.type, types.DateTime) and translator.dialect.interval is not None
+    number = right.value if isinstance(right, BindParameter) else None
+    if not is_instant or type(number) is not int or abs(number) > _MOST_DAYS:
+        return right
+    assert translator.dialect.interval is not None
+    return translator.dialect.interval([number if unit == "day" else 0 for unit in _UNITS])
+
+
+_MOST_DAYS = 1_000_000
+
+
 def shift(translator: Translator, node: Any, scope: Scope) -> Element | None:
     """`date + INTERVAL 1 MONTH` where an interval is no value of its own; None for other operations."""
     left, right = node.this, node.expression
@@ -60,14 +73,14 @@ def shift(translator: Translator, node: Any, scope: Scope) -> Element | None:
 def duration_call(translator: Translator, name: str, nodes: list[Any], scope: Scope) -> Element | None:
     """DATE_ADD(x, INTERVAL 1 MONTH), TIMESTAMPDIFF(YEAR, x, y); None for other functions."""
     dialect = translator.dialect
-    if dialect.moves_date is None or dialect.units_between is None:
+    if dialect.moves_date is None:
         return None
     if name in _MOVES and len(nodes) == 2:
         days = nodes[1]
         if not isinstance(days, exp.Interval):
             days = exp.Interval(this=days, unit=exp.Var(this="DAY"))
         return _shift(translator, nodes[0], days, scope, sign=_MOVES[name])
-    if name not in ("timestampdiff", "timestampadd") or len(nodes) != 3:
+    if name not in ("timestampdiff", "timestampadd") or len(nodes) != 3 or dialect.units_between is None:
         return None
     unit = _unit(translator, nodes[0])
     if name == "timestampadd":
@@ -92,6 +105,7 @@ def _shift(translator: Translator, date: Any, node: Any, scope: Scope, *, sign: 
 
 def _unit(translator: Translator, node: Any) -> str:
     name = node.name.lower() if isinstance(node, exp.Var | exp.Column | exp.Identifier) else ""
+    name = name.removesuffix("s") if name not in translator.dialect.units else name
     if name not in translator.dialect.units:
         units = ", ".join(translator.dialect.units)
         invalid(f"The unit {name[:20]!r} of an interval is not known.", hint=f"Known: {units}.")

@@ -95,7 +95,8 @@ def read_sql_type(node: Any, dialect: TextDialect) -> SQLType:
         if node.this in _SIZED:
             return _SIZED[node.this](*map(_size, node.expressions))
     return forbid(
-        f"CAST to {excerpt(node)}", hint="Use a standard type, such as INTEGER, NUMERIC, TEXT or DATE."
+        f"CAST to {excerpt(node)}",
+        hint="Write CAST(x AS DATE), or another standard type, such as INTEGER, NUMERIC or TEXT.",
     )
 
 
@@ -396,8 +397,11 @@ def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
     field = args["this"].name.lower()
     # SQLAlchemy writes the field into the SQL as it is given (sql/compiler.py: visit_extract).
-    if field not in (translator.dialect.extract_fields or EXTRACT_FIELDS):
-        invalid(f"EXTRACT has no field {field[:30]!r}.", hint="Such as year, month, day, hour.")
+    own = translator.dialect.extract_fields
+    if field not in (own or EXTRACT_FIELDS):
+        invalid(
+            f"EXTRACT has no field {field[:30]!r}.", hint="Write year, month, day, hour, minute or second."
+        )
     extraction: Element = extract(field, translator.expression(args["expression"], scope))
     # SQLAlchemy takes every field for a whole number.
     kind = translator.capabilities.computation.fractions.get(field)
@@ -443,6 +447,9 @@ def _bracket(translator: Translator, node: Any, scope: Scope) -> Element:
 def _json(text: str, kind: Any) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         args = only(node, "this", "expression", "only_json_types")
+        if translator.dialect.at_path is not None and args["expression"].name.startswith("$."):
+            # It would be a key of this name, and NULL.
+            invalid("A key is no path.", hint=f"Write x {text} 'a', or x #>> '{{a, b}}' for a path.")
         value, path = (translator.expression(args[name], scope) for name in ("this", "expression"))
         if translator.dialect.has_json_arrows:
             is_document = (

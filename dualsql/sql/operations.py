@@ -212,6 +212,7 @@ def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
         if shifted is not None:
             return shifted
         left, right = _both(translator, node, scope)
+        right = durations.days(translator, left, right) if needed is _SUMS else right
         result = apply(operand(left, needed), right)
         computation = translator.capabilities.computation
         if computation.reads_dates and any(isinstance(side.type, _DATED) for side in (left, right)):

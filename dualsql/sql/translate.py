@@ -29,6 +29,7 @@ from dualsql.resource import NOTES_OPTION
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_constructs
 from dualsql.sql.expansion import require_bounded
+from dualsql.sql.foreign import in_own_form
 from dualsql.sql.functions import gathers
 from dualsql.sql.lengths import require_short_texts
 from dualsql.sql.orders import CarriedOrders
@@ -159,6 +160,7 @@ def read_select(
             hint = f"{error.hint} The name of a column that is a word of SQL is written in quotes: {', '.join(names)}."
             raise InvalidSQLError(error.message, hint=hint) from error
         raise
+    in_own_form(tree, capabilities.text, version)
     require_constructs(tree, capabilities)
     fails = can_fail(tree, capabilities.text)
 

@@ -147,6 +147,15 @@ def _edited(pattern: str, replacement: str) -> Callable[[Call, re.Match[str], st
     )
 
 
+def _of_result(call: Call, _: re.Match[str], __: str) -> Call:
+    text = re.sub(r"(?i)\bfrom \w+", "FROM data", str(call.arguments["sql"]))
+    return replace(call, arguments={**call.arguments, "sql": text})
+
+
+def _rewritten(call: Call, match: re.Match[str], _: str) -> Call:
+    return replace(call, arguments={**call.arguments, match[1]: [json.loads(match[2])]})
+
+
 def _copied(call: Call, _: re.Match[str], __: str) -> Call:
     return replace(call, arguments={**call.arguments, "resource": "LAST"})
 
@@ -156,6 +165,8 @@ _HINTS: Sequence[tuple[str, Callable[[Call, re.Match[str], str], Call]]] = (
     (rf"Unknown argument {_NAME}\. Did you mean '(\w+)'\?", _renamed_argument),
     (r"Text is written in single quotes: '(.*)'\.", _quoted),
     (r"Look at the tables with list_tables", lambda _, __, ___: tables()),
+    (r"does not read the result, which is called data\. Write FROM data", _of_result),
+    (r"is no key of (\w+)\. Write (\{.*\})\.", _rewritten),
     (rf"{_NAME}[^']*?Did you mean ([^?]+)\?", _meant),
     (r"Write names in double quotes", _edited("`", '"')),
     (r"Send the SELECT itself", _edited(r"^EXPLAIN\s+", "")),

@@ -50,9 +50,6 @@ _INSTEAD: Mapping[str, str] = {
     "every": "Write min(x).",
     "bool_or": "Write max(x).",
     "btrim": "Write trim(x).",
-    "iif": "Write CASE WHEN x THEN y ELSE z END.",
-    "strpos": "Write locate(y, x).",
-    "total": "Write coalesce(sum(x), 0).",
     "trunc": "Write truncate(x, 0).",
     "unicode": "Write ascii(x).",
     **dict.fromkeys(("json_agg", "jsonb_agg", "json_group_array"), "Write group_concat(x)."),
@@ -61,7 +58,6 @@ _INSTEAD: Mapping[str, str] = {
     "to_char": "Write date_format(x, '%Y-%m').",
     "date_trunc": "Write date_format(x, '%Y-%m-01').",
     "julianday": "Write datediff(a, b).",
-    "date_part": "Write year(x), month(x) or day(x).",
 }
 
 _OF_DAYS = frozenset({"day", "week", "month", "quarter", "year"})
@@ -106,6 +102,9 @@ TEXT = TextDialect(
         "to_char": (10, 6, 1),
     },
     instead=_INSTEAD,
+    equivalents={"total": "coalesce(sum(:a), 0)"},
+    writes_formats="date_format(:a, :b)",
+    reads_formats="str_to_date(:a, :b)",
     lacks=lacking(
         "CUBE",
         "DISTINCT with OVER",
@@ -122,7 +121,6 @@ TEXT = TextDialect(
     units=UNITS,
     moves_date=_moved,
     units_between=_units_between,
-    has_dual=True,
     swaps_right_joins=True,
     reads_dates=lambda text, _: literal(text, types.Text()),
     casts_constants=True,
@@ -131,7 +129,6 @@ TEXT = TextDialect(
     sorts_rollups=False,
     trims_characters=False,
     names_value_columns=False,
-    folds_quoted_names=True,
     name_quotes="`",
     collations=("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_nopad_bin", "utf8mb4_unicode_ci"),
     casts_dates=True,

@@ -1,0 +1,78 @@
+"""Tokens of a text that are written as other databases have them: `name`, [name], SEPARATOR and MINUS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dualsql.text_dialects import TextDialect
+
+_BEFORE_NAMES = frozenset({
+    TokenType.SELECT, TokenType.DISTINCT, TokenType.FROM, TokenType.JOIN, TokenType.DOT, TokenType.COMMA,
+    TokenType.L_PAREN, TokenType.ON, TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.WHERE, TokenType.HAVING,
+    TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.ALIAS, TokenType.WHEN, TokenType.THEN, TokenType.ELSE,
+    TokenType.BETWEEN, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE,
+    TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH,
+})  # fmt: skip
+"""What a name may follow, and an index of an array may not."""
+_LONGEST_NAME = 6
+"""Words between brackets."""
+
+
+def in_own_words(tokens: Sequence[Token], sql: str, dialect: TextDialect) -> list[Token]:
+    """The tokens; names in backticks or brackets are quoted names, where these signs mean nothing else."""
+    own = list(_named(tokens, sql, dialect)) if "`" in sql or "[" in sql else list(tokens)
+    for index in range(1, len(own) - 1):
+        word, text = own[index : index + 2]
+        if word.text.upper() == "SEPARATOR" and text.token_type is TokenType.STRING and _is_var(word):
+            own[index] = Token(TokenType.COMMA, ",", word.line, word.col, word.start, word.end)
+        if word.text.upper() == "MINUS" and text.token_type is TokenType.SELECT and _is_var(word):
+            own[index] = Token(TokenType.EXCEPT, "EXCEPT", word.line, word.col, word.start, word.end)
+    return own
+
+
+def _named(tokens: Sequence[Token], sql: str, dialect: TextDialect) -> Iterator[Token]:
+    index, depth = 0, 0
+    before = TokenType.SELECT
+    while index < len(tokens):
+        token = tokens[index]
+        end = _end_of_name(tokens, index, before, dialect, is_inside=depth > 0)
+        if end:
+            name = sql[token.start + 1 : tokens[end].start]
+            token = Token(
+                TokenType.IDENTIFIER,
+                name,
+                token.line,
+                token.col,
+                token.start,
+                tokens[end].end,
+                token.comments,
+            )
+            index = end
+        depth += (token.token_type is TokenType.L_BRACKET) - (token.token_type is TokenType.R_BRACKET)
+        before = token.token_type
+        yield token
+        index += 1
+
+
+def _end_of_name(
+    tokens: Sequence[Token], start: int, before: TokenType, dialect: TextDialect, *, is_inside: bool
+) -> int:
+    """The index of the sign that ends the quoted name which begins at `start`; 0 if none begins there."""
+    sign = tokens[start]
+    is_backtick = sign.token_type is TokenType.UNKNOWN and sign.text == "`"
+    is_bracket = sign.token_type is TokenType.L_BRACKET and before in _BEFORE_NAMES
+    if not is_backtick and (not is_bracket or is_inside or dialect.has_lists):
+        return 0
+    for index in range(start + 1, min(len(tokens), start + 2 + _LONGEST_NAME)):
+        token = tokens[index]
+        if token.text == "`" if is_backtick else token.token_type is TokenType.R_BRACKET:
+            return index if index > start + 1 else 0
+        if not token.text.replace("$", "_").isidentifier():
+            return 0
+    return 0
+
+
+def _is_var(token: Token) -> bool:
+    return token.token_type is TokenType.VAR
