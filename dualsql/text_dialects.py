@@ -102,12 +102,7 @@ class TextDialect:
         windowed: aggregates that this one has only with OVER.
         since: functions that it has from a version on.
         instead: by name: what to write for a function that this database lacks, or has under another name.
-        equivalents: by the name of a function of other databases: the expression that means the same here, with its
-            arguments as :a, :b, :c; besides those of `dualsql.sql.foreign`, which all databases share.
         writes_formats: the expression that writes the date :a by the format :b.
-        reads_formats: the expression that reads the text :a as a date by the format :b; empty without one.
-        extracts: by field: the expression for EXTRACT(field FROM :a), where SQLAlchemy's is another or none.
-        makes_date: the expression for CAST(:a AS DATE), where there is no such type.
         days_between: the expression for the number of midnights from :a to :b.
         units_passed: the expression for the whole units of :c seconds from :a to :b.
         lacks: by name in `dualsql.sql.constructs`: what to write for a construct that this database does not have.
@@ -117,6 +112,7 @@ class TextDialect:
         extract_fields: what EXTRACT can take from an instant; empty for all fields.
         extracts_exactly: a field of EXTRACT is an exact number to `/`.
         rounds_doubles: round(x, n) takes a double.
+        joins_texts_only: string_agg() takes no number.
         quotient: its type for other numbers; None if it is their common type.
         averages_in_doubles: avg() and similar functions return doubles.
         computes_in_doubles: all computation is in doubles, and a constant with a fraction is a double.
@@ -178,11 +174,7 @@ class TextDialect:
     windowed: frozenset[str] = frozenset()
     since: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     instead: Mapping[str, str] = field(default_factory=dict)
-    equivalents: Mapping[str, str] = field(default_factory=dict)
     writes_formats: str = ""
-    reads_formats: str = ""
-    extracts: Mapping[str, str] = field(default_factory=dict)
-    makes_date: str = ""
     days_between: str = ""
     units_passed: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
@@ -191,6 +183,7 @@ class TextDialect:
     extract_fields: frozenset[str] = frozenset()
     extracts_exactly: bool = False
     rounds_doubles: bool = True
+    joins_texts_only: bool = False
     quotient: SQLType | None = None
     averages_in_doubles: bool = False
     computes_in_doubles: bool = False

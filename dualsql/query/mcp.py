@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
@@ -12,7 +11,6 @@ from typing_extensions import TypedDict
 
 from dualsql.errors import (
     BadParameterError,
-    InvalidSQLError,
     ResourceExpiredError,
     ResourceNotFoundError,
     UnauthenticatedError,
@@ -226,12 +224,6 @@ def _result_query(arguments: Mapping[str, Any]) -> ResultQuery:
             hint="Write it in the SQL; columns, limit and offset may stand beside.",
         )
     query = read_result_query(arguments)
-    words = query.sql.lower().split() if isinstance(query, SQLQuery) else []
-    if "from" in words and not re.search(rf"\b{RELATION}\b", " ".join(words)):
-        raise InvalidSQLError(
-            f"The SQL does not read the result, which is called {RELATION}.",
-            hint=f"Write FROM {RELATION}, and tables only beside it.",
-        )
     return replace(query, reads_tables=True) if isinstance(query, SQLQuery) else query
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, CompoundSelect, Dialect, FromClause, select
+from sqlalchemy import BindParameter, CompoundSelect, Dialect, FromClause, TableClause, select
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.meanings import Meanings
 from dualsql.columns.result import ResultColumn, chosen_columns
-from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
+from dualsql.errors import BadParameterError, InvalidSQLError, UnknownColumnError, refuse_unknown
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
 from dualsql.plan import Shape, all_rows, ordered, shape
@@ -378,6 +378,12 @@ def build_sql_select(
         meanings=result.meanings,
         version=getattr(dialect, "server_version_info", None),
     )
+    parts = list(iterate(statement))
+    if not any(part is relation for part in parts) and any(isinstance(part, TableClause) for part in parts):
+        raise InvalidSQLError(
+            f"The SQL does not read the result, which is called {RELATION}.",
+            hint=f"Write FROM {RELATION}, and tables only beside it.",
+        )
     notes = notes_of(statement)
     if isinstance(statement, CompoundSelect):
         statement = select(*as_subquery(statement, "answer").c)

@@ -68,8 +68,8 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     if lowercase in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)
     if lowercase == "round" and len(arguments) == 2 and not translator.dialect.rounds_doubles:
-        is_double = isinstance(arguments[0].type, types.Float)
-        arguments = [cast_type(arguments[0], types.Numeric()) if is_double else arguments[0], arguments[1]]
+        if isinstance(arguments[0].type, types.Float):
+            invalid("A double is not rounded to digits here.", hint="Write round(CAST(x AS NUMERIC), 2).")
     argument_types = translator.dialect.argument_types.get(lowercase, {})
     arguments = [
         cast_type(argument, argument_types[index])
@@ -195,7 +195,7 @@ def _beginning(translator: Translator, nodes: list[Any], scope: Scope) -> Elemen
     unit = next((bucket for bucket in get_args(Bucket) if bucket == nodes[0].name.lower()), None)
     if unit is None:
         return None
-    return translator.capabilities.query.bucket_start(translator.expression(nodes[1], scope), unit)
+    return durations.beginning(translator, translator.expression(nodes[1], scope), unit)
 
 
 def _by_position(translator: Translator, name: str, nodes: list[Any]) -> list[Any]:
@@ -259,7 +259,7 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
             "DISTINCT with a separator",
             hint="Write group_concat(DISTINCT x), or select the distinct texts in a subquery in FROM.",
         )
-    texts = translator.expression(value, scope)
+    texts = _text_to_join(translator, translator.expression(value, scope), is_distinct and order is not None)
     values: Any = distinct(texts) if is_distinct else texts
     if separator is None and translator.dialect.has_default_separator:
         result: Any = call(translator, "group_concat", [values])
@@ -275,6 +275,16 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
     if not translator.dialect.orders_joined_texts:
         _require_ordered_aggregates(translator)
     return cast("Element", result.aggregate_order_by(*read_order(translator, order, scope)))
+
+
+def _text_to_join(translator: Translator, element: Element, is_sorted_by_itself: bool) -> Element:
+    """Whole numbers as texts, where only texts are joined. Other values have several texts."""
+    is_text = isinstance(element.type, (types.String, types.LargeBinary, types.NullType))
+    if is_text or not translator.dialect.joins_texts_only:
+        return element
+    if is_sorted_by_itself or not isinstance(element.type, types.Integer):
+        invalid("string_agg() joins texts.", hint="Write string_agg(CAST(x AS TEXT), ', ').")
+    return cast_type(element, types.Text())
 
 
 def _require_ordered_aggregates(translator: Translator) -> None:
@@ -313,9 +323,17 @@ def _trim(translator: Translator, node: Any, scope: Scope) -> Element:
     return _call(translator, name, nodes, scope)
 
 
+def _aggregate(translator: Translator, node: Any, scope: Scope, method: str) -> Any:
+    """What FILTER, WITHIN GROUP or OVER stands behind."""
+    element = translator.expression(node, scope)
+    if not hasattr(element, method):
+        invalid("OVER, FILTER and WITHIN GROUP stand behind an aggregate.", hint="Write sum(x) OVER (...).")
+    return element
+
+
 def _filter(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
-    aggregate: Any = translator.expression(args["this"], scope)
+    aggregate = _aggregate(translator, args["this"], scope, "filter")
     condition = only(args["expression"], "this")["this"]
     filtered: Element = aggregate.filter(translator.expression(condition, scope))
     return (
@@ -325,7 +343,7 @@ def _filter(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def _within_group(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
-    aggregate: Any = translator.expression(args["this"], scope)
+    aggregate = _aggregate(translator, args["this"], scope, "within_group")
     result: Any = aggregate.within_group(*read_order(translator, args["expression"], scope))
     is_operand = isinstance(node.parent, exp.Window | exp.Filter)
     return cast("Element", result) if is_operand else _with_type_of_middle(translator, node, result)
@@ -349,7 +367,7 @@ def _with_type_of_middle(translator: Translator, node: Any, element: Any) -> Ele
 
 def _window(translator: Translator, node: Any, scope: Scope) -> Element:
     only(node, "this", "partition_by", "order", "spec", "alias", "over", "first")
-    aggregate: Any = translator.expression(node.this, scope)
+    aggregate = _aggregate(translator, node.this, scope, "over")
     spec = _window_of(node, scope)
     frame = _frame(spec.args.get("spec"))
     partitions = [translator.expression(part, scope) for part in spec.args.get("partition_by") or ()]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BindParameter, ColumnElement, cast, literal, types
+from sqlalchemy import BindParameter, ColumnElement, cast, literal, type_coerce, types
+from sqlalchemy.sql.visitors import iterate
 from sqlglot import exp
 
 from dualsql.sql.scope import Scope, forbid, invalid, only
+from dualsql_client.wire_requests import Bucket
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -46,7 +49,14 @@ def interval(node: exp.Interval, translator: Translator) -> Element:
 
 
 def days(translator: Translator, left: Element, right: Element) -> Element:
-    """The right side of an instant ± a whole number, which are days where intervals are values of their own."""
+    """The right side of an instant ± a whole number, which are days where intervals are values of their own.
+
+    Elsewhere the database would take a date for the number that it begins with.
+    """
+    if translator.dialect.moves_date is not None and any(
+        isinstance(side.type, types.Date | types.DateTime) for side in (left, right)
+    ):
+        invalid("A date has no arithmetic here.", hint=translator.dialect.interval_hint)
     is_instant = isinstance(left.type, types.DateTime) and translator.dialect.interval is not None
     number = right.value if isinstance(right, BindParameter) else None
     if not is_instant or type(number) is not int or abs(number) > _MOST_DAYS:
@@ -56,6 +66,23 @@ def days(translator: Translator, left: Element, right: Element) -> Element:
 
 
 _MOST_DAYS = 1_000_000
+_LARGEST_INSTANT = 3
+"""Elements of an expression whose beginning is computed: max(x) has three. It is written several times."""
+
+
+def beginning(translator: Translator, element: Element, unit: Bucket) -> Element:
+    """date_trunc('month', x), where the database has no such function."""
+    if not isinstance(element.type, types.Date | types.DateTime):
+        invalid("The beginning of a text or number is not computed here.", hint="Give it a column with dates.")
+    if sum(1 for _ in islice(iterate(element), _LARGEST_INSTANT + 1)) > _LARGEST_INSTANT:
+        invalid(
+            "The beginning of a computed date is not computed here.",
+            hint="Name it first: SELECT date_trunc('month', s.x) FROM (SELECT ... AS x FROM t) AS s.",
+        )
+    # Of a plain column, SQLite's form is faster, and so long that its parser refuses it beside another instant.
+    instant = type_coerce(element, element.type)
+    start: Element = translator.capabilities.query.bucket_start(instant, unit)
+    return start
 
 
 def shift(translator: Translator, node: Any, scope: Scope) -> Element | None:

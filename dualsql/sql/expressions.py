@@ -382,6 +382,9 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
             return cast(constant, target)
         if constant is not value or translator.dialect.interval is None:
             return constant
+    if translator.dialect.date_cast_hint and isinstance(target, types.Date):
+        if isinstance(value.type, types.Date | types.DateTime):
+            return durations.beginning(translator, value, "day")
     if translator.dialect.date_cast_hint and isinstance(target, DATE_LIKE):
         forbid("CAST to a date", hint=translator.dialect.date_cast_hint)
     result = cast(value, target)
@@ -399,10 +402,12 @@ def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
     # SQLAlchemy writes the field into the SQL as it is given (sql/compiler.py: visit_extract).
     own = translator.dialect.extract_fields
     if field not in (own or EXTRACT_FIELDS):
-        invalid(
-            f"EXTRACT has no field {field[:30]!r}.", hint="Write year, month, day, hour, minute or second."
-        )
-    extraction: Element = extract(field, translator.expression(args["expression"], scope))
+        hint = translator.dialect.instead.get(field, "Write year, month, day, hour, minute or second.")
+        invalid(f"EXTRACT has no field {field[:30]!r}.", hint=hint)
+    value = translator.expression(args["expression"], scope)
+    if own and isinstance(value.type, (types.Boolean, types.Numeric, types.Integer)):
+        invalid("EXTRACT takes a date.", hint="Write extract(year FROM date(x)).")
+    extraction: Element = extract(field, value)
     # SQLAlchemy takes every field for a whole number.
     kind = translator.capabilities.computation.fractions.get(field)
     return extraction if kind is None else type_coerce(extraction, kind)

@@ -68,6 +68,13 @@ _INSTEAD: Mapping[str, str] = {
         ("random", "rand", "newid", "uuid", "gen_random_uuid"),
         "Each page runs the query again, so its rows may not change by chance: order by columns.",
     ),
+    **dict.fromkeys(("nvl", "isnull"), "Write coalesce(x, y)."),
+    "len": "Write length(x).",
+    "square": "Write x * x.",
+    **dict.fromkeys(("dateadd", "date_add", "add_months", "timestampadd"), "Write x + INTERVAL '1' MONTH."),
+    "date_sub": "Write x - INTERVAL '1' MONTH.",
+    "eomonth": "Write last_day(x).",
+    "zeroifnull": "Write coalesce(x, 0).",
     "format": "Write concat(x, y), or x || y.",
     "decode": "Write CASE x WHEN a THEN b ELSE c END.",
 }

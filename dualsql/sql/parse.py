@@ -107,13 +107,19 @@ def parse_own(sql: str, parser: str) -> exp.Select:
     return query
 
 
-_FENCE = re.compile(r"(?:^|\n)```[ \t]*\w*[ \t]*\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```[ \t]*(?:\w+[ \t]*)?\r?\n")
+_STATEMENT = re.compile(r"\bSELECT\b|;|\A(?:WITH\b|\()", re.IGNORECASE)
 
 
 def _without_fence(sql: str) -> str:
     """The text within a fence of Markdown, the only one, and without the words of a model around it."""
-    blocks = _FENCE.findall(sql) if sql.count("```") == 2 else []
-    return blocks[0] if blocks else sql
+    opening = _FENCE.search(sql) if sql.count("```") == 2 else None
+    if opening is None:
+        return sql
+    before, (block, _, after) = sql[: opening.start()], sql[opening.end() :].partition("```")
+    # Within a text of SQL, it is a part of the statement.
+    is_fence = before[-1:] in ("", "\n") and not _STATEMENT.search(before) and not _STATEMENT.search(after)
+    return block if is_fence else sql
 
 
 def _check_names(query: Query) -> None:
@@ -161,6 +167,8 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
 def _syntax_hint(sql: str) -> str:
     if re.search(r"\bCONVERT\s*\(", sql, re.IGNORECASE):
         return "Write CAST(x AS DATE), or another type after AS."
+    if re.search(r"\bMINUS\s+SELECT\b", sql, re.IGNORECASE):
+        return "Write EXCEPT in place of MINUS."
     return "Check the syntax near there, and send the SELECT alone, without words around it."
 
 

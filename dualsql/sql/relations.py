@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
 # The default schemas of PostgreSQL, of SQLite and DuckDB, and what the catalogue calls tables without a schema.
 _DEFAULT_SCHEMAS = frozenset({"", "public", "main", "default"})
-_NO_SCHEMA = frozenset({"", "dbo"})
-"""No schema, and the default one of SQL Server, which none of these databases has."""
+_SQL_SERVER = "dbo"
+"""The default schema of SQL Server. None of these databases has it, but one may have a schema of that name."""
 _LARGEST_VALUES = 500
 """Rows of VALUES; as many SELECTs as SQLite joins by UNION ALL."""
 
@@ -218,7 +218,10 @@ def _registered_table(translator: Translator, name: str, schema: str, scope: Sco
         table for table in tables if table.name.lower() == name.lower()
     ]
     matches = [table for table in candidates if _is_in(table, schema)]
-    if not matches and schema.lower() in _NO_SCHEMA:  # the only one of its name, in any schema
+    is_default = schema.lower() == _SQL_SERVER and not any(
+        _is_in(table, schema) for table in translator.registered
+    )
+    if not matches and (not schema or is_default):  # the only one of its name, in any schema
         matches = candidates
     if len(matches) != 1:
         unknown_table(

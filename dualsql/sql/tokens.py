@@ -1,4 +1,4 @@
-"""Tokens of a text that are written as other databases have them: `name`, [name], SEPARATOR and MINUS."""
+"""Tokens of a text that are written as other databases have them: `name`, [name] and SEPARATOR."""
 
 from __future__ import annotations
 
@@ -20,15 +20,28 @@ _LONGEST_NAME = 6
 """Words between brackets."""
 
 
+SEPARATOR = "\0"
+"""What the text after the word SEPARATOR begins with. No SQL text has this character."""
+
+
 def in_own_words(tokens: Sequence[Token], sql: str, dialect: TextDialect) -> list[Token]:
     """The tokens; names in backticks or brackets are quoted names, where these signs mean nothing else."""
     own = list(_named(tokens, sql, dialect)) if "`" in sql or "[" in sql else list(tokens)
+    if dialect.parser == "mysql":
+        return own
+    callers: list[str] = []
     for index in range(1, len(own) - 1):
         word, text = own[index : index + 2]
-        if word.text.upper() == "SEPARATOR" and text.token_type is TokenType.STRING and _is_var(word):
-            own[index] = Token(TokenType.COMMA, ",", word.line, word.col, word.start, word.end)
-        if word.text.upper() == "MINUS" and text.token_type is TokenType.SELECT and _is_var(word):
-            own[index] = Token(TokenType.EXCEPT, "EXCEPT", word.line, word.col, word.start, word.end)
+        if word.token_type is TokenType.L_PAREN:
+            callers.append(own[index - 1].text.upper())
+        elif word.token_type is TokenType.R_PAREN and callers:
+            callers.pop()
+        elif word.text.upper() == "SEPARATOR" and callers[-1:] == ["GROUP_CONCAT"]:
+            if _is_var(word) and text.token_type is TokenType.STRING:
+                own[index] = Token(TokenType.COMMA, ",", word.line, word.col, word.start, word.end)
+                own[index + 1] = Token(
+                    TokenType.STRING, SEPARATOR + text.text, text.line, text.col, text.start, text.end, text.comments
+                )
     return own
 
 
@@ -67,7 +80,8 @@ def _end_of_name(
         return 0
     for index in range(start + 1, min(len(tokens), start + 2 + _LONGEST_NAME)):
         token = tokens[index]
-        if token.text == "`" if is_backtick else token.token_type is TokenType.R_BRACKET:
+        is_end = token.token_type is (sign.token_type if is_backtick else TokenType.R_BRACKET)
+        if is_end and token.text == ("`" if is_backtick else "]"):
             return index if index > start + 1 else 0
         if not token.text.replace("$", "_").isidentifier():
             return 0

@@ -233,6 +233,7 @@ class Translator:
         tables: tables that the text may name, by their names in the registry.
         capabilities: of the database of the text.
         dialect: the constructs and functions that a text for that database may have.
+        registered: all tables, also those that the text may not name.
         relations: those that are no tables.
         orders: their orders.
         meanings: the meanings of types.
@@ -259,6 +260,7 @@ class Translator:
         self.meanings = meanings
         self._parameters = parameters
         self._registry = registry
+        self.registered = _tables(registry, None).values()
         self._is_fenced = is_fenced
         self._used: set[str] = set()
         # Id of an element -> the work that it took. Elements are kept alive, so that the ids stay unique.

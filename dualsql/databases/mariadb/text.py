@@ -50,7 +50,12 @@ _INSTEAD: Mapping[str, str] = {
     "every": "Write min(x).",
     "bool_or": "Write max(x).",
     "btrim": "Write trim(x).",
+    "iif": "Write CASE WHEN x THEN y ELSE z END.",
+    "strpos": "Write locate(y, x).",
+    "total": "Write coalesce(sum(x), 0).",
     "trunc": "Write truncate(x, 0).",
+    "len": "Write char_length(x).",
+    "total": "Write coalesce(sum(x), 0).",
     "unicode": "Write ascii(x).",
     **dict.fromkeys(("json_agg", "jsonb_agg", "json_group_array"), "Write group_concat(x)."),
     "array_agg": "Write group_concat(x).",
@@ -58,6 +63,7 @@ _INSTEAD: Mapping[str, str] = {
     "to_char": "Write date_format(x, '%Y-%m').",
     "date_trunc": "Write date_format(x, '%Y-%m-01').",
     "julianday": "Write datediff(a, b).",
+    "date_part": "Write year(x), month(x) or day(x).",
 }
 
 _OF_DAYS = frozenset({"day", "week", "month", "quarter", "year"})
@@ -102,9 +108,6 @@ TEXT = TextDialect(
         "to_char": (10, 6, 1),
     },
     instead=_INSTEAD,
-    equivalents={"total": "coalesce(sum(:a), 0)"},
-    writes_formats="date_format(:a, :b)",
-    reads_formats="str_to_date(:a, :b)",
     lacks=lacking(
         "CUBE",
         "DISTINCT with OVER",
@@ -118,6 +121,8 @@ TEXT = TextDialect(
     windowed=_RANKED,
     operators=frozenset({"XOR"}),
     types={"UBIGINT": lambda: mysql.BIGINT(unsigned=True)},
+    days_between="datediff(:b, :a)",
+    interval_hint="Write x + INTERVAL 30 DAY, or datediff(a, b).",
     units=UNITS,
     moves_date=_moved,
     units_between=_units_between,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ScalarSelect, func, type_coerce, types
+from sqlalchemy import BindParameter, ScalarSelect, func, type_coerce, types
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql.columns.own_types import SQLType
@@ -35,33 +35,56 @@ _JSON_ROWS = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
 
 _VARIANCE = "Compute it: avg(x * x) - avg(x) * avg(x) is the variance, and its sqrt() the standard deviation."
 _INSTEAD: Mapping[str, str] = {
+    "concat": "Write a || b.",
     "concat_ws": "Write a || ', ' || b.",
+    "left": "Write substr(x, 1, n).",
     "right": "Write substr(x, -n).",
     "greatest": "Write max(a, b).",
     "least": "Write min(a, b).",
+    "ascii": "Write unicode(x).",
+    "strpos": "Write instr(x, y).",
+    "position": "Write instr(x, y).",
+    "character_length": "Write length(x).",
     "btrim": "Write trim(x, y).",
+    "any_value": "Write min(x).",
+    "bool_and": "Write min(x).",
+    "every": "Write min(x).",
+    "bool_or": "Write max(x).",
+    "array_agg": "Write json_group_array(x).",
+    "json_agg": "Write json_group_array(x).",
+    "jsonb_agg": "Write json_group_array(x).",
+    "json_object_agg": "Write json_group_object(x, y).",
+    "jsonb_object_agg": "Write json_group_object(x, y).",
     "to_char": "Write strftime('%Y-%m', x) for a date, printf('%.2f', x) for a number.",
-    **dict.fromkeys(
-        ("split_part", "substring_index"), "Write substr(x, 1, instr(x || ' ', ' ') - 1): the first word."
-    ),
-    **dict.fromkeys(("initcap", "reverse", "repeat"), "Select the column as it is."),
-    "grouping": "Join one SELECT for each grouping by UNION ALL.",
-    "width_bucket": "Write CAST((x - 0) / 20 AS INTEGER) for buckets of 20.",
     "lpad": "Write printf('%5d', x), or substr('     ' || x, -5).",
     "dayofweek": "Write strftime('%w', x): 0 is Sunday.",
     "weekday": "Write strftime('%w', x): 0 is Sunday.",
     "date_part": "Write strftime('%Y', x), with %m for the month, %d for the day.",
-    "date_trunc": "Write strftime('%Y-%m-01', x) for months, date(x) for days.",
+    "date_trunc": "Write date_trunc('month', x), or year, quarter, week, day, hour.",
+    "week": "Write date_trunc('week', x): the Monday of each week.",
     "date_format": "Write strftime('%Y-%m', x).",
     **dict.fromkeys(("to_date", "str_to_date"), "Write date(x), where x is a text such as '2026-01-31'."),
     **dict.fromkeys(
+        ("split_part", "substring_index"), "Write substr(x, 1, instr(x || ' ', ' ') - 1): the first word."
+    ),
+    **dict.fromkeys(("initcap", "reverse", "repeat"), "Select the column as it is."),
+    **dict.fromkeys(
         ("regexp_like", "regexp_matches", "regexp_replace"), "Write x LIKE 'a%' or x GLOB '[ab]*'."
     ),
+    "grouping": "Join one SELECT for each grouping by UNION ALL.",
+    "width_bucket": "Write CAST((x - 0) / 20 AS INTEGER) for buckets of 20.",
+    **dict.fromkeys(("last_day", "eomonth"), "Write date(x, 'start of month', '+1 month', '-1 day')."),
+    "from_unixtime": "Write datetime(x, 'unixepoch').",
+    **dict.fromkeys(("unix_timestamp", "epoch"), "Write strftime('%s', x)."),
+    "make_date": "Write printf('%04d-%02d-%02d', 2026, 1, 31).",
+    "timestampdiff": "Write (julianday(b) - julianday(a)) * 24 for hours.",
     "datediff": "Write julianday(a) - julianday(b).",
     "date_diff": "Write julianday(a) - julianday(b).",
     "date_add": "Write date(x, '+1 month').",
     "date_sub": "Write date(x, '-1 month').",
-    "dateadd": "Write date(x, '+1 month').",
+    **dict.fromkeys(("dateadd", "add_months"), "Write date(x, '+1 month')."),
+    **dict.fromkeys(("charindex", "locate"), "Write instr(y, x)."),
+    "quarter": "Write (strftime('%m', x) + 2) / 3.",
     "dayname": "Write strftime('%w', x): 0 is Sunday.",
     "monthname": "Write strftime('%m', x).",
     **dict.fromkeys(
@@ -69,26 +92,22 @@ _INSTEAD: Mapping[str, str] = {
         _VARIANCE,
     ),
 }
-_EQUIVALENTS: Mapping[str, str] = {
-    "ascii": "unicode(:a)",
-    **dict.fromkeys(("any_value", "bool_and", "every"), "min(:a)"),
-    "bool_or": "max(:a)",
-    **dict.fromkeys(("array_agg", "json_agg", "jsonb_agg"), "json_group_array(:a)"),
-    **dict.fromkeys(("json_object_agg", "jsonb_object_agg"), "json_group_object(:a, :b)"),
-    **dict.fromkeys(("last_day", "eomonth"), "date(:a, 'start of month', '+1 month', '-1 day')"),
-    "from_unixtime": "datetime(:a, 'unixepoch')",
-    "make_date": "date(printf('%04d-%02d-%02d', :a, :b, :c))",
-    "unix_timestamp": "CAST(strftime('%s', :a) AS INTEGER)",
-}
 
 _IN_DAYS = {"week": 7, "day": 1}
 _IN_MONTHS = {"year": 12, "quarter": 3, "month": 1}
-_LARGEST_DATE = 40
+_LARGEST_DATE = 10
 """Elements of an expression that is moved, and written several times."""
 _IN_SECONDS = {"hour": 3_600, "minute": 60, "second": 1}
 
 
 def _moved(unit: str, number: Expression, date: Expression) -> Expression:
+    # printf() takes NULL for 0, and cuts a fraction.
+    if not isinstance(number, BindParameter) or type(number.value) is not int:
+        raise InvalidSQLError(
+            "A date is moved by a constant whole number here.", hint="Write date(x, y || ' days') for a column y."
+        )
+    if not isinstance(date.type, types.Date | types.DateTime | types.String):
+        raise InvalidSQLError("What is moved in time is no date.", hint="Write date(x) + INTERVAL '1 day'.")
     if isinstance(date, ScalarSelect):
         # With its value written several times, and brought into one spelling, the statement is soon more than SQLite's
         # parser takes.
@@ -141,18 +160,6 @@ TEXT = TextDialect(
         "unixepoch": (3, 38),
     },
     instead=_INSTEAD,
-    equivalents=_EQUIVALENTS,
-    writes_formats="strftime(:b, :a)",
-    extracts={
-        "isodow": "(CAST(strftime('%w', :a) AS INTEGER) + 6) % 7 + 1",
-        "quarter": "(CAST(strftime('%m', :a) AS INTEGER) + 2) / 3",
-        # Of ISO 8601: that of the week's Thursday. SQLAlchemy's begins with 0.
-        "week": "(CAST(strftime('%j', date(:a, '-3 days', 'weekday 4')) AS INTEGER) - 1) / 7 + 1",
-    },
-    extract_fields=frozenset("year month day hour minute second dow doy epoch".split()),
-    makes_date="date(:a)",
-    days_between="CAST(julianday(date(:b)) - julianday(date(:a)) AS INTEGER)",
-    units_passed="(CAST(strftime('%s', :b) AS INTEGER) - CAST(strftime('%s', :a) AS INTEGER)) / :c",
     system_tables=("sqlite_",),
     whole_quotient=types.Integer(),
     averages_in_doubles=True,
@@ -162,10 +169,10 @@ TEXT = TextDialect(
     correlates_from=True,
     merges_in_place=True,
     has_scalar_extremes=True,
-    interval_hint="Write date(column, '+3 months').",
     units=("year", "quarter", "month", "week", "day", "hour", "minute", "second"),
     moves_date=_moved,
-    date_cast_hint="SQLite has no such type: write datetime(column) or strftime('%H:%M', column).",
+    interval_hint="Write x + INTERVAL '30 days', or julianday(a) - julianday(b).",
+    date_cast_hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column).",
     has_default_separator=True,
     orders_joined_texts=False,
     has_superaggregates=False,
@@ -185,4 +192,6 @@ TEXT = TextDialect(
     names_value_columns=False,
     quoted_words_are_texts=True,
     collations=("BINARY", "NOCASE", "RTRIM"),
+    # strftime() takes another field for a text, which is 0 as a number.
+    extract_fields=frozenset("year month day hour minute second dow doy epoch".split()),
 )
