@@ -111,7 +111,6 @@ class TextDialect:
         whole_quotient: the type of `/` of two whole numbers.
         extract_fields: what EXTRACT can take from an instant; empty for all fields.
         extracts_exactly: a field of EXTRACT is an exact number to `/`.
-        rounds_doubles: round(x, n) takes a double.
         joins_texts_only: string_agg() takes no number.
         quotient: its type for other numbers; None if it is their common type.
         averages_in_doubles: avg() and similar functions return doubles.
@@ -182,7 +181,6 @@ class TextDialect:
     whole_quotient: SQLType = field(default_factory=types.Numeric)
     extract_fields: frozenset[str] = frozenset()
     extracts_exactly: bool = False
-    rounds_doubles: bool = True
     joins_texts_only: bool = False
     quotient: SQLType | None = None
     averages_in_doubles: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, CompoundSelect, Dialect, FromClause, TableClause, select
+from sqlalchemy import BindParameter, CompoundSelect, Dialect, FromClause, select
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql.capabilities import Capabilities
@@ -378,8 +378,7 @@ def build_sql_select(
         meanings=result.meanings,
         version=getattr(dialect, "server_version_info", None),
     )
-    parts = list(iterate(statement))
-    if not any(part is relation for part in parts) and any(isinstance(part, TableClause) for part in parts):
+    if text.needs_result and not any(part is relation for part in iterate(statement)):
         raise InvalidSQLError(
             f"The SQL does not read the result, which is called {RELATION}.",
             hint=f"Write FROM {RELATION}, and tables only beside it.",

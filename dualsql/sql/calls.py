@@ -67,9 +67,6 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     # Where instants are kept as texts, the greatest text need not be the latest instant.
     if lowercase in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)
-    if lowercase == "round" and len(arguments) == 2 and not translator.dialect.rounds_doubles:
-        if isinstance(arguments[0].type, types.Float):
-            invalid("A double is not rounded to digits here.", hint="Write round(CAST(x AS NUMERIC), 2).")
     argument_types = translator.dialect.argument_types.get(lowercase, {})
     arguments = [
         cast_type(argument, argument_types[index])

@@ -347,8 +347,8 @@ async def test_what_stands_where_it_cannot_is_a_mistake_of_the_text(numbers: str
 
 
 MISSING = {
-    "SELECT round(sqrt(id), 'x') AS x FROM numbers": {
-        "postgresql": "function round(numeric, character varying)"
+    "SELECT round(CAST(id AS DOUBLE PRECISION), 2) AS x FROM numbers": {
+        "postgresql": "function round(double precision, integer)"
     },
     "SELECT sum(word) AS x FROM numbers": {
         "postgresql": "function sum(character varying)",

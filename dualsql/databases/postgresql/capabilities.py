@@ -346,7 +346,7 @@ _INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("str_to_date", "strptime"), "Write to_date(x, 'DD.MM.YYYY')."),
     **dict.fromkeys(("json_extract", "json_value"), "Write x ->> 'a', or x #>> '{a,b}'."),
     "json_unquote": "Write x ->> 'a' for a part as text.",
-    "array_contains": "Write y = ANY(x).",
+    "array_contains": "Write y = ANY (x).",
     "from_unixtime": "Write to_timestamp(x).",
     "unix_timestamp": "Write extract(epoch FROM x).",
     **dict.fromkeys(
@@ -417,7 +417,6 @@ _TEXT = TextDialect(
     days_between="CAST(:b AS DATE) - CAST(:a AS DATE)",
     units_passed="CAST(trunc(extract(epoch FROM CAST(:b AS TIMESTAMP) - CAST(:a AS TIMESTAMP)) / :c) AS BIGINT)",
     joins_texts_only=True,
-    rounds_doubles=False,
     lacks=lacking("DISTINCT with OVER"),
     system_tables=("pg_",),
     whole_quotient=types.Integer(),
