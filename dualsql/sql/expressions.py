@@ -32,6 +32,7 @@ from sqlglot import exp
 from sqlglot.expressions import DType
 
 from dualsql.columns import instants
+from dualsql.columns.instants import normalized_instant
 from dualsql.freeze.types import EXTRACT_FIELDS
 from dualsql.sql import durations, functions, infix, operations, values
 from dualsql.sql.rows import row_value
@@ -382,9 +383,11 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
             return cast(constant, target)
         if constant is not value or translator.dialect.interval is None:
             return constant
-    if translator.dialect.date_cast_hint and isinstance(target, types.Date):
-        if isinstance(value.type, types.Date | types.DateTime):
+    if translator.dialect.date_cast_hint and isinstance(value.type, types.Date | types.DateTime):
+        if isinstance(target, types.Date):
             return durations.beginning(translator, value, "day")
+        if isinstance(target, types.DateTime):
+            return type_coerce(normalized_instant(value), types.DateTime())
     if translator.dialect.date_cast_hint and isinstance(target, DATE_LIKE):
         forbid("CAST to a date", hint=translator.dialect.date_cast_hint)
     result = cast(value, target)

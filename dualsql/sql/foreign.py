@@ -114,7 +114,12 @@ def _own_form(node: Any, dialect: TextDialect, version: Version | None) -> exp.E
         case "date" | "datetime" if dialect.interval is not None:
             _require_no_modifiers(name, arguments)
         case "isnull" if len(arguments) != 1:
-            forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
+            # SQL Server converts another value to the type of the first.
+            if len(arguments) != 2 or not (_is_whole(arguments[1], is_signed=True) or _is_text(arguments[1])):
+                forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
+            return _filled("coalesce(:a, :b)", arguments, dialect)
+        case "array_contains" if dialect.array is not None and not is_own:
+            return _filled(":b = ANY(:a)", arguments, dialect)
         case "isnull" if not is_own:
             return exp.Paren(this=exp.Is(this=arguments[0], expression=exp.Null()))
         case "group_concat" | "listagg" if dialect.parser != "mysql":
@@ -219,7 +224,8 @@ def _is_text(node: Any) -> bool:
     return isinstance(node, exp.Literal) and bool(node.args.get("is_string"))
 
 
-def _is_whole(node: Any) -> bool:
+def _is_whole(node: Any, *, is_signed: bool = False) -> bool:
+    node = node.this if is_signed and isinstance(node, exp.Neg) else node
     return isinstance(node, exp.Literal) and not _is_text(node) and node.name.isdigit()
 
 
@@ -264,11 +270,13 @@ _LONGEST_AMOUNT = 8
 
 def _days_between(arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
     """DATEDIFF(day, x, y) of SQL Server, DATEDIFF(y, x) of MySQL: both count midnights."""
-    if len(arguments) == 3 and _unit(arguments[0]) == "day" and dialect.days_between:
-        return _filled(dialect.days_between, arguments[1:], dialect)
-    if len(arguments) == 2 and dialect.days_between:
-        return _filled(dialect.days_between, arguments[::-1], dialect)
-    return None
+    dates = arguments[1:] if len(arguments) == 3 and _unit(arguments[0]) == "day" else arguments[::-1]
+    # Databases read other spellings as other dates, or as none.
+    is_read = all(_DATE.fullmatch(part.name) for part in dates if _is_text(part))
+    return _filled(dialect.days_between, dates, dialect) if len(dates) == 2 and dialect.days_between and is_read else None
+
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
 
 
 def _units_passed(arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:

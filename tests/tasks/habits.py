@@ -26,6 +26,7 @@ FLIGHTS = [
                 "SELECT id, NVL(dep_delay, 0) AS dep, ISNULL(arr_delay, -1) AS arr FROM flights WHERE id <= 10 ORDER BY id"
             )
         ],
+        rewrite=('Write coalesce(x, y)', 'SELECT id, NVL(dep_delay, 0) AS dep, coalesce(arr_delay, -1) AS arr FROM flights WHERE id <= 10 ORDER BY id'),
     ),
     Task(
         "Flights of each year and month.",
@@ -44,6 +45,7 @@ FLIGHTS = [
                 "SELECT DATE_FORMAT(`time_hour`, '%Y-%m') AS ym, COUNT(*) AS n FROM `flights` GROUP BY ym ORDER BY ym"
             )
         ],
+        rewrite=("Write strftime('%Y-%m', x)", "SELECT strftime('%Y-%m', `time_hour`) AS ym, COUNT(*) AS n FROM `flights` GROUP BY ym ORDER BY ym"),
     ),
     Task(
         "The same as PostgreSQL writes them.",
@@ -53,6 +55,7 @@ FLIGHTS = [
                 "SELECT TO_CHAR(time_hour, 'YYYY-MM') AS ym, COUNT(*) AS n FROM public.flights GROUP BY 1 ORDER BY 1"
             )
         ],
+        rewrite=("Write strftime('%Y-%m', x)", "SELECT strftime('%Y-%m', time_hour) AS ym, COUNT(*) AS n FROM public.flights GROUP BY 1 ORDER BY 1"),
     ),
     Task(
         "Flights of each day, the first five days.",
@@ -71,6 +74,7 @@ FLIGHTS = [
                 "SELECT DATE_TRUNC(time_hour, WEEK) AS w, COUNT(*) AS n FROM flights GROUP BY w ORDER BY w"
             )
         ],
+        rewrite=("Write date_trunc('week', x)", "SELECT date_trunc('week', time_hour) AS w, COUNT(*) AS n FROM flights GROUP BY w ORDER BY w"),
     ),
     Task(
         "Flights of the last week of the data.",
@@ -98,6 +102,7 @@ FLIGHTS = [
                 "SELECT id, DATEDIFF(day, '2013-01-01', time_hour) AS days FROM flights WHERE id BETWEEN 500 AND 505 ORDER BY id"
             )
         ],
+        rewrite=('Write julianday(a) - julianday(b)', "SELECT id, CAST(julianday(date(time_hour)) - julianday('2013-01-01') AS INTEGER) AS days FROM flights WHERE id BETWEEN 500 AND 505 ORDER BY id"),
     ),
     Task(
         "Names of flights, put together.",
@@ -134,6 +139,7 @@ FLIGHTS = [
                 "Here is the query:\n\n```sql\nSELECT name, LEN(name) AS len FROM airlines ORDER BY len DESC, name LIMIT 2;\n```\n\nIt sorts by length."
             )
         ],
+        rewrite=('Write length(x)', 'SELECT name, length(name) AS len FROM airlines ORDER BY len DESC, name LIMIT 2;'),
     ),
     Task(
         "The worst flight of each carrier.",
@@ -242,6 +248,7 @@ SHOP = [
                 "SELECT COUNT(*) AS n FROM sales.orders WHERE OrderDate >= date('2024-04-01', '-30 days') AND OrderDate < '2024-04-01'"
             )
         ],
+        rewrite=("INTERVAL '30 days'", "SELECT COUNT(*) AS n FROM sales.orders WHERE OrderDate >= DATE '2024-04-01' - INTERVAL '30 days' AND OrderDate < '2024-04-01'"),
     ),
     Task(
         "Days until the payment.",
@@ -271,6 +278,7 @@ SHOP = [
         "The median payment of each method.",
         "SELECT method, percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM sales.payments GROUP BY method ORDER BY method",
         [sql("SELECT method, MEDIAN(amount) AS m FROM sales.payments GROUP BY method ORDER BY method")],
+        rewrite=('Write percentile_cont(0.5) WITHIN GROUP (ORDER BY x)', 'SELECT method, percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) AS m FROM sales.payments GROUP BY method ORDER BY method'),
     ),
     Task(
         "The mean payment, to two digits.",
@@ -280,6 +288,7 @@ SHOP = [
                 "SELECT method, ROUND(AVG(amount::float), 2) AS m FROM sales.payments GROUP BY method ORDER BY method"
             )
         ],
+        rewrite=('round(CAST(x AS NUMERIC), 2)', 'SELECT method, ROUND(CAST(AVG(amount::float) AS NUMERIC), 2) AS m FROM sales.payments GROUP BY method ORDER BY method'),
     ),
     Task(
         "Tickets by channel, as MySQL reads documents.",
@@ -289,11 +298,13 @@ SHOP = [
                 "SELECT JSON_VALUE(meta, '$.channel') AS channel, COUNT(*) AS n FROM crm.tickets GROUP BY channel ORDER BY channel"
             )
         ],
+        rewrite=("Write x ->> 'a'", "SELECT meta ->> 'channel' AS channel, COUNT(*) AS n FROM crm.tickets GROUP BY channel ORDER BY channel"),
     ),
     Task(
         "Late tickets, as Spark looks into a list.",
         "SELECT count(*) FROM crm.tickets WHERE 'late' = ANY (tags)",
         [sql("SELECT COUNT(*) AS n FROM crm.tickets WHERE ARRAY_CONTAINS(tags, 'late')")],
+        rewrite=('Write y = ANY (x)', "SELECT COUNT(*) AS n FROM crm.tickets WHERE 'late' = ANY (tags)"),
     ),
     Task(
         "The old orders' dates, which are texts.",
@@ -303,6 +314,7 @@ SHOP = [
                 "SELECT id, STR_TO_DATE(placed, '%d.%m.%Y') AS placed_on FROM public.orders WHERE id < 4 ORDER BY id"
             )
         ],
+        rewrite=("Write to_date(x, 'DD.MM.YYYY')", "SELECT id, to_date(placed, 'DD.MM.YYYY') AS placed_on FROM public.orders WHERE id < 4 ORDER BY id"),
     ),
     Task(
         "Paid orders, by a column that has another name.",

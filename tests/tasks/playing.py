@@ -27,12 +27,14 @@ class Task:
     Attributes:
         truth: SQL whose rows are the answer, run without dualsql.
         choice: of what a hint offers, the one that the model takes; by default the first.
+        rewrite: what the hint of an error says, and the SQL that a model writes after it.
     """
 
     asks: str
     truth: str
     calls: Sequence[Call]
     choice: str = ""
+    rewrite: tuple[str, str] = ("", "")
 
 
 @dataclass
@@ -77,7 +79,9 @@ async def play(client: Client, task: Task) -> Report:
             said = text_of(result)
             report.errors.append(said)
             report.extra += 1
-            result = await _call(client, followed(call, said, task.choice), last)
+            hint, query = task.rewrite
+            second = sql(query) if hint and hint in said else followed(call, said, task.choice)
+            result = await _call(client, second, last)
             if result.is_error:
                 raise AssertionError(f"{task.asks}: the hint did not help:\n{said}\n{text_of(result)}")
         resource = (result.structured_content or {}).get("resource")

@@ -160,6 +160,9 @@ TEXT = TextDialect(
         "unixepoch": (3, 38),
     },
     instead=_INSTEAD,
+    # CAST takes dates only. Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
+    writes_formats="strftime(:b, substr(CAST(:a AS TIMESTAMP), 1, 19))",
+    days_between="CAST(julianday(CAST(:b AS DATE)) - julianday(CAST(:a AS DATE)) AS INTEGER)",
     system_tables=("sqlite_",),
     whole_quotient=types.Integer(),
     averages_in_doubles=True,
