@@ -112,7 +112,7 @@ def _own_form(node: Any, dialect: TextDialect, version: Version | None) -> exp.E
     is_own = not absent(name, dialect, version) and result_of(name, dialect) is not None
     match name:
         case "date" | "datetime" if dialect.interval is not None:
-            _require_no_modifiers(name, arguments)
+            return _moved_day(name, arguments)
         case "isnull" if len(arguments) != 1:
             # SQL Server converts another value to the type of the first.
             if len(arguments) != 2 or not (_is_whole(arguments[1], is_signed=True) or _is_text(arguments[1])):
@@ -287,12 +287,22 @@ def _units_passed(arguments: Sequence[Any], dialect: TextDialect) -> exp.Express
     return _filled(dialect.units_passed, [*arguments[1:], exp.Literal.number(seconds)], dialect)
 
 
-def _require_no_modifiers(name: str, arguments: Sequence[Any]) -> None:
-    """Refuse date('now', '-30 days') of SQLite: its months are not those of an interval."""
-    is_now = bool(arguments) and _is_text(arguments[0]) and arguments[0].name.lower() == "now"
-    if is_now or any(map(_is_text, arguments[1:])):
+_DAY = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
+_DAYS = re.compile(r"([+-]?[0-9]{1,5}) days?")
+
+
+def _moved_day(name: str, arguments: Sequence[Any]) -> exp.Expression | None:
+    """date('2026-04-01', '-30 days') of SQLite. Its months are not those of an interval, and 'now' is in UTC."""
+    day, *modifiers = [part.name if _is_text(part) else "" for part in arguments] or [""]
+    days = _DAYS.fullmatch(modifiers[0]) if len(modifiers) == 1 and name == "date" else None
+    if days is not None and _DAY.fullmatch(day):
+        kind = exp.DataType.build("date")
+        span = exp.Interval(this=exp.Literal.string(days[1]), unit=exp.Var(this="DAY"))
+        return exp.Cast(this=exp.Add(this=exp.Cast(this=arguments[0], to=kind), expression=span), to=kind.copy())
+    if day.lower() == "now" or any(modifiers):
         hint = "Write CURRENT_DATE - INTERVAL '30 days', or date_trunc('month', CURRENT_DATE)."
         forbid(f"{name}() of SQLite", hint=hint)
+    return None
 
 
 def _truncated(arguments: Sequence[Any]) -> exp.Expression | None:

@@ -62,6 +62,11 @@ SAME = [
         "LISTAGG(name, ', ') WITHIN GROUP (ORDER BY name)",
         "string_agg(name, ', ' ORDER BY name)",
     ),
+    (
+        "postgresql",
+        "date('2024-04-01', '-30 days')",
+        "CAST((CAST('2024-04-01' AS DATE) + INTERVAL '-30' DAY) AS DATE)",
+    ),
     ("postgresql", "GETDATE() - 30", "(CURRENT_TIMESTAMP - INTERVAL '30' DAY)"),
     ("postgresql", "updated - 7", "(updated - INTERVAL '7' DAY)"),
     ("mysql", "IIF(id > 1, 'a', 'b')", "CASE WHEN id > 1 THEN 'a' ELSE 'b' END"),
@@ -111,6 +116,9 @@ REFUSED = [
     # A month of SQLite's modifiers is another than an interval's.
     ("postgresql duckdb", "date('now', '-30 days')", "INTERVAL '30 days'"),
     ("postgresql duckdb", "date(opened, '+1 month')", "INTERVAL '30 days'"),
+    ("postgresql duckdb", "date('2024-01-31', '+1 month')", "INTERVAL '30 days'"),
+    ("postgresql duckdb", "date('0000-01-01', '-30 days')", "INTERVAL '30 days'"),
+    ("postgresql duckdb", "date('2024-01-31', '1 day', '1 day')", "INTERVAL '30 days'"),
     ("postgresql duckdb", "datetime('now')", "INTERVAL '30 days'"),
     ("sqlite", "opened + INTERVAL id DAY", "Write date(x, y || ' days')"),
     ("sqlite", "DATE_ADD(opened, INTERVAL rate DAY)", "Write date(x, y || ' days')"),

@@ -248,7 +248,6 @@ SHOP = [
                 "SELECT COUNT(*) AS n FROM sales.orders WHERE OrderDate >= date('2024-04-01', '-30 days') AND OrderDate < '2024-04-01'"
             )
         ],
-        rewrite=("INTERVAL '30 days'", "SELECT COUNT(*) AS n FROM sales.orders WHERE OrderDate >= DATE '2024-04-01' - INTERVAL '30 days' AND OrderDate < '2024-04-01'"),
     ),
     Task(
         "Days until the payment.",

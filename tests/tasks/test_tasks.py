@@ -78,7 +78,6 @@ async def check(url: str, tasks: Sequence[Task], truths: Sequence[Sequence[Seque
             )
     extra = [(asks, report.errors) for asks, report in reports.items() if report.extra]
     assert all(len(errors) == 1 for _, errors in extra), extra
-    print(len(extra), [(a, e[0][:90]) for a, e in extra])
     assert len(extra) <= MOST_EXTRA * len(tasks), extra
     assert len(reports) == 55
 
