@@ -224,8 +224,9 @@ def _result_query(arguments: Mapping[str, Any]) -> ResultQuery:
             hint="Write it in the SQL; columns, limit and offset may stand beside.",
         )
     query = read_result_query(arguments)
-    is_text = isinstance(query, SQLQuery)
-    return replace(query, reads_tables=True, needs_result=True) if is_text else query
+    if not isinstance(query, SQLQuery):
+        return query
+    return replace(query, reads_tables=True, needs_result=True)
 
 
 def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope = "dual_mode") -> None:

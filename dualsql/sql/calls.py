@@ -98,7 +98,7 @@ def _refuse(translator: Translator, name: str) -> NoReturn:
     dialect, version = translator.dialect, translator.version
     close = get_close_matches(name, allowed_functions(dialect, version), n=3, cutoff=0.75)
     guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
-    form = form_of(name, dialect)
+    form = form_of(name)
     hint = instead(name, dialect) or (f"Write {form}." if form else guess)
     if not absent(name, dialect, version) and name not in dialect.instead:
         forbid(f"The function {name[:60]}()", hint=hint, suggestions=close)
@@ -256,7 +256,11 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
             "DISTINCT with a separator",
             hint="Write group_concat(DISTINCT x), or select the distinct texts in a subquery in FROM.",
         )
-    texts = _text_to_join(translator, translator.expression(value, scope), is_distinct and order is not None)
+    texts = _text_to_join(
+        translator,
+        translator.expression(value, scope),
+        is_sorted_by_itself=is_distinct and order is not None,
+    )
     values: Any = distinct(texts) if is_distinct else texts
     if separator is None and translator.dialect.has_default_separator:
         result: Any = call(translator, "group_concat", [values])
@@ -274,7 +278,7 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
     return cast("Element", result.aggregate_order_by(*read_order(translator, order, scope)))
 
 
-def _text_to_join(translator: Translator, element: Element, is_sorted_by_itself: bool) -> Element:
+def _text_to_join(translator: Translator, element: Element, *, is_sorted_by_itself: bool) -> Element:
     """Whole numbers as texts, where only texts are joined. Other values have several texts."""
     is_text = isinstance(element.type, (types.String, types.LargeBinary, types.NullType))
     if is_text or not translator.dialect.joins_texts_only:

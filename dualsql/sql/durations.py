@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast as cast_to
 
 from sqlalchemy import BindParameter, ColumnElement, cast, literal, type_coerce, types
 from sqlalchemy.sql.visitors import iterate
@@ -73,7 +73,9 @@ _LARGEST_INSTANT = 3
 def beginning(translator: Translator, element: Element, unit: Bucket) -> Element:
     """date_trunc('month', x), where the database has no such function."""
     if not isinstance(element.type, types.Date | types.DateTime):
-        invalid("The beginning of a text or number is not computed here.", hint="Give it a column with dates.")
+        invalid(
+            "The beginning of a text or number is not computed here.", hint="Give it a column with dates."
+        )
     if sum(1 for _ in islice(iterate(element), _LARGEST_INSTANT + 1)) > _LARGEST_INSTANT:
         invalid(
             "The beginning of a computed date is not computed here.",
@@ -81,8 +83,7 @@ def beginning(translator: Translator, element: Element, unit: Bucket) -> Element
         )
     # Of a plain column, SQLite's form is faster, and so long that its parser refuses it beside another instant.
     instant = type_coerce(element, element.type)
-    start: Element = translator.capabilities.query.bucket_start(instant, unit)
-    return start
+    return cast_to("Element", translator.capabilities.query.bucket_start(instant, unit))
 
 
 def shift(translator: Translator, node: Any, scope: Scope) -> Element | None:

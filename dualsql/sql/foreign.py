@@ -8,7 +8,7 @@ two things, or that no simple form answers for every value, is refused with a hi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -85,7 +85,7 @@ def in_own_form(query: exp.Query, dialect: TextDialect, version: Version | None)
         node.replace(own)
 
 
-def form_of(name: str, dialect: TextDialect) -> str | None:
+def form_of(name: str) -> str | None:
     """What means the same as a function of another database, for a hint."""
     form = _FORMS.get(name)
     return None if form is None else re.sub(r":([a-c])\b", r"\1", form)
@@ -99,10 +99,14 @@ def _require_place(node: Any, own: exp.Expression, dialect: TextDialect) -> None
     is_ordered = isinstance(own, exp.GroupConcat) and not isinstance(own.this, exp.Order)
     around = node.parent if node.arg_key == "this" else None
     if isinstance(around, exp.WithinGroup) and not is_ordered:
-        invalid(f"{node.name[:60]}() has no WITHIN GROUP here.", hint="Write the order into the call, or leave it out.")
+        invalid(
+            f"{node.name[:60]}() has no WITHIN GROUP here.",
+            hint="Write the order into the call, or leave it out.",
+        )
     if isinstance(around, exp.Window | exp.Filter) and not is_aggregate:
         invalid(
-            f"{node.name[:60]}() is no aggregate.", hint="Leave out its OVER or FILTER, or write sum(x) OVER (...)."
+            f"{node.name[:60]}() is no aggregate.",
+            hint="Leave out its OVER or FILTER, or write sum(x) OVER (...).",
         )
 
 
@@ -110,41 +114,41 @@ def _own_form(node: Any, dialect: TextDialect, version: Version | None) -> exp.E
     """What means the same as the call; None if the database has the function, or nothing like it."""
     name, arguments = node.this.lower(), node.expressions
     is_own = not absent(name, dialect, version) and result_of(name, dialect) is not None
-    match name:
-        case "date" | "datetime" if dialect.interval is not None:
-            return _moved_day(name, arguments)
-        case "isnull" if len(arguments) != 1:
-            # SQL Server converts another value to the type of the first.
-            if len(arguments) != 2 or not (_is_whole(arguments[1], is_signed=True) or _is_text(arguments[1])):
-                forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
-            return _filled("coalesce(:a, :b)", arguments, dialect)
-        case "array_contains" if dialect.array is not None and not is_own:
-            return _filled(":b = ANY(:a)", arguments, dialect)
-        case "isnull" if not is_own:
-            return exp.Paren(this=exp.Is(this=arguments[0], expression=exp.Null()))
-        case "group_concat" | "listagg" if dialect.parser != "mysql":
-            return _listed(name, arguments) if not is_own or _separator(arguments) else None
-        case "date_trunc" | "datetrunc":
-            return _truncated(arguments)
-        case "datediff" | "date_diff" if not is_own or (len(arguments) == 3 and _unit(arguments[0], is_word=True)):
-            return _days_between(arguments, dialect)
+    form = _FORMS.get(name)
+    if name in _OF_SEVERAL:
+        return _OF_SEVERAL[name](name, arguments, dialect, is_own)
     if is_own:
         return None
-    match name:
-        case "concat":
-            return _joined(arguments, dialect)
-        case "to_char" | "date_format" | "strftime":
-            return _formatted(name, arguments, dialect)
-        case "datepart" | "date_part":
-            return _part(arguments)
-        case "date_add" | "adddate" | "date_sub" | "subdate" | "dateadd" | "timestampadd":
-            return _moved(name, arguments, dialect)
-        case "timestampdiff":
-            return _units_passed(arguments, dialect)
-        case "left" if len(arguments) == 2 and not _is_whole(arguments[1]):
-            return None  # of a negative number, PostgreSQL leaves out the end
-    form = _FORMS.get(name)
+    if name in _CONVERSIONS:
+        return _CONVERSIONS[name](name, arguments, dialect)
+    if name == "left" and len(arguments) == 2 and not _is_whole(arguments[1]):
+        return None  # of a negative number, PostgreSQL leaves out the end
     return None if form is None else _filled(form, arguments, dialect)
+
+
+def _date(name: str, arguments: Sequence[Any], dialect: TextDialect, _: Any) -> exp.Expression | None:
+    return None if dialect.interval is None else _moved_day(name, arguments)
+
+
+def _isnull(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any) -> exp.Expression | None:
+    if len(arguments) == 1:
+        return None if is_own else exp.Paren(this=exp.Is(this=arguments[0], expression=exp.Null()))
+    # SQL Server converts another value to the type of the first.
+    if len(arguments) != 2 or not (_is_whole(arguments[1], is_signed=True) or _is_text(arguments[1])):
+        forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
+    return _filled("coalesce(:a, :b)", arguments, dialect)
+
+
+def _joined_texts(
+    name: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any
+) -> exp.Expression | None:
+    is_read = dialect.parser == "mysql" or (is_own and _separator(arguments) is None)
+    return None if is_read else _listed(name, arguments)
+
+
+def _difference(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any) -> exp.Expression | None:
+    has_word = len(arguments) == 3 and _unit(arguments[0], is_word=True) is not None
+    return None if is_own and not has_word else _days_between(arguments, dialect)
 
 
 def _filled(form: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
@@ -164,7 +168,7 @@ def _parsed(form: str, parser: str) -> exp.Expression:
     return exp.Paren(this=own) if isinstance(own, exp.Binary) else own
 
 
-def _joined(arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+def _joined(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
     """concat(x, y, ...) of newer versions of SQLite, to which NULL is an empty text."""
     parts = [_filled("coalesce(CAST(:a AS TEXT), '')", [part], dialect) for part in arguments]
     if not parts or any(part is None for part in parts):
@@ -177,25 +181,33 @@ def _joined(arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | 
 
 def _listed(name: str, arguments: Sequence[Any]) -> exp.Expression:
     """GROUP_CONCAT(DISTINCT x ORDER BY y SEPARATOR ', '), LISTAGG(x, ', ')."""
-    separator = _separator(arguments)
+    separator: Any = _separator(arguments)
     if separator is not None:
         arguments = [part for part in arguments if part is not separator]
         (separator.parent if isinstance(separator.parent, exp.Ordered) else separator).pop()
-        separator.set("this", separator.name.removeprefix(SEPARATOR))
-    elif len(arguments) == 2 and _is_text(arguments[1]) and not isinstance(arguments[0], exp.Order | exp.Distinct):
+        separator.set("this", str(separator.name).removeprefix(SEPARATOR))
+    elif (
+        len(arguments) == 2
+        and _is_text(arguments[1])
+        and not isinstance(arguments[0], exp.Order | exp.Distinct)
+    ):
         separator, arguments = arguments[1], arguments[:1]
     elif name == "group_concat":
         separator = exp.Literal.string(",")
     value: Any = arguments[0] if len(arguments) == 1 else None
     inner = value.this if isinstance(value, exp.Order) else value
-    if separator is None or inner is None or (isinstance(inner, exp.Distinct) and len(inner.expressions) != 1):
+    if (
+        separator is None
+        or inner is None
+        or (isinstance(inner, exp.Distinct) and len(inner.expressions) != 1)
+    ):
         forbid(f"{name}() of this form", hint="Write string_agg(x, ', ' ORDER BY y).")
     return exp.GroupConcat(this=value, separator=separator)
 
 
 def _separator(arguments: Sequence[Any]) -> Any:
     """The text after the word SEPARATOR, which is the last of what ORDER BY or DISTINCT has, or an argument."""
-    last = arguments[-1] if arguments else None
+    last: Any = arguments[-1] if arguments else None
     while isinstance(last, exp.Order | exp.Distinct | exp.Ordered):
         last = last.this if isinstance(last, exp.Ordered) else last.expressions[-1]
     return last if _is_text(last) and last.name.startswith(SEPARATOR) else None
@@ -235,7 +247,7 @@ def _unit(node: Any, *, is_word: bool = False) -> str | None:
     return _UNITS.get(node.name.lower()) if names or (_is_text(node) and not is_word) else None
 
 
-def _part(arguments: Sequence[Any]) -> exp.Expression | None:
+def _part(_: str, arguments: Sequence[Any], __: TextDialect) -> exp.Expression | None:
     """DATEPART(month, x), date_part('month', x)."""
     unit = _unit(arguments[0]) if len(arguments) == 2 else None
     if unit not in _PARTS:
@@ -273,13 +285,17 @@ def _days_between(arguments: Sequence[Any], dialect: TextDialect) -> exp.Express
     dates = arguments[1:] if len(arguments) == 3 and _unit(arguments[0]) == "day" else arguments[::-1]
     # Databases read other spellings as other dates, or as none.
     is_read = all(_DATE.fullmatch(part.name) for part in dates if _is_text(part))
-    return _filled(dialect.days_between, dates, dialect) if len(dates) == 2 and dialect.days_between and is_read else None
+    return (
+        _filled(dialect.days_between, dates, dialect)
+        if len(dates) == 2 and dialect.days_between and is_read
+        else None
+    )
 
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
 
 
-def _units_passed(arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+def _units_passed(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
     """TIMESTAMPDIFF(HOUR, x, y)."""
     seconds = _SECONDS.get(_unit(arguments[0]) or "") if len(arguments) == 3 else None
     if seconds is None or not dialect.units_passed:
@@ -298,14 +314,16 @@ def _moved_day(name: str, arguments: Sequence[Any]) -> exp.Expression | None:
     if days is not None and _DAY.fullmatch(day):
         kind = exp.DataType.build("date")
         span = exp.Interval(this=exp.Literal.string(days[1]), unit=exp.Var(this="DAY"))
-        return exp.Cast(this=exp.Add(this=exp.Cast(this=arguments[0], to=kind), expression=span), to=kind.copy())
+        return exp.Cast(
+            this=exp.Add(this=exp.Cast(this=arguments[0], to=kind), expression=span), to=kind.copy()
+        )
     if day.lower() == "now" or any(modifiers):
         hint = "Write CURRENT_DATE - INTERVAL '30 days', or date_trunc('month', CURRENT_DATE)."
         forbid(f"{name}() of SQLite", hint=hint)
     return None
 
 
-def _truncated(arguments: Sequence[Any]) -> exp.Expression | None:
+def _truncated(_: str, arguments: Sequence[Any], __: TextDialect, ___: Any) -> exp.Expression | None:
     """DATETRUNC(month, x), DATE_TRUNC(x, MONTH)."""
     if len(arguments) != 2 or _is_text(arguments[0]):
         return None
@@ -314,6 +332,33 @@ def _truncated(arguments: Sequence[Any]) -> exp.Expression | None:
         return None  # both could be columns
     [unit] = [unit for unit in units if unit]
     if unit == "week":
-        forbid("A week of this form, which begins on Sunday", hint="Write date_trunc('week', x): it begins on Monday.")
+        forbid(
+            "A week of this form, which begins on Sunday",
+            hint="Write date_trunc('week', x): it begins on Monday.",
+        )
     value = arguments[units.index(None)]
     return exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value])
+
+
+def _holds(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+    """ARRAY_CONTAINS(x, y)."""
+    return None if dialect.array is None else _filled(":b = ANY(:a)", arguments, dialect)
+
+
+_OF_SEVERAL: Mapping[str, Callable[..., exp.Expression | None]] = {
+    **dict.fromkeys(("date", "datetime"), _date),
+    "isnull": _isnull,
+    **dict.fromkeys(("group_concat", "listagg"), _joined_texts),
+    **dict.fromkeys(("date_trunc", "datetrunc"), _truncated),
+    **dict.fromkeys(("datediff", "date_diff"), _difference),
+}
+"""By a function that a database may have in one form, and not in another."""
+
+_CONVERSIONS: Mapping[str, Callable[[str, Sequence[Any], TextDialect], exp.Expression | None]] = {
+    "concat": _joined,
+    "array_contains": _holds,
+    **dict.fromkeys(_SPELLINGS, _formatted),
+    **dict.fromkeys(("datepart", "date_part"), _part),
+    **dict.fromkeys(("date_add", "adddate", "date_sub", "subdate", "dateadd", "timestampadd"), _moved),
+    "timestampdiff": _units_passed,
+}

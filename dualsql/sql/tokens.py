@@ -36,12 +36,12 @@ def in_own_words(tokens: Sequence[Token], sql: str, dialect: TextDialect) -> lis
             callers.append(own[index - 1].text.upper())
         elif word.token_type is TokenType.R_PAREN and callers:
             callers.pop()
-        elif word.text.upper() == "SEPARATOR" and callers[-1:] == ["GROUP_CONCAT"]:
-            if _is_var(word) and text.token_type is TokenType.STRING:
-                own[index] = Token(TokenType.COMMA, ",", word.line, word.col, word.start, word.end)
-                own[index + 1] = Token(
-                    TokenType.STRING, SEPARATOR + text.text, text.line, text.col, text.start, text.end, text.comments
-                )
+        elif _is_separator(word, text) and callers[-1:] == ["GROUP_CONCAT"]:
+            own[index] = Token(TokenType.COMMA, ",", word.line, word.col, word.start, word.end)
+            marked = SEPARATOR + text.text
+            own[index + 1] = Token(
+                TokenType.STRING, marked, text.line, text.col, text.start, text.end, text.comments
+            )
     return own
 
 
@@ -88,5 +88,6 @@ def _end_of_name(
     return 0
 
 
-def _is_var(token: Token) -> bool:
-    return token.token_type is TokenType.VAR
+def _is_separator(word: Token, text: Token) -> bool:
+    is_word = word.token_type is TokenType.VAR and word.text.upper() == "SEPARATOR"
+    return is_word and text.token_type is TokenType.STRING

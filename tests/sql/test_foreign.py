@@ -205,7 +205,10 @@ def test_a_schema_called_dbo_is_one() -> None:
     Table("orders", metadata, Column("id", Integer), schema="sales")
     with pytest.raises(UnknownTableError):
         read_select(
-            "SELECT id FROM dbo.orders", Registry(metadata), "postgresql", is_visible=lambda table: table is not hidden
+            "SELECT id FROM dbo.orders",
+            Registry(metadata),
+            "postgresql",
+            is_visible=lambda table: table is not hidden,
         )
 
 
@@ -333,7 +336,7 @@ def test_a_fence_is_sought_in_little_time() -> None:
     assert time.process_time() - before < 1
 
 
-VALUES = {
+VALUES: dict[str, list[Any]] = {
     "NVL(v, 0)": [5, 0],
     "NVL2(v, 1, 0)": [1, 0],
     "IIF(v > 1, 1, 0)": [1, 0],
@@ -357,15 +360,19 @@ VALUES = {
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql", "mariadb", "duckdb"])
-async def test_what_is_kept_has_the_value_of_its_own_database(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+async def test_what_is_kept_has_the_value_of_its_own_database(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     is_file = engine in ("sqlite", "duckdb")
-    url: str = f"{engine}:///{tmp_path}/days.{engine}" if is_file else request.getfixturevalue(f"{engine}_url")
+    url: str = (
+        f"{engine}:///{tmp_path}/days.{engine}" if is_file else request.getfixturevalue(f"{engine}_url")
+    )
     metadata = MetaData()
     table = Table(
         "days", metadata, Column("id", Integer, primary_key=True, autoincrement=False), Column("v", Integer),
         Column("d", Date), Column("t", DateTime),
     )  # fmt: skip
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": 1, "v": 5, "d": date(2024, 1, 31), "t": datetime(2024, 1, 31, 23, 59, 59)},  # noqa: DTZ001
         {"id": 2, "v": None, "d": None, "t": None},
     ]

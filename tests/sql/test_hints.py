@@ -100,7 +100,11 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
             "sqlite",
             "Join one SELECT for each grouping by UNION ALL.",
         ),
-        ("SELECT EXTRACT(MILLISECONDS FROM CURRENT_DATE)", "sqlite", "Write year, month, day, hour, minute or second."),
+        (
+            "SELECT EXTRACT(MILLISECONDS FROM CURRENT_DATE)",
+            "sqlite",
+            "Write year, month, day, hour, minute or second.",
+        ),
         ("SELECT DATEDIFF(hour, id, id) FROM school", "sqlite", "Write julianday(a) - julianday(b)."),
         (
             "```sql\nSELECT (\n```",
@@ -418,7 +422,16 @@ def test_what_is_offered_is_served() -> None:
     """No hint names a function that is refused in its turn."""
     for dialect in ("sqlite", "postgresql", "mysql", "duckdb"):
         offered: Any = text_of(dialect)
-        known = {*allowed_functions(offered), "cast", "substring", "case", "over", "group", "extract", "date_trunc"}
+        known = {
+            *allowed_functions(offered),
+            "cast",
+            "substring",
+            "case",
+            "over",
+            "group",
+            "extract",
+            "date_trunc",
+        }
         for name, hint in offered.instead.items():
             called = re.findall(r"(\w+)\(", hint.lower())
             assert [word for word in called if word not in known] == [], (dialect, name)

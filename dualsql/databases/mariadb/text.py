@@ -55,7 +55,6 @@ _INSTEAD: Mapping[str, str] = {
     "total": "Write coalesce(sum(x), 0).",
     "trunc": "Write truncate(x, 0).",
     "len": "Write char_length(x).",
-    "total": "Write coalesce(sum(x), 0).",
     "unicode": "Write ascii(x).",
     **dict.fromkeys(("json_agg", "jsonb_agg", "json_group_array"), "Write group_concat(x)."),
     "array_agg": "Write group_concat(x).",

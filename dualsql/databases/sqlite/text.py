@@ -104,7 +104,8 @@ def _moved(unit: str, number: Expression, date: Expression) -> Expression:
     # printf() takes NULL for 0, and cuts a fraction.
     if not isinstance(number, BindParameter) or type(number.value) is not int:
         raise InvalidSQLError(
-            "A date is moved by a constant whole number here.", hint="Write date(x, y || ' days') for a column y."
+            "A date is moved by a constant whole number here.",
+            hint="Write date(x, y || ' days') for a column y.",
         )
     if not isinstance(date.type, types.Date | types.DateTime | types.String):
         raise InvalidSQLError("What is moved in time is no date.", hint="Write date(x) + INTERVAL '1 day'.")
