@@ -127,6 +127,8 @@ def _own_form(node: Any, dialect: TextDialect, version: Version | None) -> exp.E
 
 
 def _date(name: str, arguments: Sequence[Any], dialect: TextDialect, _: Any) -> exp.Expression | None:
+    if dialect.parser == "mysql" and len(arguments) > 1:
+        forbid(f"{name}() of SQLite", hint="Write CURRENT_DATE - INTERVAL 30 DAY.")
     return None if dialect.interval is None else _moved_day(name, arguments)
 
 
@@ -292,7 +294,7 @@ def _days_between(arguments: Sequence[Any], dialect: TextDialect) -> exp.Express
     )
 
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def _units_passed(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:

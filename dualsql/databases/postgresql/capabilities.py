@@ -413,7 +413,7 @@ _TEXT = TextDialect(
         "date_bin": (14,),
     },
     instead=_INSTEAD,
-    writes_formats="to_char(:a, :b)",
+    writes_formats="to_char(CAST(:a AS TIMESTAMP), :b)",
     days_between="CAST(:b AS DATE) - CAST(:a AS DATE)",
     units_passed="CAST(trunc(extract(epoch FROM CAST(:b AS TIMESTAMP) - CAST(:a AS TIMESTAMP)) / :c) AS BIGINT)",
     joins_texts_only=True,

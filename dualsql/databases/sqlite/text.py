@@ -163,7 +163,8 @@ TEXT = TextDialect(
     instead=_INSTEAD,
     # CAST takes dates only. Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
     writes_formats="strftime(:b, substr(CAST(:a AS TIMESTAMP), 1, 19))",
-    days_between="CAST(julianday(CAST(:b AS DATE)) - julianday(CAST(:a AS DATE)) AS INTEGER)",
+    days_between="CAST(julianday(substr(CAST(:b AS DATE), 1, 10))"
+    " - julianday(substr(CAST(:a AS DATE), 1, 10)) AS INTEGER)",
     system_tables=("sqlite_",),
     whole_quotient=types.Integer(),
     averages_in_doubles=True,
