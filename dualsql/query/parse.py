@@ -114,8 +114,6 @@ def _require_sense(question: StructuredQuery) -> None:
 
 def _items(parameters: Mapping[str, Any], key: str, most: int) -> Sequence[Any]:
     items = _decode(parameters.get(key, []))
-    if isinstance(items, str) and "(" not in items:
-        items = [part.strip() for part in items.split(",")]  # a list as SQL writes it
     if isinstance(items, str | Mapping):
         items = [items]  # models often write a single one without a list
     if not isinstance(items, list | tuple):
@@ -312,6 +310,8 @@ def _aggregate(value: Any) -> AggregateColumn:
     if len(value) == 1 and not {"function", "column"} & set(value):
         ((column, function),) = value.items()
         if isinstance(column, str) and isinstance(function, str):
+            if _look_up(_FUNCTIONS, _normalize(column)) in AGGREGATES:
+                column, function = function, column
             rewrite = {"function": function[:_LONGEST_EXCERPT], "column": column[:_LONGEST_EXCERPT]}
             raise _malformed(
                 f"{column[:_LONGEST_EXCERPT]!r} is no key of aggregates.",

@@ -27,7 +27,7 @@ from dualsql.columns.instants import instants, is_instant, normalized_instant
 from dualsql.databases.functions import FRACTIONS, is_exact, result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
-from dualsql.sql.foreign import form_of
+from dualsql.sql.foreign import OF_ANOTHER, form_of
 from dualsql.sql.functions import (
     absent,
     allowed_functions,
@@ -250,7 +250,10 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
     if isinstance(inner, exp.Order):
         order, inner = inner, only(inner, "this", "expressions")["this"]
     is_distinct = isinstance(inner, exp.Distinct)
-    [value] = only(inner, "expressions")["expressions"] if is_distinct else [inner]
+    joined = only(inner, "expressions").get("expressions") or () if is_distinct else [inner]
+    if len(joined) != 1:
+        forbid("A join of texts without one value", hint="Write group_concat(DISTINCT x).")
+    [value] = joined
     if is_distinct and separator is not None and not translator.dialect.orders_joined_texts:
         forbid(
             "DISTINCT with a separator",
@@ -260,6 +263,7 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
         translator,
         translator.expression(value, scope),
         is_sorted_by_itself=is_distinct and order is not None,
+        is_foreign=bool(node.meta.get(OF_ANOTHER)),
     )
     values: Any = distinct(texts) if is_distinct else texts
     if separator is None and translator.dialect.has_default_separator:
@@ -278,10 +282,12 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
     return cast("Element", result.aggregate_order_by(*read_order(translator, order, scope)))
 
 
-def _text_to_join(translator: Translator, element: Element, *, is_sorted_by_itself: bool) -> Element:
+def _text_to_join(
+    translator: Translator, element: Element, *, is_sorted_by_itself: bool, is_foreign: bool
+) -> Element:
     """Whole numbers as texts, where only texts are joined. Other values have several texts."""
     is_text = isinstance(element.type, (types.String, types.LargeBinary, types.NullType))
-    if is_text or not translator.dialect.joins_texts_only:
+    if is_text or not (translator.dialect.joins_texts_only or is_foreign):
         return element
     if is_sorted_by_itself or not isinstance(element.type, types.Integer):
         invalid("string_agg() joins texts.", hint="Write string_agg(CAST(x AS TEXT), ', ').")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast as cast_to
 
-from sqlalchemy import BindParameter, ColumnElement, cast, literal, type_coerce, types
+from sqlalchemy import BindParameter, ColumnClause, ColumnElement, cast, literal, type_coerce, types
 from sqlalchemy.sql.visitors import iterate
 from sqlglot import exp
 
@@ -23,8 +24,18 @@ _PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 _NUMBER = re.compile(r"\s*[+-]?[0-9]{1,9}\s*", re.ASCII)
 
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?")
+
 _MOVES: Mapping[str, int] = {"date_add": 1, "adddate": 1, "date_sub": -1, "subdate": -1}
 """Functions of a date and an interval, and whether they add it or subtract it."""
+
+
+def is_moment(text: str) -> bool:
+    """Whether it is a day that exists, with or without a time."""
+    try:
+        return bool(_MOMENT.fullmatch(text) and datetime.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def interval(node: exp.Interval, translator: Translator) -> Element:
@@ -76,6 +87,16 @@ def beginning(translator: Translator, element: Element, unit: Bucket) -> Element
         invalid(
             "The beginning of a text or number is not computed here.", hint="Give it a column with dates."
         )
+    if (
+        unit == "quarter"
+        and isinstance(element.type, types.DateTime)
+        and not isinstance(element, ColumnClause)
+    ):
+        # Beside another instant it is more than SQLite's parser takes.
+        invalid(
+            "The quarter of a computed instant is not computed here.",
+            hint="Write date_trunc('quarter', CURRENT_DATE).",
+        )
     if sum(1 for _ in islice(iterate(element), _LARGEST_INSTANT + 1)) > _LARGEST_INSTANT:
         invalid(
             "The beginning of a computed date is not computed here.",
@@ -122,6 +143,9 @@ def duration_call(translator: Translator, name: str, nodes: list[Any], scope: Sc
 def _shift(translator: Translator, date: Any, node: Any, scope: Scope, *, sign: int) -> Element:
     args = only(node, "this", "unit")
     unit, amount = _unit(translator, args.get("unit")), args["this"]
+    is_text = isinstance(date, exp.Literal) and date.args.get("is_string")
+    if translator.dialect.date_cast_hint and is_text and not is_moment(date.name):
+        invalid(f"{date.name[:30]!r} is no date.", hint="Write it as '2026-01-31'.")
     if isinstance(amount, exp.Literal) and _NUMBER.fullmatch(amount.name):
         number: Element = literal(sign * int(amount.name), types.Integer())
     else:

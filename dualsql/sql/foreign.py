@@ -15,12 +15,15 @@ from typing import Any
 from sqlglot import exp
 
 from dualsql.databases.functions import result_of
+from dualsql.sql.durations import is_moment
 from dualsql.sql.functions import Version, absent, gathers
 from dualsql.sql.parse import parse_own
 from dualsql.sql.scope import forbid, invalid
 from dualsql.sql.tokens import SEPARATOR
 from dualsql.text_dialects import TextDialect
 
+OF_ANOTHER = "of another database"
+"""The note on a call that joins texts, whose other values would have other texts."""
 _PARTS = "year quarter month day hour minute".split()
 
 _FORMS: Mapping[str, str] = {
@@ -123,7 +126,24 @@ def _own_form(node: Any, dialect: TextDialect, version: Version | None) -> exp.E
         return _CONVERSIONS[name](name, arguments, dialect)
     if name == "left" and len(arguments) == 2 and not _is_whole(arguments[1]):
         return None  # of a negative number, PostgreSQL leaves out the end
-    return None if form is None else _filled(form, arguments, dialect)
+    if form is None:
+        return None
+    own = _filled(form, arguments, dialect)
+    return _whole_part(own, dialect) if isinstance(own, exp.Extract) else own
+
+
+def _whole_part(part: exp.Extract, dialect: TextDialect) -> exp.Expression:
+    """A part of a date as a whole number, as other databases have it."""
+    _require_moment(part.expression)
+    whole = exp.DataType.build("int")
+    return exp.Cast(this=part, to=whole) if dialect.extracts_exactly else part
+
+
+def _require_moment(*nodes: Any) -> None:
+    """Refuse constant texts that are no days. Databases read them as other days, or as none."""
+    for node in nodes:
+        if _is_text(node) and not is_moment(node.name):
+            forbid(f"{node.name[:30]!r} as a date", hint="Write it as '2026-01-31'.")
 
 
 def _date(name: str, arguments: Sequence[Any], dialect: TextDialect, _: Any) -> exp.Expression | None:
@@ -132,13 +152,11 @@ def _date(name: str, arguments: Sequence[Any], dialect: TextDialect, _: Any) -> 
     return None if dialect.interval is None else _moved_day(name, arguments)
 
 
-def _isnull(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any) -> exp.Expression | None:
+def _isnull(_: str, arguments: Sequence[Any], __: TextDialect, is_own: Any) -> exp.Expression | None:
     if len(arguments) == 1:
         return None if is_own else exp.Paren(this=exp.Is(this=arguments[0], expression=exp.Null()))
     # SQL Server converts another value to the type of the first.
-    if len(arguments) != 2 or not (_is_whole(arguments[1], is_signed=True) or _is_text(arguments[1])):
-        forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
-    return _filled("coalesce(:a, :b)", arguments, dialect)
+    return forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
 
 
 def _joined_texts(
@@ -150,7 +168,8 @@ def _joined_texts(
 
 def _difference(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any) -> exp.Expression | None:
     has_word = len(arguments) == 3 and _unit(arguments[0], is_word=True) is not None
-    return None if is_own and not has_word else _days_between(arguments, dialect)
+    is_read = is_own and not has_word and (len(arguments) != 2 or dialect.parser == "mysql")
+    return None if is_read else _days_between(arguments, dialect)
 
 
 def _filled(form: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
@@ -168,17 +187,6 @@ def _filled(form: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Ex
 def _parsed(form: str, parser: str) -> exp.Expression:
     [own] = parse_own(f"SELECT {form}", parser).expressions
     return exp.Paren(this=own) if isinstance(own, exp.Binary) else own
-
-
-def _joined(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
-    """concat(x, y, ...) of newer versions of SQLite, to which NULL is an empty text."""
-    parts = [_filled("coalesce(CAST(:a AS TEXT), '')", [part], dialect) for part in arguments]
-    if not parts or any(part is None for part in parts):
-        return None
-    joined: Any = parts[0]
-    for part in parts[1:]:
-        joined = exp.DPipe(this=joined, expression=part)
-    return exp.Paren(this=joined)
 
 
 def _listed(name: str, arguments: Sequence[Any]) -> exp.Expression:
@@ -202,16 +210,24 @@ def _listed(name: str, arguments: Sequence[Any]) -> exp.Expression:
         separator is None
         or inner is None
         or (isinstance(inner, exp.Distinct) and len(inner.expressions) != 1)
+        or (isinstance(value, exp.Order) and not all(value.expressions))
+        or not (value is inner or value.expressions)
     ):
         forbid(f"{name}() of this form", hint="Write string_agg(x, ', ' ORDER BY y).")
-    return exp.GroupConcat(this=value, separator=separator)
+    # MySQL and SQLite have NULL before all else.
+    for part in value.expressions if isinstance(value, exp.Order) and name == "group_concat" else ():
+        if isinstance(part, exp.Ordered):
+            part.set("nulls_first", not part.args.get("desc"))
+    own = exp.GroupConcat(this=value, separator=separator)
+    own.meta[OF_ANOTHER] = True
+    return own
 
 
 def _separator(arguments: Sequence[Any]) -> Any:
     """The text after the word SEPARATOR, which is the last of what ORDER BY or DISTINCT has, or an argument."""
     last: Any = arguments[-1] if arguments else None
     while isinstance(last, exp.Order | exp.Distinct | exp.Ordered):
-        last = last.this if isinstance(last, exp.Ordered) else last.expressions[-1]
+        last = last.this if isinstance(last, exp.Ordered) else next(reversed(last.expressions), None)
     return last if _is_text(last) and last.name.startswith(SEPARATOR) else None
 
 
@@ -230,6 +246,10 @@ def _respelled(text: str, spelling: Sequence[str], own: Sequence[str]) -> str | 
     parts = re.split("(" + "|".join(map(re.escape, spelling)) + ")", text)
     if len(parts) < 3 or not all(_BETWEEN.fullmatch(between) for between in parts[::2]):
         return None
+    if any(
+        a == b and not between for a, between, b in zip(parts[1::2], parts[2::2], parts[3::2], strict=False)
+    ):
+        return None  # 'SSSS' and 'DDDD' are other parts
     signs = dict(zip(spelling, own, strict=True))
     return "".join(signs.get(part, part) for part in parts)
 
@@ -238,8 +258,7 @@ def _is_text(node: Any) -> bool:
     return isinstance(node, exp.Literal) and bool(node.args.get("is_string"))
 
 
-def _is_whole(node: Any, *, is_signed: bool = False) -> bool:
-    node = node.this if is_signed and isinstance(node, exp.Neg) else node
+def _is_whole(node: Any) -> bool:
     return isinstance(node, exp.Literal) and not _is_text(node) and node.name.isdigit()
 
 
@@ -249,12 +268,12 @@ def _unit(node: Any, *, is_word: bool = False) -> str | None:
     return _UNITS.get(node.name.lower()) if names or (_is_text(node) and not is_word) else None
 
 
-def _part(_: str, arguments: Sequence[Any], __: TextDialect) -> exp.Expression | None:
+def _part(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
     """DATEPART(month, x), date_part('month', x)."""
     unit = _unit(arguments[0]) if len(arguments) == 2 else None
     if unit not in _PARTS:
         return None
-    return exp.Extract(this=exp.Var(this=unit.upper()), expression=arguments[1])
+    return _whole_part(exp.Extract(this=exp.Var(this=unit.upper()), expression=arguments[1]), dialect)
 
 
 def _moved(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
@@ -263,16 +282,21 @@ def _moved(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Exp
         return None
     if len(arguments) == 2 and isinstance(arguments[1], exp.Interval) and name != "dateadd":
         sign = exp.Sub if name in ("date_sub", "subdate") else exp.Add
-        return exp.Paren(this=sign(this=arguments[0], expression=arguments[1]))
+        date, span = arguments
+        _require_moment(date)
+        if dialect.interval is not None:
+            date, span = _stamped(date), _in_months(span)
+        return exp.Paren(this=sign(this=date, expression=span))
     if len(arguments) != 3 or name not in ("dateadd", "timestampadd", "date_add"):
         return None
     unit, date = _unit(arguments[0]), arguments[2]
+    _require_moment(date)
     is_negative = isinstance(arguments[1], exp.Neg)
     amount = arguments[1].this if is_negative else arguments[1]
     if unit is None or not _is_whole(amount) or len(amount.name) > _LONGEST_AMOUNT:
         return None
-    if _is_text(date) and dialect.interval is not None:
-        date = exp.Cast(this=date, to=exp.DataType.build("timestamp"))
+    if dialect.interval is not None:
+        date = _stamped(date)
     number = (-1 if is_negative else 1) * int(amount.name)
     unit, number = ("month", 3 * number) if unit == "quarter" else (unit, number)
     span = exp.Interval(this=exp.Literal.string(str(number)), unit=exp.Var(this=unit.upper()))
@@ -282,10 +306,25 @@ def _moved(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Exp
 _LONGEST_AMOUNT = 8
 
 
+def _stamped(date: Any) -> Any:
+    return exp.Cast(this=date, to=exp.DataType.build("timestamp")) if _is_text(date) else date
+
+
+def _in_months(span: exp.Interval) -> exp.Interval:
+    """INTERVAL 1 QUARTER in months; any other interval unchanged."""
+    amount, unit = span.this, span.args.get("unit")
+    is_whole = (
+        isinstance(amount, exp.Literal) and amount.name.isdigit() and len(amount.name) <= _LONGEST_AMOUNT
+    )
+    if unit is None or unit.name.upper().removesuffix("S") != "QUARTER" or not is_whole:
+        return span
+    return exp.Interval(this=exp.Literal.string(str(3 * int(amount.name))), unit=exp.Var(this="MONTH"))
+
+
 def _days_between(arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
     """DATEDIFF(day, x, y) of SQL Server, DATEDIFF(y, x) of MySQL: both count midnights."""
     dates = arguments[1:] if len(arguments) == 3 and _unit(arguments[0]) == "day" else arguments[::-1]
-    # Databases read other spellings as other dates, or as none.
+    _require_moment(*dates)
     is_read = all(_DATE.fullmatch(part.name) for part in dates if _is_text(part))
     return (
         _filled(dialect.days_between, dates, dialect)
@@ -302,6 +341,7 @@ def _units_passed(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp
     seconds = _SECONDS.get(_unit(arguments[0]) or "") if len(arguments) == 3 else None
     if seconds is None or not dialect.units_passed:
         return None
+    _require_moment(*arguments[1:])
     return _filled(dialect.units_passed, [*arguments[1:], exp.Literal.number(seconds)], dialect)
 
 
@@ -357,7 +397,6 @@ _OF_SEVERAL: Mapping[str, Callable[..., exp.Expression | None]] = {
 """By a function that a database may have in one form, and not in another."""
 
 _CONVERSIONS: Mapping[str, Callable[[str, Sequence[Any], TextDialect], exp.Expression | None]] = {
-    "concat": _joined,
     "array_contains": _holds,
     **dict.fromkeys(_SPELLINGS, _formatted),
     **dict.fromkeys(("datepart", "date_part"), _part),

@@ -160,7 +160,14 @@ def _concatenation(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def concatenate(left: Element, right: Element) -> Element:
     """`left || right`."""
+    left, right = (_in_brackets(side) for side in (left, right))
     return operand(left, OperatorClass.CONCATENABLE, types.String()).concat(right)
+
+
+def _in_brackets(element: Element) -> Element:
+    """An operand of `||`, which binds more than all arithmetic on SQLite. SQLAlchemy leaves its brackets out."""
+    is_operation = isinstance(element, BinaryExpression) and not isinstance(element.type, types.String)
+    return Grouping(element) if is_operation else element
 
 
 def comparison(apply: Two, left: Element, right: Element, capabilities: Capabilities) -> Element:

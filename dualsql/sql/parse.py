@@ -114,7 +114,7 @@ _STATEMENT = re.compile(r"\bSELECT\b|;|\A(?:WITH\b|\()", re.IGNORECASE)
 def _without_fence(sql: str) -> str:
     """The text within a fence of Markdown, the only one, and without the words of a model around it."""
     opening = _FENCE.search(sql) if sql.count("```") == 2 else None
-    if opening is None:
+    if opening is None or sql.lstrip().startswith(("/*", "--")):
         return sql
     before, (block, _, after) = sql[: opening.start()], sql[opening.end() :].partition("```")
     # Within a text of SQL, it is a part of the statement.
@@ -143,9 +143,10 @@ def _mark_quoted_words(query: Query, sql: str) -> None:
 def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
     own = _counting_dialect(dialect.parser)
     try:
-        tokens = in_own_words(own.tokenize(sql), sql, dialect)
+        tokens = own.tokenize(sql)
         _check_kind(tokens)
         tokens, top = _without_top(tokens)
+        tokens = in_own_words(tokens, sql, dialect)
         work.spend(len(tokens) // 2)
         own.steps_left = FREE_STEPS + STEPS_PER_TOKEN * len(tokens)
         statements = list(own.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql))

@@ -207,7 +207,9 @@ class WorkBudget:
             self.spend(len(relation.c))
         return columns
 
-    def column_of(self, relation: FromClause, name: exp.Identifier) -> ColumnElement[Any] | None:
+    def column_of(
+        self, relation: FromClause, name: exp.Identifier, *, is_exact: bool = False
+    ) -> ColumnElement[Any] | None:
         """The column of that name: an exact match first, then one without regard to case, as databases do."""
         columns = self.columns_of(relation)
         if name.name in columns:
@@ -215,7 +217,7 @@ class WorkBudget:
         # Without an exact match, every name is compared.
         self.spend(len(columns) // _NAMES)
         matches = [column for key, column in columns.items() if key.lower() == name.name.lower()]
-        return matches[0] if len(matches) == 1 else None
+        return matches[0] if len(matches) == 1 and not is_exact else None
 
 
 class MergedColumn(NamedTuple):
@@ -328,10 +330,12 @@ class Scope:
                 names = self.columns_of(relation)
                 unknown_column(f"{table.name}.{node.name}", names, self.work.dialect, hint=hint)
             return column
-        for scope in self.outward():
-            column = scope.own_column(node.this)
-            if column is not None:
-                return column
+        # A quoted name in another case is the last choice: an enclosing query may have it exactly.
+        for is_exact in (True, False) if node.this.args.get("quoted") else (False,):
+            for scope in self.outward():
+                column = scope.own_column(node.this, is_exact=is_exact)
+                if column is not None:
+                    return column
         alias = self.outputs.get(node.name.lower())
         if alias is not None:
             return alias
@@ -368,7 +372,11 @@ class Scope:
         return ".".join(quote_name(part, self.work.dialect) for part in (alias, name))
 
     def own_column(
-        self, name: exp.Identifier, relations: Collection[FromClause] | None = None
+        self,
+        name: exp.Identifier,
+        relations: Collection[FromClause] | None = None,
+        *,
+        is_exact: bool = False,
     ) -> ColumnElement[Any] | None:
         """The column of that name among this scope's relations, or among some of them."""
         self.work.spend(len(self.relations) // _NAMES)
@@ -377,7 +385,7 @@ class Scope:
             merged = self._merged(name.name, relation)
             if merged is not None:
                 columns[merged.relations[0]] = merged.column
-            elif (column := self.work.column_of(relation, name)) is not None:
+            elif (column := self.work.column_of(relation, name, is_exact=is_exact)) is not None:
                 columns[relation] = column
         if len(columns) > 1:
             choices = " or ".join(

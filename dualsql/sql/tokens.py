@@ -13,9 +13,10 @@ _BEFORE_NAMES = frozenset({
     TokenType.L_PAREN, TokenType.ON, TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.WHERE, TokenType.HAVING,
     TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.ALIAS, TokenType.WHEN, TokenType.THEN, TokenType.ELSE,
     TokenType.BETWEEN, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE,
-    TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH,
+    TokenType.CASE, TokenType.ALL, TokenType.LIKE, TokenType.ILIKE, TokenType.IN, TokenType.IS, TokenType.USING,
+    TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.LIMIT, TokenType.OFFSET,
 })  # fmt: skip
-"""What a name may follow, and an index of an array may not."""
+"""Words that a name may follow, and an index of an array may not. Nor may one follow a sign or a constant."""
 _LONGEST_NAME = 6
 """Words between brackets."""
 
@@ -47,7 +48,7 @@ def in_own_words(tokens: Sequence[Token], sql: str, dialect: TextDialect) -> lis
 
 def _named(tokens: Sequence[Token], sql: str, dialect: TextDialect) -> Iterator[Token]:
     index, depth = 0, 0
-    before = TokenType.SELECT
+    before: Token | None = None
     while index < len(tokens):
         token = tokens[index]
         end = _end_of_name(tokens, index, before, dialect, is_inside=depth > 0)
@@ -64,18 +65,18 @@ def _named(tokens: Sequence[Token], sql: str, dialect: TextDialect) -> Iterator[
             )
             index = end
         depth += (token.token_type is TokenType.L_BRACKET) - (token.token_type is TokenType.R_BRACKET)
-        before = token.token_type
+        before = token
         yield token
         index += 1
 
 
 def _end_of_name(
-    tokens: Sequence[Token], start: int, before: TokenType, dialect: TextDialect, *, is_inside: bool
+    tokens: Sequence[Token], start: int, before: Token | None, dialect: TextDialect, *, is_inside: bool
 ) -> int:
     """The index of the sign that ends the quoted name which begins at `start`; 0 if none begins there."""
     sign = tokens[start]
     is_backtick = sign.token_type is TokenType.UNKNOWN and sign.text == "`"
-    is_bracket = sign.token_type is TokenType.L_BRACKET and before in _BEFORE_NAMES
+    is_bracket = sign.token_type is TokenType.L_BRACKET and not _may_have_index(before)
     if not is_backtick and (not is_bracket or is_inside or dialect.has_lists):
         return 0
     for index in range(start + 1, min(len(tokens), start + 2 + _LONGEST_NAME)):
@@ -86,6 +87,13 @@ def _end_of_name(
         if not token.text.replace("$", "_").isidentifier():
             return 0
     return 0
+
+
+def _may_have_index(token: Token | None) -> bool:
+    if token is None or token.token_type in _BEFORE_NAMES:
+        return False
+    is_end = token.token_type in (TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET)
+    return is_end or (token.token_type is not TokenType.STRING and token.text.isidentifier())
 
 
 def _is_separator(word: Token, text: Token) -> bool:

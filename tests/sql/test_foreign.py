@@ -20,8 +20,6 @@ from tests.sql.test_reading import REGISTRY
 
 SAME = [
     ("sqlite", "NVL(state, 'x')", "coalesce(state, 'x')"),
-    ("mysql", "ISNULL(state, 'x')", "coalesce(state, 'x')"),
-    ("sqlite", "ISNULL(id, -1)", "coalesce(id, -1)"),
     ("sqlite", "to_char(opened, 'DD.MM.YYYY')", "strftime('%d.%m.%Y', substr(CAST(opened AS TIMESTAMP), 1, 19))"),
     ("postgresql", "ARRAY_CONTAINS(ARRAY[id], 3)", "(3 = ANY(ARRAY[id]))"),
     ("sqlite", "ISNULL(state)", "(state IS NULL)"),
@@ -29,7 +27,7 @@ SAME = [
     ("sqlite", "GETDATE()", "CURRENT_TIMESTAMP"),
     ("sqlite", "LEFT(name, 2)", "substr(name, 1, 2)"),
     ("sqlite", "YEAR(opened)", "extract(year FROM opened)"),
-    ("postgresql", "DATEPART(quarter, opened)", "extract(quarter FROM opened)"),
+    ("postgresql", "DATEPART(quarter, opened)", "CAST(extract(quarter FROM opened) AS INTEGER)"),
     ("sqlite", "date_part('month', opened)", "extract(month FROM opened)"),
     ("sqlite", "CAST(opened AS DATE)", "date_trunc('day', opened)"),
     ("sqlite", "opened::date", "date_trunc('day', opened)"),
@@ -52,9 +50,9 @@ SAME = [
     (
         "postgresql",
         "GROUP_CONCAT(DISTINCT name ORDER BY name DESC SEPARATOR '; ')",
-        "string_agg(DISTINCT name, '; ' ORDER BY name DESC)",
+        "string_agg(DISTINCT name, '; ' ORDER BY name DESC NULLS LAST)",
     ),
-    ("duckdb", "GROUP_CONCAT(name ORDER BY id SEPARATOR '|')", "string_agg(name, '|' ORDER BY id)"),
+    ("duckdb", "GROUP_CONCAT(name ORDER BY id SEPARATOR '|')", "string_agg(name, '|' ORDER BY id NULLS FIRST)"),
     ("duckdb", "GROUP_CONCAT(name ORDER BY id, '|')", "string_agg(name, ',' ORDER BY id, '|')"),
     (
         "postgresql",
@@ -72,6 +70,14 @@ SAME = [
     ("mysql", "STDEV(id)", "stddev_samp(id)"),
     ("duckdb", "DATE_FORMAT(opened, '%Y-%m')", "strftime(opened, '%Y-%m')"),
     ("duckdb", "NVL(state, 'x')", "coalesce(state, 'x')"),
+    ("duckdb", "DATEDIFF(CURRENT_DATE, opened)", "(CAST(CURRENT_DATE AS DATE) - CAST(opened AS DATE))"),
+    ("postgresql", "(MONTH(opened) - 1) / 3", "(CAST(extract(month FROM opened) AS INTEGER) - 1) / 3"),
+    ("postgresql", "DATE_ADD(updated, INTERVAL 1 QUARTER)", "(updated + INTERVAL '3' MONTH)"),
+    (
+        "postgresql",
+        "DATE_SUB('2024-03-31', INTERVAL 1 MONTH)",
+        "(CAST('2024-03-31' AS TIMESTAMP) - INTERVAL '1' MONTH)",
+    ),
 ]  # fmt: skip
 
 
@@ -98,7 +104,8 @@ REFUSED = [
     # SQL Server counts boundaries, others whole units. It drops blanks at the end, and converts the second value.
     ("postgresql", "DATEDIFF(hour, opened, opened)", "Subtract dates"),
     (ALL.replace(" duckdb", ""), "LEN(name)", "Write "),
-    (ALL, "ISNULL(id, 2.5)", "Write coalesce(x, y)"),
+    (ALL, "ISNULL(id, 2)", "Write coalesce(x, y)"),
+    (ALL, "ISNULL(id, '')", "Write coalesce(x, y)"),
     # Of the last day of a month, Oracle gives the last day.
     (ALL, "ADD_MONTHS(opened, 1)", "Write "),
     ("postgresql", "DATE_FORMAT(opened, '%W the %D')", "Write to_char"),
@@ -162,6 +169,24 @@ REFUSED = [
     ("postgresql", "QUARTER(updated) OVER ()", ""),
     ("postgresql", "GETDATE() WITHIN GROUP (ORDER BY id)", "Write the order"),
     ("sqlite", "DATEPART(month, updated) OVER (PARTITION BY id)", "Leave out its OVER"),
+    ("sqlite", "concat(name, NULL)", "Write a || b"),
+    # No values, no order, and values with several texts.
+    ("postgresql duckdb", "GROUP_CONCAT(name ORDER BY SEPARATOR ',')", "Write string_agg("),
+    ("postgresql duckdb", "LISTAGG(DISTINCT)", "Write string_agg("),
+    (ALL, "GROUP_CONCAT(DISTINCT)", ""),
+    ("mysql", "GROUP_CONCAT(DISTINCT SEPARATOR ',')", "Write group_concat(DISTINCT x)"),
+    ("duckdb", "GROUP_CONCAT(id > 1 SEPARATOR ',')", "Write string_agg(CAST(x AS TEXT)"),
+    # Days that do not exist, and other spellings of days.
+    ("sqlite", "DATEDIFF('2024-02-31', opened)", "2026-01-31"),
+    ("sqlite", "DATEADD(day, 1, '2024-02-31')", "2026-01-31"),
+    ("sqlite", "'2024-02-31' + INTERVAL 1 DAY", "2026-01-31"),
+    ("sqlite", "DAY('2024-02-31')", "2026-01-31"),
+    ("postgresql", "TIMESTAMPDIFF(DAY, '01/02/2024', updated)", "2026-01-31"),
+    # Two parts in a row are another part: the seconds of the day, the day of the year.
+    ("postgresql", "strftime('%S%S', updated)", "Write to_char"),
+    ("postgresql", "strftime('%d%d', updated)", "Write to_char"),
+    ("sqlite", "to_char(updated, 'SSSS')", "Write strftime"),
+    ("sqlite", "date_trunc('quarter', CURRENT_TIMESTAMP)", "CURRENT_DATE"),
     # A text of SQL is no name and no separator.
     (ALL, "id SEPARATOR ';'", "Check the syntax"),
     ("postgresql duckdb sqlite", "string_agg(name, ',' SEPARATOR ';')", "Check the syntax"),
@@ -186,6 +211,32 @@ def test_names_in_backticks_and_brackets(name: str, dialect: str) -> None:
     assert compiled(f"SELECT {name} FROM [school] s", dialect) == compiled(
         "SELECT name FROM school s", dialect
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT TOP 2 {0}, {1} FROM school",
+        "SELECT TOP (3) {0} FROM school",
+        "SELECT {0} || ' ' || {0} AS x, CASE {0} WHEN 'x' THEN 1 END AS y FROM school",
+        "SELECT ALL {0}, row_number() OVER (PARTITION BY {0} ORDER BY {1}) AS n FROM school",
+        "SELECT {1} % {1} AS x FROM school WHERE {0} LIKE {0}",
+    ],
+)
+def test_names_in_brackets_behind_words_and_signs(text: str) -> None:
+    own = compiled(text.format("name", "id"), "postgresql")
+    assert compiled(text.format("[name]", "[id]"), "postgresql") == own
+
+
+def test_a_quoted_name_is_first_the_one_that_has_it_exactly() -> None:
+    metadata = MetaData()
+    Table("outside", metadata, Column("id", Integer), Column("name", Integer))
+    Table("inside", metadata, Column("id", Integer), Column("Name", Integer))
+    within = 'SELECT id FROM outside WHERE EXISTS (SELECT 1 FROM inside WHERE "name" = 1)'
+    assert "outside.name =" in str(read_select(within, Registry(metadata), "postgresql"))
+    beside = 'SELECT "name" FROM inside JOIN outside ON inside.id = outside.id'
+    assert "SELECT outside.name" in str(read_select(beside, Registry(metadata), "postgresql"))
+    assert 'inside."Name"' in str(read_select('SELECT "NAME" FROM inside', Registry(metadata), "postgresql"))
 
 
 def test_brackets_of_arrays_stay_arrays() -> None:
@@ -230,6 +281,7 @@ def test_words_around_a_fence_are_no_part_of_the_statement(end: str) -> None:
     "text",
     [
         "SELECT id FROM school WHERE name = '\n```sql\nSELECT 42 AS x\n```'",
+        "/*\n```sql\nSELECT 42 AS x\n```\n*/ SELECT id FROM school",
         "(SELECT id FROM school WHERE name LIKE '\n```\nSELECT 42 AS x ```')",
         "WITH a AS (SELECT '\n```\nSELECT 42 AS x```' AS t) SELECT id FROM school",
     ],
@@ -272,7 +324,7 @@ MOVED = {
     "CAST(d AS TIMESTAMP)": "2024-01-31T00:00:00",
     "CASE WHEN t < d + INTERVAL '1 day' THEN 'less' END": "less",
     "CASE WHEN t > '2024-02-01' - INTERVAL '30 minutes' THEN 'more' END": "more",
-    "concat(id, '-', NULL, 'x')": "1-x",
+    "'Q' || ((MONTH(d) + 5) / 3 + 1)": "Q3",
 }
 
 
@@ -353,7 +405,6 @@ VALUES: dict[str, list[Any]] = {
     "DATEDIFF(day, '2023-12-31', t)": [31, None],
     "DATE_FORMAT(t, '%d.%m.%Y %H:%i:%s')": ["31.01.2024 23:59:59", None],
     "DATE_FORMAT(d, '%Y/%m')": ["2024/01", None],
-    "ISNULL(v, -1)": [5, -1],
     "CASE WHEN t > CAST(t AS DATE) THEN 1 ELSE 0 END": [1, 0],
     "CASE WHEN t >= date_trunc('hour', t) THEN 1 ELSE 0 END": [1, 0],
     "CASE WHEN date_trunc('month', t) = '2024-01-01' THEN 1 ELSE 0 END": [1, 0],
