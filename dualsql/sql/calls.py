@@ -250,7 +250,9 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
     if isinstance(inner, exp.Order):
         order, inner = inner, only(inner, "this", "expressions")["this"]
     is_distinct = isinstance(inner, exp.Distinct)
-    joined = only(inner, "expressions").get("expressions") or () if is_distinct else [inner]
+    joined: list[Any] = [inner]
+    if is_distinct:
+        joined = only(inner, "expressions").get("expressions") or []
     if len(joined) != 1:
         forbid("A join of texts without one value", hint="Write group_concat(DISTINCT x).")
     [value] = joined
