@@ -308,13 +308,15 @@ def _aggregate(value: Any) -> AggregateColumn:
         raise _malformed("An aggregate is an object.", "aggregates")
     value = _with_names(value, _AGGREGATE_KEYS)
     if len(value) == 1 and not {"function", "column"} & set(value):
-        ((column, function),) = value.items()
-        if isinstance(column, str) and isinstance(function, str):
-            if _look_up(_FUNCTIONS, _normalize(column)) in AGGREGATES:
-                column, function = function, column
-            rewrite = {"function": function[:_LONGEST_EXCERPT], "column": column[:_LONGEST_EXCERPT]}
+        ((key, other),) = value.items()
+        if isinstance(key, str) and isinstance(other, str):
+            is_first, is_second = (
+                _look_up(_FUNCTIONS, _normalize(one)) in AGGREGATES for one in (key, other)
+            )
+            pair = (key, other) if is_first and not is_second else (other, key)
+            rewrite = {"function": pair[0][:_LONGEST_EXCERPT], "column": pair[1][:_LONGEST_EXCERPT]}
             raise _malformed(
-                f"{column[:_LONGEST_EXCERPT]!r} is no key of aggregates.",
+                f"{key[:_LONGEST_EXCERPT]!r} is no key of aggregates.",
                 "aggregates",
                 f"Write {json.dumps(rewrite)}.",
             )
