@@ -29,7 +29,10 @@ UNSUITED = {
     ),
     "text": (
         "The database has no such function, operator or conversion for the types of the values in it.",
-        "Compare values of the same type, sum only numbers, and cast others: round(CAST(x AS NUMERIC), 2).",
+        (
+            "Compare values of the same type, sum only numbers, and cast others: round(CAST(x AS NUMERIC), 2), "
+            "CAST(x AS TEXT) LIKE 'a%'."
+        ),
     ),
 }
 """By what the caller gave. These are messages and hints, as are the two above."""
@@ -84,7 +87,7 @@ _SAME = tuple(
         "source_name source database db",
         "schema_name schema",
         "table table_name name",
-        "terms term q search keywords",
+        "terms term q search keywords query",
     )
 )
 """Synonyms of argument names, for suggestions."""
@@ -96,5 +99,5 @@ def similar_names(name: str, known_names: Collection[str]) -> list[str]:
     Args:
         name: cut to a bounded length. The cost of comparing names grows with the product of their lengths.
     """
-    same = next((group for group in _SAME if name.lower() in group), frozenset())
+    same = frozenset().union(*(group for group in _SAME if name.lower() in group))
     return [each for each in known_names if each in same] or get_close_matches(name, known_names, n=1)

@@ -102,12 +102,16 @@ class TextDialect:
         windowed: aggregates that this one has only with OVER.
         since: functions that it has from a version on.
         instead: by name: what to write for a function that this database lacks, or has under another name.
+        writes_formats: the expression that writes the date :a by the format :b.
+        days_between: the expression for the number of midnights from :a to :b.
+        units_passed: the expression for the whole units of :c seconds from :a to :b.
         lacks: by name in `dualsql.sql.constructs`: what to write for a construct that this database does not have.
         system_tables: what the names of its own tables and schemas begin with; a model that asks for one is told of
             the catalogue.
         whole_quotient: the type of `/` of two whole numbers.
         extract_fields: what EXTRACT can take from an instant; empty for all fields.
         extracts_exactly: a field of EXTRACT is an exact number to `/`.
+        joins_texts_only: string_agg() takes no number.
         quotient: its type for other numbers; None if it is their common type.
         averages_in_doubles: avg() and similar functions return doubles.
         computes_in_doubles: all computation is in doubles, and a constant with a fraction is a double.
@@ -131,12 +135,12 @@ class TextDialect:
         correlates_from: a subquery in FROM may read columns of the queries around its own.
         merges_in_place: `SELECT *` shows a column of USING where its first table has it, and not before all others.
         swaps_right_joins: `SELECT *` of RIGHT JOIN ... USING shows the columns of the right table first.
-        has_dual: FROM dual means the same as no FROM clause.
         array: makes an array of values; None without arrays.
         at_time_zone: makes an instant in a zone; None without zones.
         at_path: the part of a document at a path of names, for `#>` or, as a text, for `#>>`; None without them.
         date_cast_hint: what to write instead of a CAST to a date, if there is no such type.
         casts_dates: CAST of a constant to a date is one in the database too: the driver would send the date as a text.
+        has_lists: [x] is a list.
         has_default_separator: texts are joined without a separator by group_concat(x).
         orders_joined_texts: string_agg() and group_concat() take an ORDER BY.
         orders_aggregates: all aggregates take an ORDER BY.
@@ -146,7 +150,6 @@ class TextDialect:
         names_value_columns: an alias of VALUES names its columns.
         has_json_arrows: `->` and `->>` read a part of a document; else json_extract() and json_unquote() do.
         quoted_words_are_texts: a word in double quotes that names no column is a text.
-        folds_quoted_names: a quoted name is compared without regard to case.
         folds_names: a name without quotes is read in lower case.
         name_quotes: the character before and after a quoted name.
         collations: those that COLLATE may name, as the database writes them.
@@ -170,11 +173,15 @@ class TextDialect:
     windowed: frozenset[str] = frozenset()
     since: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     instead: Mapping[str, str] = field(default_factory=dict)
+    writes_formats: str = ""
+    days_between: str = ""
+    units_passed: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
     system_tables: tuple[str, ...] = ()
     whole_quotient: SQLType = field(default_factory=types.Numeric)
     extract_fields: frozenset[str] = frozenset()
     extracts_exactly: bool = False
+    joins_texts_only: bool = False
     quotient: SQLType | None = None
     averages_in_doubles: bool = False
     computes_in_doubles: bool = False
@@ -198,12 +205,12 @@ class TextDialect:
     correlates_from: bool = False
     merges_in_place: bool = False
     swaps_right_joins: bool = False
-    has_dual: bool = False
     array: Callable[..., Expression] | None = None
     at_time_zone: Callable[[Expression, Expression], Expression] | None = None
     at_path: Callable[[Expression, Sequence[Expression], str], Expression] | None = None
     date_cast_hint: str = ""
     casts_dates: bool = False
+    has_lists: bool = False
     has_default_separator: bool = False
     orders_joined_texts: bool = True
     orders_aggregates: bool = False
@@ -213,7 +220,6 @@ class TextDialect:
     names_value_columns: bool = True
     has_json_arrows: bool = True
     quoted_words_are_texts: bool = False
-    folds_quoted_names: bool = False
     folds_names: bool = False
     name_quotes: str = '"'
     collations: tuple[str, ...] = ()

@@ -256,7 +256,9 @@ _EXPECTED: Mapping[str, str] = {
     **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "{name} must be a number."),
     **dict.fromkeys(("bool_type", "bool_parsing"), "{name} must be true or false."),
     **dict.fromkeys(("list_type", "tuple_type", "set_type"), "{name} must be a list."),
-    **dict.fromkeys(("dict_type", "model_type", "mapping_type"), "{name} must be an object."),
+    **dict.fromkeys(
+        ("dict_type", "model_type", "mapping_type"), '{name} must be an object: {{"name": value}}.'
+    ),
     **dict.fromkeys(
         ("date_type", "date_parsing", "date_from_datetime_parsing"), "{name} must be a date: 2026-01-31."
     ),

@@ -91,7 +91,7 @@ _RESULTS: dict[ResultsFormat, dict[str, Any]] = {
 }
 _RESOURCE = _object(uri=_TEXT, url=_TEXT, name=_TEXT)
 _METADATA = _object(
-    total_count={"type": ["integer", "null"]}, sample_count={"type": "integer"}, columns=_OBJECTS
+    total_count={"type": ["integer", "null"]}, sample_count={"type": "integer"}, columns={"type": "array"}
 )
 _ERROR = {"type": "object"}
 

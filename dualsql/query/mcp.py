@@ -223,7 +223,9 @@ def _result_query(arguments: Mapping[str, Any]) -> ResultQuery:
             hint="Write it in the SQL; columns, limit and offset may stand beside.",
         )
     query = read_result_query(arguments)
-    return replace(query, reads_tables=True) if isinstance(query, SQLQuery) else query
+    if not isinstance(query, SQLQuery):
+        return query
+    return replace(query, reads_tables=True, needs_result=True)
 
 
 def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope = "dual_mode") -> None:
@@ -263,7 +265,7 @@ def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope
             raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
         request = PageRequest(limit=limit, offset=offset, cursor=cursor or None)
         page = await dual.features.get(Queries).service.page_unchecked(
-            resource, SQLQuery(sql, reads_tables=True), request, principal=caller
+            resource, SQLQuery(sql, reads_tables=True, needs_result=True), request, principal=caller
         )
         answer = await run_heavy(_query, resource, page) if page.is_heavy else _query(resource, page)
         # Only for those who ask: a model has no use for a cursor.

@@ -153,6 +153,7 @@ class SQLQuery:
     Attributes:
         reads_tables: other names are tables, where the caller may read them in SQL texts. Who asks decides it, and not
             the JSON of a query, because a link to an anonymous result must not lead to the tables.
+        needs_result: a text that reads tables only is refused: a model's question is about the result that it names.
         parameters: name and value of each `:name` in the text.
         columns: the requested columns of the answer, in order; None for all.
         limit, offset: the rows of the answer that are kept.
@@ -166,6 +167,7 @@ class SQLQuery:
     limit: int | None = None
     offset: int = 0
     reads_tables: bool = field(default=False, repr=False)
+    needs_result: bool = field(default=False, repr=False)
 
     @property
     def digest(self) -> str:

@@ -309,6 +309,19 @@ def _aggregate(value: Any) -> AggregateColumn:
     if not isinstance(value, Mapping):
         raise _malformed("An aggregate is an object.", "aggregates")
     value = _with_names(value, _AGGREGATE_KEYS)
+    if len(value) == 1 and not {"function", "column"} & set(value):
+        ((key, other),) = value.items()
+        if isinstance(key, str) and isinstance(other, str):
+            is_first, is_second = (
+                _look_up(_FUNCTIONS, _normalize(one)) in AGGREGATES for one in (key, other)
+            )
+            pair = (key, other) if is_first and not is_second else (other, key)
+            rewrite = {"function": pair[0][:_LONGEST_EXCERPT], "column": pair[1][:_LONGEST_EXCERPT]}
+            raise _malformed(
+                f"{key[:_LONGEST_EXCERPT]!r} is no key of aggregates.",
+                "aggregates",
+                f"Write {json.dumps(rewrite)}.",
+            )
     refuse_unknown(value, ("function", "column", "fraction", "as"), "key of aggregates")
     word = _normalize(value.get("function"))
     function = _word(_look_up(_FUNCTIONS, word), tuple(AGGREGATES), "function")

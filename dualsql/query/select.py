@@ -16,7 +16,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.meanings import Meanings
 from dualsql.columns.result import ResultColumn, chosen_columns, with_criteria_of
-from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
+from dualsql.errors import BadParameterError, InvalidSQLError, UnknownColumnError, refuse_unknown
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
 from dualsql.plan import Shape, all_rows, ordered, shape
@@ -378,6 +378,11 @@ def build_sql_select(
         meanings=result.meanings,
         version=getattr(dialect, "server_version_info", None),
     )
+    if text.needs_result and not any(part is relation for part in iterate(statement)):
+        raise InvalidSQLError(
+            f"The SQL does not read the result, which is called {RELATION}.",
+            hint=f"Write FROM {RELATION}, and tables only beside it.",
+        )
     notes = notes_of(statement)
     if isinstance(statement, CompoundSelect):
         statement = select(*as_subquery(statement, "answer").c)

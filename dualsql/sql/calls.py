@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
 from sqlalchemy import (
     ColumnElement,
@@ -16,6 +16,7 @@ from sqlalchemy import (
     func,
     literal,
     null,
+    type_coerce,
     types,
 )
 from sqlalchemy.sql.functions import Function
@@ -23,9 +24,10 @@ from sqlalchemy.sql.operators import OperatorClass
 from sqlglot import exp
 
 from dualsql.columns.instants import instants, is_instant, normalized_instant
-from dualsql.databases.functions import result_of
+from dualsql.databases.functions import FRACTIONS, is_exact, result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
+from dualsql.sql.foreign import OF_ANOTHER, form_of
 from dualsql.sql.functions import (
     absent,
     allowed_functions,
@@ -40,7 +42,9 @@ from dualsql.sql.relations import gives_rows, item_type, series_arguments
 from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
 from dualsql.sql.values import compared_array, is_text
 from dualsql.sqlalchemy_dialects import aggregate_order_by
+from dualsql.text_dialects import ResultOf
 from dualsql_client.conversions import whole_or_none
+from dualsql_client.wire_requests import Bucket
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -94,7 +98,8 @@ def _refuse(translator: Translator, name: str) -> NoReturn:
     dialect, version = translator.dialect, translator.version
     close = get_close_matches(name, allowed_functions(dialect, version), n=3, cutoff=0.75)
     guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
-    hint = instead(name, dialect) or guess
+    form = form_of(name)
+    hint = instead(name, dialect) or (f"Write {form}." if form else guess)
     if not absent(name, dialect, version) and name not in dialect.instead:
         forbid(f"The function {name[:60]}()", hint=hint, suggestions=close)
     engine = translator.capabilities.name
@@ -168,6 +173,8 @@ def _call(translator: Translator, name: str, nodes: list[Any], scope: Scope) -> 
             return func.count(type_=types.BigInteger())
         if isinstance(single, exp.Distinct):
             return _of_distinct(translator, name, single, scope)
+    if name.lower() == "date_trunc" and (beginning := _beginning(translator, nodes, scope)) is not None:
+        return beginning
     # First: the arguments of a function of another database may be none here, such as the unit of DATEDIFF(day, a, b).
     _result_type(translator, name.lower())
     nodes = _by_position(translator, name, nodes)
@@ -175,6 +182,17 @@ def _call(translator: Translator, name: str, nodes: list[Any], scope: Scope) -> 
     arguments = sorted_argument or [translator.expression(argument, scope) for argument in nodes]
     result: Element = call(translator, name, arguments)
     return result
+
+
+def _beginning(translator: Translator, nodes: list[Any], scope: Scope) -> Element | None:
+    """date_trunc('month', x), where the database has no such function; None for another unit."""
+    is_own = result_of("date_trunc", translator.dialect) is not None
+    if is_own or len(nodes) != 2 or not isinstance(nodes[0], exp.Literal):
+        return None
+    unit = next((bucket for bucket in get_args(Bucket) if bucket == nodes[0].name.lower()), None)
+    if unit is None:
+        return None
+    return durations.beginning(translator, translator.expression(nodes[1], scope), unit)
 
 
 def _by_position(translator: Translator, name: str, nodes: list[Any]) -> list[Any]:
@@ -197,7 +215,10 @@ def _of_distinct(translator: Translator, name: str, node: Any, scope: Scope) -> 
         first, *others = (translator.expression(part, scope) for part in expressions)
         return Function("count", distinct(first), *others, type_=types.BigInteger())
     if len(expressions) != 1:
-        forbid("DISTINCT over several values", hint="Count the rows of a SELECT DISTINCT in FROM.")
+        forbid(
+            "DISTINCT over several values",
+            hint="Write SELECT count(*) FROM (SELECT DISTINCT x, y FROM t) AS s.",
+        )
     value = translator.expression(expressions[0], scope)
     if spells_instants(translator.capabilities, value):
         value = normalized_instant(value)
@@ -229,13 +250,23 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
     if isinstance(inner, exp.Order):
         order, inner = inner, only(inner, "this", "expressions")["this"]
     is_distinct = isinstance(inner, exp.Distinct)
-    [value] = only(inner, "expressions")["expressions"] if is_distinct else [inner]
+    joined: list[Any] = [inner]
+    if is_distinct:
+        joined = only(inner, "expressions").get("expressions") or []
+    if len(joined) != 1:
+        forbid("A join of texts without one value", hint="Write group_concat(DISTINCT x).")
+    [value] = joined
     if is_distinct and separator is not None and not translator.dialect.orders_joined_texts:
         forbid(
             "DISTINCT with a separator",
             hint="Write group_concat(DISTINCT x), or select the distinct texts in a subquery in FROM.",
         )
-    texts = translator.expression(value, scope)
+    texts = _text_to_join(
+        translator,
+        translator.expression(value, scope),
+        is_sorted_by_itself=is_distinct and order is not None,
+        is_foreign=bool(node.meta.get(OF_ANOTHER)),
+    )
     values: Any = distinct(texts) if is_distinct else texts
     if separator is None and translator.dialect.has_default_separator:
         result: Any = call(translator, "group_concat", [values])
@@ -251,6 +282,18 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
     if not translator.dialect.orders_joined_texts:
         _require_ordered_aggregates(translator)
     return cast("Element", result.aggregate_order_by(*read_order(translator, order, scope)))
+
+
+def _text_to_join(
+    translator: Translator, element: Element, *, is_sorted_by_itself: bool, is_foreign: bool
+) -> Element:
+    """Whole numbers as texts, where only texts are joined. Other values have several texts."""
+    is_text = isinstance(element.type, (types.String, types.LargeBinary, types.NullType))
+    if is_text or not (translator.dialect.joins_texts_only or is_foreign):
+        return element
+    if is_sorted_by_itself or not isinstance(element.type, types.Integer):
+        invalid("string_agg() joins texts.", hint="Write string_agg(CAST(x AS TEXT), ', ').")
+    return cast_type(element, types.Text())
 
 
 def _require_ordered_aggregates(translator: Translator) -> None:
@@ -289,24 +332,51 @@ def _trim(translator: Translator, node: Any, scope: Scope) -> Element:
     return _call(translator, name, nodes, scope)
 
 
+def _aggregate(translator: Translator, node: Any, scope: Scope, method: str) -> Any:
+    """What FILTER, WITHIN GROUP or OVER stands behind."""
+    element = translator.expression(node, scope)
+    if not hasattr(element, method):
+        invalid("OVER, FILTER and WITHIN GROUP stand behind an aggregate.", hint="Write sum(x) OVER (...).")
+    return element
+
+
 def _filter(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
-    aggregate: Any = translator.expression(args["this"], scope)
+    aggregate = _aggregate(translator, args["this"], scope, "filter")
     condition = only(args["expression"], "this")["this"]
     filtered: Element = aggregate.filter(translator.expression(condition, scope))
-    return filtered
+    return (
+        filtered if isinstance(node.parent, exp.Window) else _with_type_of_middle(translator, node, filtered)
+    )
 
 
 def _within_group(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
-    aggregate: Any = translator.expression(args["this"], scope)
-    result: Element = aggregate.within_group(*read_order(translator, args["expression"], scope))
-    return result
+    aggregate = _aggregate(translator, args["this"], scope, "within_group")
+    result: Any = aggregate.within_group(*read_order(translator, args["expression"], scope))
+    is_operand = isinstance(node.parent, exp.Window | exp.Filter)
+    return cast("Element", result) if is_operand else _with_type_of_middle(translator, node, result)
+
+
+def _with_type_of_middle(translator: Translator, node: Any, element: Any) -> Element:
+    """percentile_cont() with its type: a double, except of decimals where the database has a decimal between two.
+
+    SQLAlchemy gives it the type of the values.
+    """
+    while isinstance(node, exp.Window | exp.Filter):
+        node = node.this
+    if not isinstance(node, exp.WithinGroup) or node.this.name.lower() != "percentile_cont":
+        return cast("Element", element)
+    keeps_decimals = translator.dialect.functions.get("percentile_cont") is ResultOf.MIDDLE
+    is_number = isinstance(element.type, (types.Integer, *FRACTIONS))
+    if not is_number or (keeps_decimals and is_exact(element.type)):
+        return cast("Element", element)
+    return type_coerce(element, types.Double())
 
 
 def _window(translator: Translator, node: Any, scope: Scope) -> Element:
     only(node, "this", "partition_by", "order", "spec", "alias", "over", "first")
-    aggregate: Any = translator.expression(node.this, scope)
+    aggregate = _aggregate(translator, node.this, scope, "over")
     spec = _window_of(node, scope)
     frame = _frame(spec.args.get("spec"))
     partitions = [translator.expression(part, scope) for part in spec.args.get("partition_by") or ()]
@@ -318,7 +388,7 @@ def _window(translator: Translator, node: Any, scope: Scope) -> Element:
         order_by=list(read_order(translator, order, scope)) if order is not None else None,
         **frame,
     )
-    return over
+    return _with_type_of_middle(translator, node, over)
 
 
 def _window_of(node: Any, scope: Scope) -> Any:

@@ -32,6 +32,7 @@ from sqlglot import exp
 from sqlglot.expressions import DType
 
 from dualsql.columns import instants
+from dualsql.columns.instants import normalized_instant
 from dualsql.freeze.types import EXTRACT_FIELDS
 from dualsql.sql import durations, functions, infix, operations, values
 from dualsql.sql.rows import row_value
@@ -95,7 +96,8 @@ def read_sql_type(node: Any, dialect: TextDialect) -> SQLType:
         if node.this in _SIZED:
             return _SIZED[node.this](*map(_size, node.expressions))
     return forbid(
-        f"CAST to {excerpt(node)}", hint="Use a standard type, such as INTEGER, NUMERIC, TEXT or DATE."
+        f"CAST to {excerpt(node)}",
+        hint="Write CAST(x AS DATE), or another standard type, such as INTEGER, NUMERIC or TEXT.",
     )
 
 
@@ -381,6 +383,11 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
             return cast(constant, target)
         if constant is not value or translator.dialect.interval is None:
             return constant
+    if translator.dialect.date_cast_hint and isinstance(value.type, types.Date | types.DateTime):
+        if isinstance(target, types.Date):
+            return durations.beginning(translator, value, "day")
+        if isinstance(target, types.DateTime):
+            return type_coerce(normalized_instant(value), types.DateTime())
     if translator.dialect.date_cast_hint and isinstance(target, DATE_LIKE):
         forbid("CAST to a date", hint=translator.dialect.date_cast_hint)
     result = cast(value, target)
@@ -396,9 +403,14 @@ def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
     field = args["this"].name.lower()
     # SQLAlchemy writes the field into the SQL as it is given (sql/compiler.py: visit_extract).
-    if field not in (translator.dialect.extract_fields or EXTRACT_FIELDS):
-        invalid(f"EXTRACT has no field {field[:30]!r}.", hint="Such as year, month, day, hour.")
-    extraction: Element = extract(field, translator.expression(args["expression"], scope))
+    own = translator.dialect.extract_fields
+    if field not in (own or EXTRACT_FIELDS):
+        hint = translator.dialect.instead.get(field, "Write year, month, day, hour, minute or second.")
+        invalid(f"EXTRACT has no field {field[:30]!r}.", hint=hint)
+    value = translator.expression(args["expression"], scope)
+    if own and isinstance(value.type, (types.Boolean, types.Numeric, types.Integer)):
+        invalid("EXTRACT takes a date.", hint="Write extract(year FROM date(x)).")
+    extraction: Element = extract(field, value)
     # SQLAlchemy takes every field for a whole number.
     kind = translator.capabilities.computation.fractions.get(field)
     return extraction if kind is None else type_coerce(extraction, kind)
@@ -443,6 +455,9 @@ def _bracket(translator: Translator, node: Any, scope: Scope) -> Element:
 def _json(text: str, kind: Any) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         args = only(node, "this", "expression", "only_json_types")
+        if translator.dialect.at_path is not None and args["expression"].name.startswith("$."):
+            # It would be a key of this name, and NULL.
+            invalid("A key is no path.", hint=f"Write x {text} 'a', or x #>> '{{a, b}}' for a path.")
         value, path = (translator.expression(args[name], scope) for name in ("this", "expression"))
         if translator.dialect.has_json_arrows:
             is_document = (

@@ -59,7 +59,8 @@ _OTHER_AGGREGATES = frozenset(
 """Functions of one database, and SQLAlchemy's name of string_agg."""
 
 _RANKED = (
-    "Number the rows with row_number() OVER (ORDER BY x), and take those in the middle of count(*) OVER ()."
+    'Select the column itself, and ask query_result for {"function": "median", "column": "x"}; or number the rows with'
+    " row_number() OVER (ORDER BY x), and take those in the middle of count(*) OVER ()."
 )
 _INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("median", "percentile_cont", "percentile_disc"), _RANKED),
@@ -68,9 +69,14 @@ _INSTEAD: Mapping[str, str] = {
         "Each page runs the query again, so its rows may not change by chance: order by columns.",
     ),
     **dict.fromkeys(("nvl", "isnull"), "Write coalesce(x, y)."),
-    **dict.fromkeys(("getdate", "sysdate"), "Write CURRENT_TIMESTAMP."),
     "len": "Write length(x).",
+    "square": "Write x * x.",
+    **dict.fromkeys(("dateadd", "date_add", "add_months", "timestampadd"), "Write x + INTERVAL '1' MONTH."),
+    "date_sub": "Write x - INTERVAL '1' MONTH.",
+    "eomonth": "Write last_day(x).",
+    "zeroifnull": "Write coalesce(x, 0).",
     "format": "Write concat(x, y), or x || y.",
+    "decode": "Write CASE x WHEN a THEN b ELSE c END.",
 }
 """Suggestions for databases that have no own one."""
 

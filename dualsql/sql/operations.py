@@ -160,7 +160,14 @@ def _concatenation(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def concatenate(left: Element, right: Element) -> Element:
     """`left || right`."""
+    left, right = (_in_brackets(side) for side in (left, right))
     return operand(left, OperatorClass.CONCATENABLE, types.String()).concat(right)
+
+
+def _in_brackets(element: Element) -> Element:
+    """An operand of `||`, which binds more than all arithmetic on SQLite. SQLAlchemy leaves its brackets out."""
+    is_operation = isinstance(element, BinaryExpression) and not isinstance(element.type, types.String)
+    return Grouping(element) if is_operation else element
 
 
 def comparison(apply: Two, left: Element, right: Element, capabilities: Capabilities) -> Element:
@@ -212,6 +219,7 @@ def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
         if shifted is not None:
             return shifted
         left, right = _both(translator, node, scope)
+        right = durations.days(translator, left, right) if needed is _SUMS else right
         result = apply(operand(left, needed), right)
         computation = translator.capabilities.computation
         if computation.reads_dates and any(isinstance(side.type, _DATED) for side in (left, right)):

@@ -21,6 +21,7 @@ from sqlglot.tokens import SQLGLOTC_INSTALLED
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
 from dualsql.freeze.values import can_be_stored
 from dualsql.sql.scope import CATALOGUE, QUOTED_WORD, WorkBudget, forbid, invalid, too_deep
+from dualsql.sql.tokens import in_own_words
 from dualsql.text_dialects import TextDialect
 
 MAXIMUM_LENGTH = 64 * 1024
@@ -35,6 +36,7 @@ MAXIMUM_DEPTH = 200
 _LEVELS_OF_SELECT = 6
 """Nested elements of the statement in its document, which may have 300 levels."""
 LONGEST_NUMBER = 100
+_LONGEST_EXCERPT = 24
 LONGEST_TYPED = 200
 """Characters of a text after a type name. The parser's regular expressions for intervals and zones are quadratic."""
 
@@ -95,15 +97,29 @@ def parse_text(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
     return query
 
 
+def parse_own(sql: str, parser: str) -> exp.Select:
+    """Parse a SELECT of dualsql's own."""
+    dialect = _counting_dialect(parser)
+    tokens = dialect.tokenize(sql)
+    dialect.steps_left = FREE_STEPS + STEPS_PER_TOKEN * len(tokens)
+    query: exp.Select
+    [query] = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
+    return query
+
+
+_FENCE = re.compile(r"```[ \t]*(?:\w+[ \t]*)?\r?\n")
+_STATEMENT = re.compile(r"\bSELECT\b|;|\A(?:WITH\b|\()", re.IGNORECASE)
+
+
 def _without_fence(sql: str) -> str:
-    """The text within a fence of Markdown."""
-    language, _, rest = sql.removeprefix("```").partition("\n")
-    is_fenced = (
-        sql.startswith("```")
-        and rest.endswith("```")
-        and language.strip().isalnum() is bool(language.strip())
-    )
-    return rest.removesuffix("```") if is_fenced else sql
+    """The text within a fence of Markdown, the only one, and without the words of a model around it."""
+    opening = _FENCE.search(sql) if sql.count("```") == 2 else None
+    if opening is None or sql.lstrip().startswith(("/*", "--")):
+        return sql
+    before, (block, _, after) = sql[: opening.start()], sql[opening.end() :].partition("```")
+    # Within a text of SQL, it is a part of the statement.
+    is_fence = before[-1:] in ("", "\n") and not _STATEMENT.search(before) and not _STATEMENT.search(after)
+    return block if is_fence else sql
 
 
 def _check_names(query: Query) -> None:
@@ -130,6 +146,7 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
         tokens = own.tokenize(sql)
         _check_kind(tokens)
         tokens, top = _without_top(tokens)
+        tokens = in_own_words(tokens, sql, dialect)
         work.spend(len(tokens) // 2)
         own.steps_left = FREE_STEPS + STEPS_PER_TOKEN * len(tokens)
         statements = list(own.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql))
@@ -145,15 +162,15 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
         raise too_deep() from error
     except Exception as error:
         # sqlglot raises errors of Python for some texts: KeyError for the type NULLABLE, AttributeError for |>.
-        raise InvalidSQLError(_message(error), hint=_syntax_hint(sql, dialect)) from error
+        raise InvalidSQLError(_message(error), hint=_syntax_hint(sql)) from error
 
 
-def _syntax_hint(sql: str, dialect: TextDialect) -> str:
-    if "`" in sql and "`" not in dialect.name_quotes:
-        return "Write names in double quotes, not in backticks."
-    if re.search(r"\bSEPARATOR\b", sql, re.IGNORECASE):
-        return dialect.instead.get("group_concat", "Write group_concat(x, ',').")
-    return "Check the syntax near there."
+def _syntax_hint(sql: str) -> str:
+    if re.search(r"\bCONVERT\s*\(", sql, re.IGNORECASE):
+        return "Write CAST(x AS DATE), or another type after AS."
+    if re.search(r"\bMINUS\s+SELECT\b", sql, re.IGNORECASE):
+        return "Write EXCEPT in place of MINUS."
+    return "Check the syntax near there, and send the SELECT alone, without words around it."
 
 
 def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:
@@ -244,15 +261,19 @@ def _query(statement: Any) -> Query:
     return statement
 
 
-_CATALOGUE_COMMANDS = frozenset({"SHOW", "PRAGMA", "DESCRIBE", "DESC", "EXPLAIN", "USE"})
+_CATALOGUE_COMMANDS = frozenset({"SHOW", "PRAGMA", "DESCRIBE", "DESC", "EXPLAIN", "USE", "\\", "."})
+_SETTINGS = frozenset({"SET", "USE", "BEGIN", "START", "DECLARE"})
 
 
 def _check_kind(tokens: list[Token]) -> None:
     # The parser would keep an unknown statement as text and write it to the log.
     if tokens and tokens[0].token_type not in _QUERIES:
         word = tokens[0].text.upper()
-        if word == "EXPLAIN" and any("SELECT" in token.text.upper() for token in tokens):
+        has_query = any("SELECT" in token.text.upper() for token in tokens)
+        if word == "EXPLAIN" and has_query:
             forbid("EXPLAIN", hint="Send the SELECT itself.")
+        if word in _SETTINGS and has_query:
+            forbid(word, hint="Send the SELECT alone, with the schema before the table: schema.table.")
         if word in _CATALOGUE_COMMANDS:
             forbid("A statement that is not a SELECT", hint=CATALOGUE)
         _forbid_kind()
@@ -313,7 +334,11 @@ def _message(error: Exception) -> str:
     if not errors:
         return "The SQL cannot be read."
     first = errors[0]
-    return f"The SQL cannot be read: line {first.get('line')}, column {first.get('col')}."
+    near = " ".join(
+        f"{first.get('highlight') or ''}{first.get('end_context') or ''}"[:_LONGEST_EXCERPT].split()
+    )
+    place = f"line {first.get('line')}, column {first.get('col')}"
+    return f"The SQL cannot be read: {place}{f', at {near!r}' if near else ''}."
 
 
 def _dialect(name: str) -> Dialect:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 # The default schemas of PostgreSQL, of SQLite and DuckDB, and what the catalogue calls tables without a schema.
 _DEFAULT_SCHEMAS = frozenset({"", "public", "main", "default"})
+_SQL_SERVER = "dbo"
+"""The default schema of SQL Server. None of these databases has it, but one may have a schema of that name."""
 _LARGEST_VALUES = 500
 """Rows of VALUES; as many SELECTs as SQLite joins by UNION ALL."""
 
@@ -77,10 +79,10 @@ def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[
 
 
 def _is_dual(translator: Translator, node: Any, scope: Scope) -> bool:
-    """Whether it is MariaDB's table for a SELECT that reads none."""
-    if not translator.dialect.has_dual or not isinstance(node, exp.Table):
+    """Whether it is the table of MariaDB and Oracle for a SELECT that reads none."""
+    if not isinstance(node, exp.Table) or node.name.lower() != "dual" or node.db:
         return False
-    return node.name.lower() == "dual" and not node.db and "dual" not in scope.ctes
+    return "dual" not in scope.ctes and not translator.is_table_name("dual")
 
 
 def _append(translator: Translator, elements: list[FromClause], node: Any, scope: Scope) -> None:
@@ -216,7 +218,10 @@ def _registered_table(translator: Translator, name: str, schema: str, scope: Sco
         table for table in tables if table.name.lower() == name.lower()
     ]
     matches = [table for table in candidates if _is_in(table, schema)]
-    if not matches and not schema:  # the only one of its name, in any schema
+    is_default = schema.lower() == _SQL_SERVER and not any(
+        _is_in(table, schema) for table in translator.registered
+    )
+    if not matches and (not schema or is_default):  # the only one of its name, in any schema
         matches = candidates
     if len(matches) != 1:
         unknown_table(

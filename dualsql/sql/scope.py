@@ -46,7 +46,18 @@ def forbid(what: str, hint: str = "", *, suggestions: Sequence[str] = ()) -> NoR
 def forbid_node(node: Any) -> NoReturn:
     """Refuse a part of the tree that has no translation."""
     kind = type(node).__name__ if isinstance(node, exp.Expression) else str(node)
-    forbid(f"{_words(kind)} ({excerpt(node)})" if isinstance(node, exp.Expression) else kind)
+    hint = _NODES.get(kind, "")
+    forbid(f"{_words(kind)} ({excerpt(node)})" if isinstance(node, exp.Expression) else kind, hint=hint)
+
+
+_NODES: Mapping[str, str] = {
+    "Bracket": "Write x ->> 'a' for a part of a document.",
+    "Parameter": "Write a parameter as :name.",
+    "RegexpILike": "Write x LIKE 'a%'.",
+    "RegexpLike": "Write x LIKE 'a%'.",
+    "TryCast": "Write CAST(x AS INTEGER), or the type that you want.",
+}
+"""What to write in place of a part of the tree that has no translation, by its class."""
 
 
 def invalid(message: str, hint: str = "") -> NoReturn:
@@ -121,11 +132,22 @@ _NOTES = frozenset({"_type", "big_int", "typed", "safe", "nested", "value_constr
 
 _CLAUSES = {
     "locks": "Leave it out: results are read only.",
+    "hints": "Leave it out.",
+    "catalog": "Leave out the name of the database: write schema.table.",
+    "all": "Name the columns: GROUP BY 1, 2.",
+    "except_": "Name the columns that you want.",
+    "field": "Write 'x' = ANY(y) for an array y.",
     "qualify": "Put it into a subquery: SELECT * FROM (SELECT x, row_number() OVER (ORDER BY y) AS n FROM t) AS s"
     " WHERE n = 1.",
     "sample": "Each page runs the query again, so its rows may not change by chance: order by columns, with a LIMIT.",
 }
 """What to write in place of a clause."""
+_WORDS: Mapping[str, str] = {
+    "sysdate": "Write CURRENT_TIMESTAMP.",
+    "localtimestamp": "Write CURRENT_TIMESTAMP.",
+    "rownum": "Write LIMIT 10 at the end of the SELECT.",
+}
+"""What to write for a word of another database that stands like a column."""
 _CLAUSE_WORDS = {"locks": "FOR UPDATE or FOR SHARE"}
 
 
@@ -185,7 +207,9 @@ class WorkBudget:
             self.spend(len(relation.c))
         return columns
 
-    def column_of(self, relation: FromClause, name: exp.Identifier) -> ColumnElement[Any] | None:
+    def column_of(
+        self, relation: FromClause, name: exp.Identifier, *, is_exact: bool = False
+    ) -> ColumnElement[Any] | None:
         """The column of that name: an exact match first, then one without regard to case, as databases do."""
         columns = self.columns_of(relation)
         if name.name in columns:
@@ -193,8 +217,7 @@ class WorkBudget:
         # Without an exact match, every name is compared.
         self.spend(len(columns) // _NAMES)
         matches = [column for key, column in columns.items() if key.lower() == name.name.lower()]
-        is_match = self.dialect.folds_quoted_names or not name.args.get("quoted")
-        return matches[0] if len(matches) == 1 and is_match else None
+        return matches[0] if len(matches) == 1 and not is_exact else None
 
 
 class MergedColumn(NamedTuple):
@@ -289,6 +312,8 @@ class Scope:
             if scope.siblings is not None and name.lower() in scope.siblings.relations:
                 hint = self.work.dialect.lacks.get("LATERAL", "Write LATERAL before the subquery.")
                 forbid(f"A subquery in FROM that reads {name[:_LONGEST_EXCERPT]!r} beside it", hint=hint)
+        if any(name.lower() == column.lower() for column in self._columns()):
+            forbid(f"A part of the column {name[:_LONGEST_EXCERPT]!r} after a point", hint=_NODES["Bracket"])
         aliases = [alias for scope in self.outward() for alias in scope.relations]
         return unknown_table(name, aliases, self.work.dialect)
 
@@ -305,10 +330,12 @@ class Scope:
                 names = self.columns_of(relation)
                 unknown_column(f"{table.name}.{node.name}", names, self.work.dialect, hint=hint)
             return column
-        for scope in self.outward():
-            column = scope.own_column(node.this)
-            if column is not None:
-                return column
+        # A quoted name in another case is the last choice: an enclosing query may have it exactly.
+        for is_exact in (True, False) if node.this.args.get("quoted") else (False,):
+            for scope in self.outward():
+                column = scope.own_column(node.this, is_exact=is_exact)
+                if column is not None:
+                    return column
         alias = self.outputs.get(node.name.lower())
         if alias is not None:
             return alias
@@ -316,7 +343,9 @@ class Scope:
             return None
         is_text = node.this.args.get("quoted")
         text = node.name[:_LONGEST_EXCERPT].replace("'", "''")
-        hint = f"Text is written in single quotes: '{text}'." if is_text else ""
+        hint = (
+            f"Text is written in single quotes: '{text}'." if is_text else _WORDS.get(node.name.lower(), "")
+        )
         return unknown_column(node.name, self._columns(), self.work.dialect, hint=hint)
 
     def _is_like_a_name(self, word: str) -> bool:
@@ -343,7 +372,11 @@ class Scope:
         return ".".join(quote_name(part, self.work.dialect) for part in (alias, name))
 
     def own_column(
-        self, name: exp.Identifier, relations: Collection[FromClause] | None = None
+        self,
+        name: exp.Identifier,
+        relations: Collection[FromClause] | None = None,
+        *,
+        is_exact: bool = False,
     ) -> ColumnElement[Any] | None:
         """The column of that name among this scope's relations, or among some of them."""
         self.work.spend(len(self.relations) // _NAMES)
@@ -352,7 +385,7 @@ class Scope:
             merged = self._merged(name.name, relation)
             if merged is not None:
                 columns[merged.relations[0]] = merged.column
-            elif (column := self.work.column_of(relation, name)) is not None:
+            elif (column := self.work.column_of(relation, name, is_exact=is_exact)) is not None:
                 columns[relation] = column
         if len(columns) > 1:
             choices = " or ".join(

@@ -29,6 +29,7 @@ from dualsql.resource import NOTES_OPTION
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_constructs
 from dualsql.sql.expansion import require_bounded
+from dualsql.sql.foreign import in_own_form
 from dualsql.sql.functions import gathers
 from dualsql.sql.lengths import require_short_texts
 from dualsql.sql.orders import CarriedOrders
@@ -159,6 +160,7 @@ def read_select(
             hint = f"{error.hint} The name of a column that is a word of SQL is written in quotes: {', '.join(names)}."
             raise InvalidSQLError(error.message, hint=hint) from error
         raise
+    in_own_form(tree, capabilities.text, version)
     require_constructs(tree, capabilities)
     fails = can_fail(tree, capabilities.text)
 
@@ -231,6 +233,7 @@ class Translator:
         tables: tables that the text may name, by their names in the registry.
         capabilities: of the database of the text.
         dialect: the constructs and functions that a text for that database may have.
+        registered: all tables, also those that the text may not name.
         relations: those that are no tables.
         orders: their orders.
         meanings: the meanings of types.
@@ -257,6 +260,7 @@ class Translator:
         self.meanings = meanings
         self._parameters = parameters
         self._registry = registry
+        self.registered = _tables(registry, None).values()
         self._is_fenced = is_fenced
         self._used: set[str] = set()
         # Id of an element -> the work that it took. Elements are kept alive, so that the ids stay unique.

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sqlalchemy import BindParameter, Cast, ColumnClause, ColumnElement, cast, literal, tuple_, types
-from sqlalchemy.sql.elements import False_, Null, True_, Tuple
+from sqlalchemy.sql.elements import CollectionAggregate, False_, Null, True_, Tuple
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
@@ -91,7 +91,8 @@ def typed_literal(
 ) -> ColumnElement[Any]:
     """A constant text as a value of the type of the other operand; any other element unchanged."""
     if not is_text(element):
-        return element
+        is_truth = isinstance(type_, types.Boolean) and capabilities.computation.has_truths
+        return _truth(element) if is_truth else element
     text = str(element.value)
     if capabilities.text.casts_texts is not None and capabilities.text.casts_texts(type_):
         return cast(literal(text, types.Text()), type_)
@@ -115,6 +116,12 @@ def typed_literal(
     if capabilities.text.reads_dates and isinstance(type_, types.Interval) and _is_dated(text):
         return capabilities.text.reads_dates(text, type_)
     return literal(text, type_) if isinstance(type_, types.Enum | types.String) else element
+
+
+def _truth(element: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A constant 1 or 0 beside a truth value."""
+    is_number = isinstance(element, BindParameter) and type(element.value) is int and element.value in (0, 1)
+    return literal(bool(element.value), types.Boolean()) if is_number else element
 
 
 _MOMENTS = (types.Date, types.DateTime, types.Time)
@@ -190,6 +197,10 @@ def in_stored_form(translator: Translator, element: Element, other: Element) -> 
     if isinstance(element, Tuple) and isinstance(other, Tuple) and len(element.clauses) == len(other.clauses):
         pairs = zip(element.clauses, other.clauses, strict=True)
         return tuple_(*(in_stored_form(translator, one, another) for one, another in pairs))
+    if isinstance(
+        other, CollectionAggregate
+    ):  # ANY (array), whose type in SQLAlchemy is that of the comparison
+        return element
     if translator.capabilities.has_loose_types and is_text(element) and _lacks_affinity(other):
         return element
     meaning = translator.meanings.of(other.type)

@@ -277,6 +277,38 @@ async def test_the_link_of_an_anonymous_result_leads_to_no_table(url: str) -> No
             assert problem_of(answer, 422)["code"] == "UNKNOWN_TABLE"
 
 
+ONLY_TABLES = (
+    "SELECT count(*) AS n FROM flights",
+    "SELECT count(*) AS n, 'data' AS of FROM flights -- FROM data",
+    "SELECT data.n FROM (SELECT count(*) AS n FROM flights) AS data",
+    "WITH data AS (SELECT * FROM flights) SELECT count(*) AS n FROM data",
+    "SELECT count(*) AS data FROM flights AS f JOIN carriers AS c ON c.code = f.carrier",
+    "SELECT 1 AS data",
+)
+OF_THE_RESULT = (
+    "SELECT count(*) AS n FROM DATA",
+    "SELECT (SELECT count(*) FROM data) AS n FROM flights LIMIT 1",
+    "WITH d AS (SELECT * FROM data AS x) SELECT count(*) AS n FROM d",
+    "SELECT count(*) AS n FROM flights WHERE id IN (SELECT id FROM data)",
+    "SELECT count(*) AS n FROM (SELECT id FROM flights INTERSECT SELECT id FROM data) AS s",
+)
+
+
+async def test_a_model_s_question_is_about_the_result(url: str) -> None:
+    """A model that forgets to name the result would get the rows of a whole table for it."""
+    async with flights_at(url, visible=without_wages) as application:
+        tools, uri = MCPServer("results"), await _anonymous(application)
+        add_result_tools(application.server, tools)
+        async with Client(tools) as model:
+            for sql in ONLY_TABLES:
+                answer = await model.call_tool("query_result", {"resource": uri, "sql": sql})
+                assert answer.structured_content["error"]["code"] == "INVALID_SQL", sql
+                assert "FROM data" in answer.structured_content["error"]["hint"]
+            for sql in OF_THE_RESULT:
+                answer = await model.call_tool("query_result", {"resource": uri, "sql": sql})
+                assert answer.structured_content["results"][0]["n"] == 8, sql
+
+
 async def test_the_model_s_tools(url: str) -> None:
     async with flights_at(url, visible=without_wages) as application:
         tools, uri = MCPServer("results"), await _anonymous(application)

@@ -170,6 +170,7 @@ def test_no_spelling_means_two_things() -> None:
                 "order_by": [{"column": "avg_size", "order": "desc"}],
             },
         ),
+        ({"columns": "City, State"}, {"columns": ["City, State"]}),
         ({"order_by": "-size"}, {"order_by": [{"column": "size", "order": "desc"}]}),
         (
             {"order_by": ["size DESC", "word asc"]},
@@ -222,6 +223,8 @@ def test_a_column_that_looks_like_words_of_an_order_is_named_in_an_object() -> N
         ({"filters": [{"column": "word", "op": "like", "value": "a%"}]}, "Use contains or starts_with"),
         ({"filters": [{"column": "word", "op": "near", "value": "a"}]}, "op is one of: eq, ne, "),
         ({"aggregates": ["stddev(size)"]}, "function is one of: count, "),
+        ({"aggregates": [{"price": "sum"}]}, 'Write {"function": "sum", "column": "price"}.'),
+        ({"aggregates": [{"sum": "price"}]}, 'Write {"function": "sum", "column": "price"}.'),
     ],
 )
 def test_what_cannot_be_understood_is_answered_with_what_can(written: dict[str, Any], hint: str) -> None:

@@ -122,11 +122,10 @@ def test_a_parameter_of_the_text_is_bound() -> None:
         values("SELECT id FROM school WHERE state = :state", state=["NJ"])
 
 
-def test_names_are_found_without_regard_to_case_unless_quoted() -> None:
+def test_names_are_found_without_regard_to_case() -> None:
     assert '"Title"' in written("SELECT title FROM PROGRAM")
     assert '"Title"' in written('SELECT "Title" FROM program')
-    with pytest.raises(UnknownColumnError):
-        written('SELECT "title" FROM program')
+    assert '"Title"' in written('SELECT "title" FROM program')
 
 
 def test_an_unknown_table_comes_with_suggestions() -> None:
@@ -283,12 +282,21 @@ def test_a_table_that_may_not_be_known_of_is_unknown() -> None:
     assert refusal.value.details["tables"] == ["school"]
 
 
-@pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])
-def test_an_aggregate_that_the_engine_lacks_is_refused_here(dialect: str) -> None:
+def test_an_aggregate_that_the_engine_lacks_is_refused_here() -> None:
     with pytest.raises(ForbiddenSQLError) as caught:
-        read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, dialect)
-    assert "median()" in caught.value.message and "median" not in allowed_functions(text_of(dialect))
+        read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, "sqlite")
+    assert "median()" in caught.value.message and "median" not in allowed_functions(text_of("sqlite"))
     read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, "duckdb")
+
+
+@pytest.mark.parametrize("form", ["", " FILTER (WHERE id > 1)"])
+def test_a_value_between_two_decimals_has_more_digits(form: str) -> None:
+    """PostgreSQL's is a double. With the type of its values, 1500.625 was 1500.62."""
+    text = f"SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY rate){form} AS x FROM school"
+    [middle] = read_select(text, REGISTRY, "postgresql").selected_columns
+    assert isinstance(middle.type, Double)
+    [middle] = read_select(text, REGISTRY, "duckdb").selected_columns
+    assert isinstance(middle.type, Numeric)
 
 
 def repeated(opening: str, closing: str, times: int) -> str:

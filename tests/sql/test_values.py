@@ -111,7 +111,8 @@ def test_every_function_of_rows_collation_and_unit_has_a_text(name: str) -> None
     collated = re.findall(r"collate \"?(\w+)", texts)
     assert {one.lower() for one in dialect.collations} - set(collated) == set()
     moved = set(re.findall(r"timestamp(?:add|diff)\((\w+)|interval [^ ]+ (\w+)", texts))
-    assert set(dialect.units) <= {one for pair in moved for one in pair}
+    # SQLite has no intervals of its own to compare with: tests/sql/test_foreign.py.
+    assert name == "sqlite" or set(dialect.units) <= {one for pair in moved for one in pair}
     assert set(dialect.lacks) <= NAMES
 
 

@@ -259,8 +259,13 @@ async def _fault(served: Doors, text: ValueText, engine: str, own: Rows | Except
     if words is not None:
         return "it is answered, and listed as refused"
     if isinstance(own, Exception):
-        return f"the database does not take it: {own}"[:300]
+        return None if _lacks_function(own) else f"the database does not take it: {own}"[:300]
     return difference(text.sql, own, answer)
+
+
+def _lacks_function(error: Exception) -> bool:
+    """Whether this version of the database lacks a function, of which dualsql has an equivalent."""
+    return re.search(r"(?i)no such function|function .+ does not exist", str(error)) is not None
 
 
 async def faults_over_kept_rows(
@@ -300,7 +305,8 @@ def _other_answer(text: ValueText, engine: str, own: Rows | Exception, live: Any
         fault = _unequal(text.sql, first, second, lambda one, other: json.dumps(one) == json.dumps(other))
         if fault is not None:
             return f"live and kept: {fault}"
-    if isinstance(own, Exception) or len(own) != len(live["data"]):
+    is_answered = len(own) == len(live["data"]) if isinstance(own, list) else _lacks_function(own)
+    if not is_answered:
         return f"{own} of the database, {len(live['data'])} rows live"[:300]
     return None
 

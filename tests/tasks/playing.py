@@ -27,12 +27,14 @@ class Task:
     Attributes:
         truth: SQL whose rows are the answer, run without dualsql.
         choice: of what a hint offers, the one that the model takes; by default the first.
+        rewrite: what the hint of an error says, and the SQL that a model writes after it.
     """
 
     asks: str
     truth: str
     calls: Sequence[Call]
     choice: str = ""
+    rewrite: tuple[str, str] = ("", "")
 
 
 @dataclass
@@ -77,7 +79,9 @@ async def play(client: Client, task: Task) -> Report:
             said = text_of(result)
             report.errors.append(said)
             report.extra += 1
-            result = await _call(client, followed(call, said, task.choice), last)
+            hint, query = task.rewrite
+            second = sql(query) if hint and hint in said else followed(call, said, task.choice)
+            result = await _call(client, second, last)
             if result.is_error:
                 raise AssertionError(f"{task.asks}: the hint did not help:\n{said}\n{text_of(result)}")
         resource = (result.structured_content or {}).get("resource")
@@ -147,6 +151,15 @@ def _edited(pattern: str, replacement: str) -> Callable[[Call, re.Match[str], st
     )
 
 
+def _of_result(call: Call, _: re.Match[str], __: str) -> Call:
+    text = re.sub(r"(?i)\bfrom \w+", "FROM data", str(call.arguments["sql"]))
+    return replace(call, arguments={**call.arguments, "sql": text})
+
+
+def _rewritten(call: Call, match: re.Match[str], _: str) -> Call:
+    return replace(call, arguments={**call.arguments, match[1]: [json.loads(match[2])]})
+
+
 def _copied(call: Call, _: re.Match[str], __: str) -> Call:
     return replace(call, arguments={**call.arguments, "resource": "LAST"})
 
@@ -156,6 +169,8 @@ _HINTS: Sequence[tuple[str, Callable[[Call, re.Match[str], str], Call]]] = (
     (rf"Unknown argument {_NAME}\. Did you mean '(\w+)'\?", _renamed_argument),
     (r"Text is written in single quotes: '(.*)'\.", _quoted),
     (r"Look at the tables with list_tables", lambda _, __, ___: tables()),
+    (r"does not read the result, which is called data\. Write FROM data", _of_result),
+    (r"is no key of (\w+)\. Write (\{.*\})\.", _rewritten),
     (rf"{_NAME}[^']*?Did you mean ([^?]+)\?", _meant),
     (r"Write names in double quotes", _edited("`", '"')),
     (r"Send the SELECT itself", _edited(r"^EXPLAIN\s+", "")),

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
+from typing import Any
 
-from sqlalchemy import types
+from sqlalchemy import BindParameter, ScalarSelect, func, type_coerce, types
+from sqlalchemy.sql.visitors import iterate
 
+from dualsql.columns.own_types import SQLType
+from dualsql.databases.generic import Expression
+from dualsql.errors import InvalidSQLError
 from dualsql.text_dialects import (
     WITHOUT_CONSTRUCT,
     FunctionResult,
@@ -51,32 +57,89 @@ _INSTEAD: Mapping[str, str] = {
     "jsonb_object_agg": "Write json_group_object(x, y).",
     "to_char": "Write strftime('%Y-%m', x) for a date, printf('%.2f', x) for a number.",
     "lpad": "Write printf('%5d', x), or substr('     ' || x, -5).",
-    "year": "Write strftime('%Y', x).",
-    "month": "Write strftime('%m', x).",
-    "day": "Write strftime('%d', x).",
-    "hour": "Write strftime('%H', x).",
     "dayofweek": "Write strftime('%w', x): 0 is Sunday.",
     "weekday": "Write strftime('%w', x): 0 is Sunday.",
     "date_part": "Write strftime('%Y', x), with %m for the month, %d for the day.",
-    "date_trunc": "Write strftime('%Y-%m-01', x) for months, date(x) for days.",
+    "date_trunc": "Write date_trunc('month', x), or year, quarter, week, day, hour.",
+    "week": "Write date_trunc('week', x): the Monday of each week.",
     "date_format": "Write strftime('%Y-%m', x).",
-    "to_date": "Write date(x).",
+    **dict.fromkeys(("to_date", "str_to_date"), "Write date(x), where x is a text such as '2026-01-31'."),
+    **dict.fromkeys(
+        ("split_part", "substring_index"), "Write substr(x, 1, instr(x || ' ', ' ') - 1): the first word."
+    ),
+    **dict.fromkeys(("initcap", "reverse", "repeat"), "Select the column as it is."),
+    **dict.fromkeys(
+        ("regexp_like", "regexp_matches", "regexp_replace"), "Write x LIKE 'a%' or x GLOB '[ab]*'."
+    ),
+    "grouping": "Join one SELECT for each grouping by UNION ALL.",
+    "width_bucket": "Write CAST((x - 0) / 20 AS INTEGER) for buckets of 20.",
+    **dict.fromkeys(("last_day", "eomonth"), "Write date(x, 'start of month', '+1 month', '-1 day')."),
+    "from_unixtime": "Write datetime(x, 'unixepoch').",
+    **dict.fromkeys(("unix_timestamp", "epoch"), "Write strftime('%s', x)."),
+    "make_date": "Write printf('%04d-%02d-%02d', 2026, 1, 31).",
+    "timestampdiff": "Write (julianday(b) - julianday(a)) * 24 for hours.",
     "datediff": "Write julianday(a) - julianday(b).",
     "date_diff": "Write julianday(a) - julianday(b).",
     "date_add": "Write date(x, '+1 month').",
     "date_sub": "Write date(x, '-1 month').",
-    "now": "Write datetime('now'), or datetime('now', '-1 day').",
-    "dateadd": "Write date(x, '+1 month').",
-    "charindex": "Write instr(y, x).",
+    **dict.fromkeys(("dateadd", "add_months"), "Write date(x, '+1 month')."),
+    **dict.fromkeys(("charindex", "locate"), "Write instr(y, x)."),
     "quarter": "Write (strftime('%m', x) + 2) / 3.",
     "dayname": "Write strftime('%w', x): 0 is Sunday.",
     "monthname": "Write strftime('%m', x).",
-    "curdate": "Write date('now').",
     **dict.fromkeys(
         ("stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"),
         _VARIANCE,
     ),
 }
+
+_IN_DAYS = {"week": 7, "day": 1}
+_IN_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+_LARGEST_DATE = 10
+"""Elements of an expression that is moved, and written several times."""
+_IN_SECONDS = {"hour": 3_600, "minute": 60, "second": 1}
+
+
+def _moved(unit: str, number: Expression, date: Expression) -> Expression:
+    # printf() takes NULL for 0, and cuts a fraction.
+    if not isinstance(number, BindParameter) or type(number.value) is not int:
+        raise InvalidSQLError(
+            "A date is moved by a constant whole number here.",
+            hint="Write date(x, y || ' days') for a column y.",
+        )
+    if not isinstance(date.type, types.Date | types.DateTime | types.String):
+        raise InvalidSQLError("What is moved in time is no date.", hint="Write date(x) + INTERVAL '1 day'.")
+    if isinstance(date, ScalarSelect):
+        # With its value written several times, and brought into one spelling, the statement is soon more than SQLite's
+        # parser takes.
+        raise InvalidSQLError(
+            "A subquery is not moved in time here.",
+            hint="Name its value first: WITH m AS (SELECT max(x) AS x FROM t) SELECT ... FROM t, m WHERE t.x >= m.x"
+            " - INTERVAL '1 month'.",
+        )
+    if sum(1 for _ in islice(iterate(date), _LARGEST_DATE + 1)) > _LARGEST_DATE:
+        raise InvalidSQLError(
+            "What is moved in time is too large an expression.", hint="Compute it in a subquery in FROM."
+        )
+    if isinstance(date.type, types.Date) and unit not in _IN_SECONDS:
+        return _shifted(func.date, unit, number, date, types.Date())
+    # Apart from the time of day, or its fraction and zone: SQLite keeps milliseconds, and rounds 23:59:59.9996 to the
+    # next day.
+    function, length = (func.datetime, 19) if unit in _IN_SECONDS else (func.date, 10)
+    first, rest = (func.substr(date, *part, type_=types.String()) for part in ((1, length), (length + 1,)))
+    text = _shifted(function, unit, number, first, types.String()).concat(rest)
+    return type_coerce(text, types.DateTime() if isinstance(date.type, types.Date) else date.type)
+
+
+def _shifted(function: Any, unit: str, number: Expression, date: Expression, kind: SQLType) -> Expression:
+    if unit in _IN_DAYS or unit in _IN_SECONDS:
+        amount, name = (_IN_DAYS[unit], "days") if unit in _IN_DAYS else (_IN_SECONDS[unit], "seconds")
+        shifted: Expression = function(date, func.printf(f"%+d {name}", number * amount), type_=kind)
+        return shifted
+    months = func.printf("%+d months", number * _IN_MONTHS[unit])
+    # SQLite makes March 3 of January 31 and a month; other databases the last day of February.
+    last = function(date, "start of month", months, "+1 month", "-1 day", type_=kind)
+    return func.min(function(date, months, type_=kind), last, type_=kind)
 
 
 TEXT = TextDialect(
@@ -98,6 +161,10 @@ TEXT = TextDialect(
         "unixepoch": (3, 38),
     },
     instead=_INSTEAD,
+    # CAST takes dates only. Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
+    writes_formats="strftime(:b, substr(CAST(:a AS TIMESTAMP), 1, 19))",
+    days_between="CAST(julianday(substr(CAST(:b AS DATE), 1, 10))"
+    " - julianday(substr(CAST(:a AS DATE), 1, 10)) AS INTEGER)",
     system_tables=("sqlite_",),
     whole_quotient=types.Integer(),
     averages_in_doubles=True,
@@ -107,7 +174,9 @@ TEXT = TextDialect(
     correlates_from=True,
     merges_in_place=True,
     has_scalar_extremes=True,
-    interval_hint="Write date(column, '+3 months').",
+    units=("year", "quarter", "month", "week", "day", "hour", "minute", "second"),
+    moves_date=_moved,
+    interval_hint="Write x + INTERVAL '30 days', or julianday(a) - julianday(b).",
     date_cast_hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column).",
     has_default_separator=True,
     orders_joined_texts=False,
@@ -128,7 +197,6 @@ TEXT = TextDialect(
     names_value_columns=False,
     quoted_words_are_texts=True,
     collations=("BINARY", "NOCASE", "RTRIM"),
-    folds_quoted_names=True,
     # strftime() takes another field for a text, which is 0 as a number.
-    extract_fields=frozenset("year month week day hour minute second dow doy epoch".split()),
+    extract_fields=frozenset("year month day hour minute second dow doy epoch".split()),
 )
