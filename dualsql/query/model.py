@@ -194,13 +194,22 @@ def with_names_of(query: ResultQuery, columns: Sequence[str]) -> ResultQuery:
     if len(set(names_of(renamed))) < len(names_of(renamed)):
         return query
     answer = names_of(renamed) if renamed.is_grouped else columns
-    shown = None if query.columns is None else tuple(exact_name(name, answer) for name in query.columns)
+    requested = _one_by_one(query.columns, answer)
+    shown = None if requested is None else tuple(exact_name(name, answer) for name in requested)
     return replace(
         renamed,
-        columns=query.columns if shown is None or len(set(shown)) < len(shown) else shown,
+        columns=requested if shown is None or len(set(shown)) < len(shown) else shown,
         having=_with_condition_names(query.having, answer),
         order=tuple(replace(key, column=exact_name(key.column, answer)) for key in query.order),
     )
+
+
+def _one_by_one(names: tuple[str, ...] | None, columns: Sequence[str]) -> tuple[str, ...] | None:
+    """The names in a text such as "id, remark", which models write as SQL does; one column may be called so."""
+    if names is None or len(names) != 1 or exact_name(names[0], columns) in columns:
+        return names
+    parts = tuple(part.strip() for part in names[0].split(","))
+    return parts if all(exact_name(part, columns) in columns for part in parts) else names
 
 
 def exact_name(name: str, columns: Sequence[str]) -> str:

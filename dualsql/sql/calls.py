@@ -115,6 +115,8 @@ def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
     if not isinstance(args["this"], str):
         forbid_node(node)
     _require_window(translator, node, args["this"].lower())
+    if node.meta.get(OF_ANOTHER):
+        _require_number(translator.expression(node.expressions[0], scope))
     compared = _COMPARED.get(args["this"].lower()) if translator.dialect.array is not None else None
     if compared is not None and len(args.get("expressions") or ()) == 1:
         every: Element = compared(compared_array(translator, node, args["expressions"][0], scope))
@@ -131,6 +133,12 @@ def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
         array: Element = func.array(query, type_=types.ARRAY(query.type))
         return array
     return _call(translator, args["this"], list(args.get("expressions") or ()), scope)
+
+
+def _require_number(element: Element) -> None:
+    """SQL Server's isnull(x, 0) has the type of x; coalesce(x, 0) has it of numbers alone."""
+    if not isinstance(element.type, types.Integer | types.Numeric):
+        forbid("isnull() of a value that is no number", hint="Write coalesce(x, y), or x IS NULL.")
 
 
 def _several(translator: Translator, node: Any, scope: Scope) -> Element:

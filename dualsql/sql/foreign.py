@@ -23,7 +23,7 @@ from dualsql.sql.tokens import SEPARATOR
 from dualsql.text_dialects import TextDialect
 
 OF_ANOTHER = "of another database"
-"""The note on a call that joins texts, whose other values would have other texts."""
+"""The note on a call that means the same for values of some types only: coalesce() for numbers, joins for texts."""
 _PARTS = "year quarter month day hour minute".split()
 
 _FORMS: Mapping[str, str] = {
@@ -152,11 +152,16 @@ def _date(name: str, arguments: Sequence[Any], dialect: TextDialect, _: Any) -> 
     return None if dialect.interval is None else _moved_day(name, arguments)
 
 
-def _isnull(_: str, arguments: Sequence[Any], __: TextDialect, is_own: Any) -> exp.Expression | None:
+def _isnull(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any) -> exp.Expression | None:
     if len(arguments) == 1:
         return None if is_own else exp.Paren(this=exp.Is(this=arguments[0], expression=exp.Null()))
     # SQL Server converts another value to the type of the first.
-    return forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
+    if len(arguments) != 2 or not _is_whole(arguments[1], is_signed=True):
+        forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
+    own = _filled("coalesce(:a, :b)", arguments, dialect)
+    if own is not None:
+        own.meta[OF_ANOTHER] = True
+    return own
 
 
 def _joined_texts(
@@ -187,6 +192,17 @@ def _filled(form: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Ex
 def _parsed(form: str, parser: str) -> exp.Expression:
     [own] = parse_own(f"SELECT {form}", parser).expressions
     return exp.Paren(this=own) if isinstance(own, exp.Binary) else own
+
+
+def _joined(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+    """concat(x, y, ...) of newer versions of SQLite, to which NULL is an empty text."""
+    parts = [_filled("coalesce(CAST(:a AS TEXT), '')", [part], dialect) for part in arguments]
+    if not parts or any(part is None for part in parts):
+        return None
+    joined: Any = parts[0]
+    for part in parts[1:]:
+        joined = exp.DPipe(this=joined, expression=part)
+    return exp.Paren(this=joined)
 
 
 def _listed(name: str, arguments: Sequence[Any]) -> exp.Expression:
@@ -258,7 +274,8 @@ def _is_text(node: Any) -> bool:
     return isinstance(node, exp.Literal) and bool(node.args.get("is_string"))
 
 
-def _is_whole(node: Any) -> bool:
+def _is_whole(node: Any, *, is_signed: bool = False) -> bool:
+    node = node.this if is_signed and isinstance(node, exp.Neg) else node
     return isinstance(node, exp.Literal) and not _is_text(node) and node.name.isdigit()
 
 
@@ -397,6 +414,7 @@ _OF_SEVERAL: Mapping[str, Callable[..., exp.Expression | None]] = {
 """By a function that a database may have in one form, and not in another."""
 
 _CONVERSIONS: Mapping[str, Callable[[str, Sequence[Any], TextDialect], exp.Expression | None]] = {
+    "concat": _joined,
     "array_contains": _holds,
     **dict.fromkeys(_SPELLINGS, _formatted),
     **dict.fromkeys(("datepart", "date_part"), _part),

@@ -23,6 +23,7 @@ SAME = [
     ("sqlite", "to_char(opened, 'DD.MM.YYYY')", "strftime('%d.%m.%Y', substr(CAST(opened AS TIMESTAMP), 1, 19))"),
     ("postgresql", "ARRAY_CONTAINS(ARRAY[id], 3)", "(3 = ANY(ARRAY[id]))"),
     ("sqlite", "ISNULL(state)", "(state IS NULL)"),
+    ("sqlite", "ISNULL(id, -1)", "coalesce(id, -1)"),
     ("sqlite", "NVL2(state, 1, 0)", "CASE WHEN state IS NOT NULL THEN 1 ELSE 0 END"),
     ("sqlite", "GETDATE()", "CURRENT_TIMESTAMP"),
     ("sqlite", "LEFT(name, 2)", "substr(name, 1, 2)"),
@@ -104,7 +105,8 @@ REFUSED = [
     # SQL Server counts boundaries, others whole units. It drops blanks at the end, and converts the second value.
     ("postgresql", "DATEDIFF(hour, opened, opened)", "Subtract dates"),
     (ALL.replace(" duckdb", ""), "LEN(name)", "Write "),
-    (ALL, "ISNULL(id, 2)", "Write coalesce(x, y)"),
+    (ALL, "ISNULL(id, 2.5)", "Write coalesce(x, y)"),
+    (ALL, "ISNULL(name, 2)", "Write coalesce(x, y)"),
     (ALL, "ISNULL(id, '')", "Write coalesce(x, y)"),
     # Of the last day of a month, Oracle gives the last day.
     (ALL, "ADD_MONTHS(opened, 1)", "Write "),
@@ -169,7 +171,6 @@ REFUSED = [
     ("postgresql", "QUARTER(updated) OVER ()", ""),
     ("postgresql", "GETDATE() WITHIN GROUP (ORDER BY id)", "Write the order"),
     ("sqlite", "DATEPART(month, updated) OVER (PARTITION BY id)", "Leave out its OVER"),
-    ("sqlite", "concat(name, NULL)", "Write a || b"),
     # No values, no order, and values with several texts.
     ("postgresql duckdb", "GROUP_CONCAT(name ORDER BY SEPARATOR ',')", "Write string_agg("),
     ("postgresql duckdb", "LISTAGG(DISTINCT)", "Write string_agg("),
@@ -324,6 +325,7 @@ MOVED = {
     "CAST(d AS TIMESTAMP)": "2024-01-31T00:00:00",
     "CASE WHEN t < d + INTERVAL '1 day' THEN 'less' END": "less",
     "CASE WHEN t > '2024-02-01' - INTERVAL '30 minutes' THEN 'more' END": "more",
+    "concat(id, '-', NULL, 'x')": "1-x",
     "'Q' || ((MONTH(d) + 5) / 3 + 1)": "Q3",
 }
 
@@ -405,6 +407,7 @@ VALUES: dict[str, list[Any]] = {
     "DATEDIFF(day, '2023-12-31', t)": [31, None],
     "DATE_FORMAT(t, '%d.%m.%Y %H:%i:%s')": ["31.01.2024 23:59:59", None],
     "DATE_FORMAT(d, '%Y/%m')": ["2024/01", None],
+    "ISNULL(v, -1)": [5, -1],
     "CASE WHEN t > CAST(t AS DATE) THEN 1 ELSE 0 END": [1, 0],
     "CASE WHEN t >= date_trunc('hour', t) THEN 1 ELSE 0 END": [1, 0],
     "CASE WHEN date_trunc('month', t) = '2024-01-01' THEN 1 ELSE 0 END": [1, 0],
