@@ -109,7 +109,7 @@ async def test_every_tool_refuses_what_it_does_not_have(dual: DualResponseServer
         ("execute_query", "sql", "Did you mean 'query'?"),
         ("execute_query", "database", "Allowed here: query, parameters, limit, title."),
         ("query", "query", "Did you mean 'sql'?"),
-        ("search_catalog", "query", "Allowed here: terms, limit."),
+        ("search_catalog", "query", "Did you mean 'terms'?"),
     ],
 )
 async def test_a_name_that_means_the_same_is_led_to_the_right_one(
