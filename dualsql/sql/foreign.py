@@ -147,9 +147,8 @@ def _require_moment(*nodes: Any) -> None:
 
 
 def _date(name: str, arguments: Sequence[Any], dialect: TextDialect, _: Any) -> exp.Expression | None:
-    if dialect.parser == "mysql" and len(arguments) > 1:
-        forbid(f"{name}() of SQLite", hint="Write CURRENT_DATE - INTERVAL 30 DAY.")
-    return None if dialect.interval is None else _moved_day(name, arguments)
+    has_arithmetic = dialect.interval is not None or dialect.moves_date is not None
+    return None if dialect.has_date_modifiers or not has_arithmetic else _moved_day(name, arguments, dialect)
 
 
 def _isnull(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any) -> exp.Expression | None:
@@ -167,13 +166,13 @@ def _isnull(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any)
 def _joined_texts(
     name: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any
 ) -> exp.Expression | None:
-    is_read = dialect.parser == "mysql" or (is_own and _separator(arguments) is None)
+    is_read = dialect.has_separator or (is_own and _separator(arguments) is None)
     return None if is_read else _listed(name, arguments)
 
 
 def _difference(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any) -> exp.Expression | None:
     has_word = len(arguments) == 3 and _unit(arguments[0], is_word=True) is not None
-    is_read = is_own and not has_word and (len(arguments) != 2 or dialect.parser == "mysql")
+    is_read = is_own and not has_word and (len(arguments) != 2 or dialect.subtracts_dates)
     return None if is_read else _days_between(arguments, dialect)
 
 
@@ -366,11 +365,11 @@ _DAY = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
 _DAYS = re.compile(r"([+-]?[0-9]{1,5}) days?")
 
 
-def _moved_day(name: str, arguments: Sequence[Any]) -> exp.Expression | None:
+def _moved_day(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
     """date('2026-04-01', '-30 days') of SQLite. Its months are not those of an interval, and 'now' is in UTC."""
     day, *modifiers = [part.name if _is_text(part) else "" for part in arguments] or [""]
     days = _DAYS.fullmatch(modifiers[0]) if len(modifiers) == 1 and name == "date" else None
-    if days is not None and _DAY.fullmatch(day):
+    if days is not None and _DAY.fullmatch(day) and dialect.interval is not None:
         kind = exp.DataType.build("date")
         span = exp.Interval(this=exp.Literal.string(days[1]), unit=exp.Var(this="DAY"))
         return exp.Cast(
@@ -378,7 +377,9 @@ def _moved_day(name: str, arguments: Sequence[Any]) -> exp.Expression | None:
         )
     if day.lower() == "now" or any(modifiers):
         hint = "Write CURRENT_DATE - INTERVAL '30 days', or date_trunc('month', CURRENT_DATE)."
-        forbid(f"{name}() of SQLite", hint=hint)
+        forbid(
+            f"{name}() of 'now' or with modifiers", hint=hint if dialect.interval else dialect.interval_hint
+        )
     return None
 
 

@@ -129,6 +129,7 @@ REFUSED = [
     ("postgresql duckdb", "date('0000-01-01', '-30 days')", "INTERVAL '30 days'"),
     ("postgresql duckdb", "date('2024-01-31', '1 day', '1 day')", "INTERVAL '30 days'"),
     ("postgresql duckdb", "datetime('now')", "INTERVAL '30 days'"),
+    ("mysql", "date('now')", "INTERVAL 30 DAY"),
     ("sqlite", "opened + INTERVAL id DAY", "Write date(x, y || ' days')"),
     ("sqlite", "DATE_ADD(opened, INTERVAL rate DAY)", "Write date(x, y || ' days')"),
     ("sqlite", "id + INTERVAL 1 DAY", "Write date(x)"),

@@ -121,6 +121,8 @@ TEXT = TextDialect(
     operators=frozenset({"XOR"}),
     types={"UBIGINT": lambda: mysql.BIGINT(unsigned=True)},
     days_between="datediff(:b, :a)",
+    subtracts_dates=True,
+    has_separator=True,
     interval_hint="Write x + INTERVAL 30 DAY, or datediff(a, b).",
     units=UNITS,
     moves_date=_moved,

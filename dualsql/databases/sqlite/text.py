@@ -175,6 +175,7 @@ TEXT = TextDialect(
     merges_in_place=True,
     has_scalar_extremes=True,
     units=("year", "quarter", "month", "week", "day", "hour", "minute", "second"),
+    has_date_modifiers=True,
     moves_date=_moved,
     interval_hint="Write x + INTERVAL '30 days', or julianday(a) - julianday(b).",
     date_cast_hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column).",
