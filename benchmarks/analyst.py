@@ -25,6 +25,7 @@ import anyio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
 from benchmarks import machine
+from benchmarks.peers import datasette
 from benchmarks.processes import Process, dualsql_serve, result_of
 from benchmarks.report import markdown_table, replace_after
 
@@ -338,8 +339,6 @@ async def chart(hand: Hand) -> None:
 
 async def measure(path: Path) -> list[Line]:
     """Each task on each page, in a new tab."""
-    from benchmarks.peers import datasette
-
     expect.set_options(timeout=PATIENCE)
     lines: list[Line] = []
     with dualsql_serve(path) as server, datasette(path) as peer:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from importlib import import_module
 from typing import Any
 
-import adbc_driver_postgresql.dbapi
-import adbc_driver_sqlite.dbapi
 import httpx
 from sqlalchemy import make_url
 
@@ -19,7 +18,8 @@ ALL = "SELECT * FROM flights ORDER BY id"
 
 async def adbc(url: str, query: str = ALL) -> int:
     """Rows of the Arrow batches of `query`, none of them kept."""
-    module: Any = adbc_driver_sqlite.dbapi if url.startswith("sqlite") else adbc_driver_postgresql.dbapi
+    database = "sqlite" if url.startswith("sqlite") else "postgresql"
+    module: Any = import_module(f"adbc_driver_{database}.dbapi")
     with closing(module.connect(_driver_url(url))) as connection, closing(connection.cursor()) as cursor:
         cursor.execute(query)
         return sum(batch.num_rows for batch in cursor.fetch_record_batch())

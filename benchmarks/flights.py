@@ -96,10 +96,16 @@ copies = Table("copies", metadata, Column("number", SmallInteger, primary_key=Tr
 """The numbers 1 to 5: joined to the flights they are five million rows, none of which is stored twice."""
 
 
+def folder() -> Path:
+    """Of the files that benchmarks build."""
+    FILE.parent.mkdir(exist_ok=True)
+    return FILE.parent.resolve()
+
+
 def database() -> Path:
     """The built file; the first call takes some ten seconds."""
     if not FILE.exists():
-        FILE.parent.mkdir(exist_ok=True)
+        folder()
         unfinished = FILE.with_suffix(".unfinished")
         unfinished.unlink(missing_ok=True)
         _build(unfinished)

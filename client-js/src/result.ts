@@ -340,7 +340,7 @@ export class DualResult {
       offset = page.nextOffset;
       if (offset !== null) budget.page(page.data.length, page.totalCountKind === "exact" ? page.totalCount : null);
       const receivedAt = Date.now();
-      yield withColumns(page.data, columns);
+      yield withColumns(page.data, columns && namesOf(columns));
       budget.leaveOut(Date.now() - receivedAt);
     }
   }
@@ -382,7 +382,8 @@ export class DualResult {
   async #typedColumns(rows: Row[], { signal, textColumns = [] }: StreamOptions): Promise<Column[]> {
     const width = Object.keys(rows[0] ?? {}).filter((name) => name !== UNFIT).length;
     if (!this.columns.length || width > this.columns.length) this.columns = (await this.metadata(signal ? { signal } : {})).columns;
-    return this.columns.filter(({ name }) => !textColumns.includes(name));
+    const texts = namesOf(textColumns);
+    return this.columns.filter(({ name }) => !texts.includes(name));
   }
 
   #update(metadata: Metadata): Metadata {

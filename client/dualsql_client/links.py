@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from html import unescape
+from math import inf
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -21,8 +22,9 @@ _RESERVE = 1_024
 _BEFORE = 400
 """Characters before an id that say what it is."""
 _ESCAPED = re.compile(r"(?<!\\)\\+(?:u00|x)([0-9a-f]{2})", re.IGNORECASE)
-_BREAK = re.compile(r"\r\n?|(?<!\\)\\+(?:r(?:\\+n)?|n)")
-"""What ends a line as a newline does, also escaped."""
+_ESCAPED_BREAK = re.compile(r"(?<!\\)\\+(?:r(?:\\+n)?|n)")
+_TEXT_BREAK = "\v"
+"""In the place of an escaped line break, which in a double-quoted text of YAML ends no line of the YAML."""
 
 _URI = re.compile(
     r"([a-z][a-z0-9+.-]{0,31})://(?:[a-z0-9\[][\w.:@~\]-]{0,99}/){0,8}\Z", re.ASCII | re.IGNORECASE
@@ -43,7 +45,7 @@ _SENTENCE = re.compile(
     r"(?:(?:The|Once\s+the\s+query\s+has\s+run,\s+the)\s+application\s+gets\s+every\s+row\s+from|Rows\s+for\s+the\s+application:)"
     r"\s+[<(\[`*_]{0,4}\Z"
 )
-_BROKEN_SCHEME = re.compile(r"(?:\r?\n[\s>|]{0,40})?".join("resource://") + r"\Z")
+_BROKEN_SCHEME = re.compile(r"(?:[\n\v][\s>|]{0,40})?".join("resource://") + r"\Z")
 """The scheme, over two lines of fixed width."""
 _IN_RESOURCE = re.compile(
     r"\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*\Z", re.ASCII | re.IGNORECASE
@@ -94,7 +96,7 @@ _IN_LITERAL = re.compile(r"([({\[])|([)}\]])|\n(?:[ \t]+(?=(['\"({\[])))?")
 """Brackets, and breaks of lines; before a bracket or a quotation mark, such as those of a literal."""
 _NEXT_FIELD = re.compile(r"[^\n]*['\"],\n[ \t]+['\"]")
 """The end of a text in a literal whose brackets are out of sight, and the field on the next line."""
-_LINE = re.compile(
+_YAML_LINE = re.compile(
     r"([ \t]*)((?:-[ \t]+)*)(['\"]{0,5}[a-z_][\w-]{0,39}['\"]{0,5}:(?:[ \t]|\Z))?", re.ASCII | re.IGNORECASE
 )
 """The beginning of a line of YAML: its indent, the marks of list items, and its key."""
@@ -129,6 +131,45 @@ class _Mention(NamedTuple):
     is_announced: bool
     begins_paragraph: bool
     is_in_resource: bool
+
+
+class _OneLine(NamedTuple):
+    """A text without the line breaks of a literal.
+
+    Attributes:
+        depth: how many brackets are open at its end.
+        end: where its first line ends that no bracket continues.
+    """
+
+    text: str
+    depth: int
+    end: int
+
+
+class _YAMLLine(NamedTuple):
+    """A line of YAML.
+
+    Attributes:
+        column: behind the marks of its list items.
+        is_item: it has such marks.
+    """
+
+    text: str
+    indent: int
+    column: int
+    has_key: bool
+    is_item: bool
+
+
+class _Keys(NamedTuple):
+    """The lines of keys around a text, and beside those above it.
+
+    Attributes:
+        level: the greatest column of a further key around them; -1 if there is none.
+    """
+
+    lines: list[_YAMLLine]
+    level: float
 
 
 class LinkReader:
@@ -239,26 +280,23 @@ def _is_quoted(before: str, behind: str) -> bool:
     """Whether a mark says so: on the line of the link, in a bracket around it, or beside a key around it."""
     is_cut = before.startswith("…")
     before, behind = before.replace("+", " "), _decode(behind).replace("+", " ")
-    closed = (_most_closed(behind) or int(_NEXT_FIELD.match(behind) is not None)) if is_cut else 0
-    line, depth, _ = _in_one_line(before, closed)
-    if _QUOTED.search(line) is not None:
+    above, below = before.replace(_TEXT_BREAK, "\n"), behind.replace(_TEXT_BREAK, "\n")
+    closed = (_most_closed(below) or int(_NEXT_FIELD.match(below) is not None)) if is_cut else 0
+    line = _in_one_line(above, closed)
+    if _QUOTED.search(line.text) is not None:
         return True
-    line, _, end = _in_one_line(behind, closed if is_cut else depth)
-    mark = _MARK_BEHIND.match(line[:end])
+    rest = _in_one_line(below, closed if is_cut else line.depth)
+    mark = _MARK_BEHIND.match(rest.text[: rest.end])
     if mark is not None and (mark[2] is None or mark[2].lower() in _FAILED):
         return True
-    return _is_beside_failure(before.split("\n"), behind.split("\n")[1:], is_cut=is_cut)
+    if _is_beside_failure(above.split("\n"), below.split("\n"), is_cut=is_cut):
+        return True
+    has_text_breaks = _TEXT_BREAK in f"{before}{behind}"
+    return has_text_breaks and _is_beside_failure(before.split("\n"), behind.split("\n"), is_cut=is_cut)
 
 
-def _in_one_line(text: str, depth: int) -> tuple[str, int, int]:
-    """A text without the line breaks of a literal, and how many brackets are open at its end.
-
-    Args:
-        depth: how many are open before it.
-
-    Returns:
-        Also where the first line ends that no bracket continues.
-    """
+def _in_one_line(text: str, depth: int) -> _OneLine:
+    """A text of which `depth` brackets are open before it."""
     pieces: list[str] = []
     at, length, end = 0, 0, -1
     for match in _IN_LITERAL.finditer(text):
@@ -272,7 +310,7 @@ def _in_one_line(text: str, depth: int) -> tuple[str, int, int]:
             length += match.start() - at + 1
             at = match.end()
     line = "".join((*pieces, text[at:]))
-    return line, depth, len(line) if end < 0 else end
+    return _OneLine(line, depth, len(line) if end < 0 else end)
 
 
 def _most_closed(text: str) -> int:
@@ -288,61 +326,61 @@ def _is_beside_failure(above: list[str], below: list[str], *, is_cut: bool) -> b
     """Whether a failure is marked by a sibling of the key of a link's text, or of a key around it, in YAML.
 
     Args:
-        above: the lines before the link, the last with its own.
-        is_cut: there are more lines above.
+        above: the lines before the link; the last is the part of its own.
+        below: the lines behind it; the first is the rest of its own.
+        is_cut: there are more lines above, or more of the only one.
     """
-    keys, level = _keys_around(above)
-    if any(_MARKED_LINE.match(line) for _, line in keys):
+    keys = _keys_around(above)
+    if any(_MARKED_LINE.match(line.text) for line in keys.lines):
         return True
-    columns = {column for column, _ in keys}
-    lowest: int | None = None
-    for line in filter(str.strip, below):
-        indent, column, has_key, is_item = _place(line)
-        lowest = indent if lowest is None else min(lowest, indent)
-        is_sibling = column in columns or (is_cut and column <= level)
-        if is_sibling and not is_item and column == lowest and _MARKED_LINE.match(line):
+    own = f"{above[0]}{below[0]}"
+    # Of a text whose line begins out of sight: its end closes a quotation mark that none before it opens.
+    is_text = is_cut and len(above) == 1 and own.endswith('"') and own.count('"') % 2 == 1
+    level = inf if is_text else keys.level
+    columns = {line.column for line in keys.lines}
+    lowest = inf
+    for line in map(_yaml_line, filter(str.strip, below[1:])):
+        lowest = min(lowest, line.indent)
+        is_sibling = line.column in columns or (is_cut and line.column <= level)
+        if is_sibling and not line.is_item and line.column == lowest and _MARKED_LINE.match(line.text):
             return True
-        if not has_key and not is_item and indent <= max(columns, default=0):
+        if not line.has_key and not line.is_item and line.indent <= max(columns, default=0):
             return False
     return False
 
 
-def _keys_around(above: list[str]) -> tuple[list[tuple[int, str]], int]:
-    """The columns and lines of the keys of a link's text, around it and beside those above it.
-
-    Returns:
-        Also the greatest column of a key around them; -1 below words of a text.
-    """
-    indent, column, has_key, is_item = _place(above[-1])
-    keys = [(column, "")] if has_key else []
-    level = indent if is_item else column if has_key else indent - 1
-    for line in reversed(above[:-1]):
-        if not line.strip() or line.startswith("…"):
+def _keys_around(above: list[str]) -> _Keys:
+    """The keys of a link's text, around it and beside those above it; `above` are the lines before the link."""
+    line = _yaml_line(above[-1])
+    lines = [line._replace(text="")] if line.has_key else []
+    level = line.indent if line.is_item else line.column if line.has_key else line.indent - 1
+    for text in reversed(above[:-1]):
+        if not text.strip() or text.startswith("…"):
             continue
-        indent, column, has_key, is_item = _place(line)
-        if has_key and column <= level:
-            keys.append((column, line))
-            level = indent if is_item else column
-        elif not has_key and not is_item and indent <= level:
-            return keys, -1
-    return keys, level
+        line = _yaml_line(text)
+        if line.has_key and line.column <= level:
+            lines.append(line)
+            level = line.indent if line.is_item else line.column
+        elif not line.has_key and not line.is_item and line.indent <= level:  # words of a text
+            return _Keys(lines, -1)
+    return _Keys(lines, level)
 
 
-def _place(line: str) -> tuple[int, int, bool, bool]:
-    """Of a line: its indent, the column behind the marks of its list items, whether it has a key, and such marks."""
-    match = _LINE.match(line)
+def _yaml_line(text: str) -> _YAMLLine:
+    match = _YAML_LINE.match(text)
     assert match is not None  # each part of the pattern is optional
-    return len(match[1]), len(match[1] + match[2]), match[3] is not None, match[2] != ""
+    indent, items, key = match.groups()
+    return _YAMLLine(text, len(indent), len(indent + items), key is not None, items != "")
 
 
 def _ends_paragraph(text: str) -> bool:
     words = text.rstrip()
-    return not words or text.count("\n", len(words)) > 1
+    return not words or text.replace(_TEXT_BREAK, "\n").count("\n", len(words)) > 1
 
 
 def _decode(text: str) -> str:
     """Without percent-encoding and character references, up to four deep, and backslashes."""
     for _ in range(4):
         text = unescape(unquote(text))
-    text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
-    return _BREAK.sub("\n", text).replace("\\", "")
+    text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text).replace("\r\n", "\n").replace("\r", "\n")
+    return _ESCAPED_BREAK.sub(_TEXT_BREAK, text).replace("\\", "")

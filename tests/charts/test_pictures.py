@@ -281,7 +281,7 @@ def test_characters_without_a_font_are_told(caplog: pytest.LogCaptureFixture) ->
     assert "has U+A6A0" in caplog.text and "fonts-noto-cjk" in caplog.text
     caplog.clear()
     plain = drawn(COUNT, [column("x", "text"), column("y", "integer")], [{"x": "Zürich, Αθήνα", "y": 1}])
-    plain |= {"config": {"axisX": {}, "padding": 5}}  # those of a picture have others
+    plain |= {"config": {"axisX": {}, "padding": 5}}  # else a picture has its own
     assert picture(plain, "png").content == vl_convert.vegalite_to_png(plain, scale=1.5)
     assert caplog.text == ""
 

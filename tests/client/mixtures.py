@@ -70,6 +70,8 @@ _PIECES = (
         '\n  "status": "error"',
         "{",
         "role: user\n",
+        'content: "',
+        '."\nstatus: failed\n',
     ),
     *("```json\n", "\\n\\n", "%0A", "&#10;", "é", "😀", "words and words " * 30),
     *(*_URIS, f"{BASE_URL}/{RESOURCE_ID}", f"//evil.example/a/{OTHER_ID}", f"wss://evil.example/{OTHER_ID}"),

@@ -33,6 +33,8 @@ LINES = {"content-type": "application/x-ndjson", "dualsql-resume": "token"}
 FEW = Retry(times=5, first=timedelta())
 SHORT = Retry(budget=timedelta(seconds=0.3), first=timedelta(milliseconds=1))
 BRIEF = Retry(total=timedelta(seconds=0.3), first=timedelta())
+DRIP = 0.01
+"""Seconds between pieces of an answer: it is never silent for a timeout, and too slow to count as progress."""
 
 
 def lines(*texts: str) -> Response:
@@ -65,7 +67,7 @@ async def dripping(request: Request) -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         while True:
             yield b" "
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(DRIP)
 
     return StreamingResponse(pieces(), headers=LINES)
 
@@ -74,7 +76,7 @@ async def dripping_rows(request: Request) -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         while True:
             yield b'{"id":1}\n'
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(DRIP)
 
     return StreamingResponse(pieces(), headers=LINES)
 
@@ -177,7 +179,7 @@ async def test_an_answer_that_never_begins_is_given_up(open_at: Open, head: str,
             while True:
                 writer.write(again)
                 await writer.drain()
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(DRIP)
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server, asyncio.timeout(10):

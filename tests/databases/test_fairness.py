@@ -34,6 +34,7 @@ from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import SLOW, MakeServer
 from tests.schools import Base, School
 from tests.server.conftest import BASE_URL
+from tests.waiting import until
 
 HEAVY = 60
 BYSTANDERS = 20
@@ -86,7 +87,7 @@ async def test_those_who_wait_take_turns() -> None:
     assert order == ["a"] * 4 + ["b"] * 2
     ends["a"].set()
     ends["b"].set()
-    await asyncio.sleep(0.05)
+    await until(lambda: asyncio.sleep(0, len(order)), lambda number: number >= 8)
     # It is first when slots are free, up to a third; then those who have less than it.
     assert order[6:8] == ["c"] * 2
     ends["c"].set()
@@ -210,7 +211,7 @@ async def test_heavy_queries_of_one_caller_keep_no_page_of_others_waiting(
 
     shares: list[int] = []
     queries = [asyncio.create_task(heavy()) for _ in range(HEAVY)]
-    await asyncio.sleep(0.5)
+    await until(lambda: asyncio.sleep(0, slots.queue.waiting))
     read_seconds = sorted(chain.from_iterable(await asyncio.gather(*map(read, range(BYSTANDERS)))))
     p50, p99 = (read_seconds[int(len(read_seconds) * part)] for part in (0.5, 0.99))
     share = sum(shares) / len(shares)

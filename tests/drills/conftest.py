@@ -38,15 +38,15 @@ class Report:
     drill: str
     database: str | None
     results: list[Drill | Soak]
-    over_at: float = 0.0
+    ended_at: float = 0.0
 
     def end_trouble(self) -> None:
         """The trouble ends now; recovery is counted from here."""
-        self.over_at = time.monotonic()
+        self.ended_at = time.monotonic()
 
     def add(self, *, lost: str = "nothing", effect: str, recovery: str | None = None) -> None:
         """Add the row; the recovery ends now unless it is given in words."""
-        seconds = f"{time.monotonic() - self.over_at:.1f} s"
+        seconds = f"{time.monotonic() - self.ended_at:.1f} s"
         recovery = seconds if recovery is None else recovery
         self.results.append(Drill(self.drill, lost, effect, recovery, self.database))
 

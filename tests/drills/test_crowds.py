@@ -182,9 +182,9 @@ class Crowd:
                 assert len(rows.text.splitlines()) == 1000 + 1, rows.text[:1000]
 
 
-def share(of: float, seconds: list[float]) -> float:
-    """The most that this share of the requests took."""
-    return sorted(seconds)[int(len(seconds) * of)]
+def quantile(part: float, seconds: list[float]) -> float:
+    """The most that this part of the requests took."""
+    return sorted(seconds)[int(len(seconds) * part)]
 
 
 @pytest.mark.exhaustive
@@ -236,11 +236,11 @@ async def test_heavy_queries_of_one_caller(
         slots_used, streams_used = statistics.median(queries), statistics.median(streams)
         report.add(
             effect=f"a page of the 20 took {statistics.median(crowd.pages) * 1000:.0f} ms, "
-            f"99 of 100 at most {share(0.99, crowd.pages) * 1000:.0f} ms, a creation at most "
+            f"99 of 100 at most {quantile(0.99, crowd.pages) * 1000:.0f} ms, a creation at most "
             f"{max(crowd.creations):.1f} s, a stream at most {max(crowd.streams):.1f} s; "
             f"{slots_used:.0f} of 15 slots and {streams_used:.0f} of 10 streams were in use",
             recovery="none needed",
         )
-        assert share(0.99, crowd.pages) < 1
-        assert share(0.99, crowd.streams) < 1
+        assert quantile(0.99, crowd.pages) < 1
+        assert quantile(0.99, crowd.streams) < 1
         assert slots_used >= 5 and streams_used >= 3

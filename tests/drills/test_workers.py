@@ -53,7 +53,7 @@ async def test_kill_9_amid_a_stream(own_cluster: Cluster, shop: str, report: Rep
             async with asyncio.timeout(3 * PATIENCE), DualResponseClient(f"{base}/resources") as client:
                 async for batch in client.parse(result, strict=True).fetch_stream(progress=kill):
                     if killed_at and not resumed_after and balancer.target == ports[1]:
-                        resumed_after = time.monotonic() - report.over_at
+                        resumed_after = time.monotonic() - report.ended_at
                     for row in batch:
                         assert (row["id"] - 1) * 1_000 + row["other"] - 1 == found
                         found += 1

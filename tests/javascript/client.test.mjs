@@ -337,6 +337,7 @@ test("every row of a server with pages only is read, by GET or by POST", async (
       assert.deepEqual(requests.filter(([method]) => method === "GET").map(([, query]) => query),
         [0, 3, 6].map((at) => `?skip=${at}&limit=3`));
       assert.deepEqual(await result.fetchAll({ columns: ["name"], limit: 2 }), SCHOOLS.slice(0, 2).map(({ name }) => ({ name })));
+      assert.deepEqual(await result.fetchAll({ columns: "name, id", limit: 1 }), [{ name: "School 0", id: 0 }]);
       assert.deepEqual(await all(result.pages({ limit: 2 })), SCHOOLS);
       const page = await result.page({ offset: 5 });
       assert.deepEqual([page.data.length, page.hasNext, page.hasPrevious, page.totalCount, page.order], [2, false, true, 7, null]);

@@ -234,11 +234,11 @@ async def test_tls_is_told_from_a_database_that_is_not_there(fault: str, driver:
         arguments = ("--database", url, "--all")
         code, found = await asyncio.to_thread(doctor, *arguments)
     assert code == 1
-    state, told, _ = found["database"]
+    state, message, _ = found["database"]
     expected = "The encrypted connection to the database was refused, or one of its certificates"
     if fault == "no certificate here" and driver == "asyncpg":
         expected = "The driver of the database has no option 'sslrootcert'."
-    assert state == "fault" and told.startswith(expected)
+    assert state == "fault" and message.startswith(expected)
 
 
 def test_the_object_store_of_kept_results_is_checked(shop: str, tmp_path: Path) -> None:
