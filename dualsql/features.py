@@ -9,9 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Unpack
 
-# First: imported from inside ten others, it runs where a chunk of Python's stack ends, and calls there map memory anew
-# (14,600 page faults of an interpreter, and 12,100 with this line).
-import dualsql.freeze  # noqa: F401
 from dualsql.extension import KernelOptions
 from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router

@@ -95,12 +95,12 @@ def drawn(
 
 Theme = Literal["light", "dark"]
 _GROUND, _LINE, _INK = "#14171a", "#333a42", "#e6e9ec"
-_OF_PICTURES: VegaLite = {
+_PICTURE_CONFIG: VegaLite = {
     "axisX": {"labelFlush": False},
     "padding": {"left": 5, "top": 5, "right": 24, "bottom": 5},
 }
-"""Else Vega moves the first and the last label inwards, onto those beside them. At the right, a legend's title has room
-in a font that is wider than the renderer's."""
+"""By default, Vega moves the first and the last label inwards, onto those beside them. The padding at the right is for
+the title of a legend in a font that is wider than the renderer's."""
 _DARK_CONFIG: VegaLite = {
     "background": _GROUND,
     "title": {"color": _INK, "subtitleColor": _INK},
@@ -432,7 +432,7 @@ def picture(chart: VegaLite, kind: PictureFormat) -> Picture:
     require_pictures()
     import vl_convert
 
-    chart = {**chart, "config": {**_OF_PICTURES, **chart.get("config", {})}}
+    chart = {**chart, "config": {**_PICTURE_CONFIG, **chart.get("config", {})}}
     try:
         if kind == "png":
             content = vl_convert.vegalite_to_png(

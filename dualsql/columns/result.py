@@ -1,4 +1,4 @@
-"""The columns of a Select with unique names, types and encodings."""
+"""The columns of a Select with unique names, types and encodings, and what the ORM adds to them."""
 
 from __future__ import annotations
 

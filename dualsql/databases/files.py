@@ -150,7 +150,7 @@ def find_files(arguments: Iterable[Path]) -> FileSelection:
     unknown: list[str] = []
     for path in arguments:
         try:
-            _find(path, paths, links, unknown)
+            _add_files(path, paths, links, unknown)
         except OSError as error:
             raise ConfigurationError(
                 f"{_excerpt(path)} cannot be read: {error.strerror}.",
@@ -164,13 +164,13 @@ def find_files(arguments: Iterable[Path]) -> FileSelection:
     return FileSelection(list(dict.fromkeys(path.resolve() for path in paths)), links, unknown)
 
 
-def _find(path: Path, paths: list[Path], links: list[str], unknown: list[str]) -> None:
+def _add_files(path: Path, paths: list[Path], links: list[str], unknown: list[str]) -> None:
     """Add the files of one argument to the lists."""
     if path.is_dir():
         present = sorted(each for each in path.iterdir() if each.name[0] != ".")
         candidates = [each for each in present if _has_suffix(each)]
         unknown += [
-            each.name for each in present if not each.name.lower().endswith(_NAMED) and each.is_file()
+            each.name for each in present if not each.name.lower().endswith(_ENDINGS) and each.is_file()
         ]
         # A link in a folder may lead anywhere. A link that is an argument is followed.
         links += [each.name for each in candidates if each.is_symlink()]
@@ -190,8 +190,8 @@ def _find(path: Path, paths: list[Path], links: list[str], unknown: list[str]) -
         paths.append(path)
 
 
-_NAMED = (*SUFFIXES, *(f"{suffix}{part}" for suffix in SQLITE for part in ("-wal", "-shm", "-journal")))
-"""What is no file of an unknown kind: those that are served, and those that SQLite keeps beside a database."""
+_ENDINGS = (*SUFFIXES, *(f"{suffix}{part}" for suffix in SQLITE for part in ("-wal", "-shm", "-journal")))
+"""Ends of the names of files that are served, and of those that SQLite keeps beside a database."""
 _KINDS = f"Files can be {', '.join(SUFFIXES)}."
 
 

@@ -1,6 +1,6 @@
 """The attributes of an element as JSON and back.
 
-A `NodeKind` is one row of the table tag -> (class, fields) in `kinds`. Most kinds need only their fields. Tables,
+A `NodeKind` is one row of the table tag -> (class, fields) in `codec`. Most kinds need only their fields. Tables,
 functions and ORM entities are references by name and have their own `write` and `read`.
 
 A forged document may put any element anywhere. An element that is rendered without a closing bracket (`x ORDER BY y`,

@@ -3,7 +3,7 @@
 Reading a PickleType unpickles. A document that applied such a type to another column's content, by a cast, a coalesce
 or a UNION, would run that content. Therefore an expression with a type that is not trusted has to be its column, or
 consist only of expressions with the same type. Databases find columns by name, so no other source and no other output
-may have that column's name (see `names`).
+may have that column's name (see `shadowing`).
 """
 
 from __future__ import annotations

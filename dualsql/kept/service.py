@@ -420,6 +420,7 @@ class ResultKeeper:
 
     async def sweep(self) -> int:
         """Delete the files that no resource needs, and close those that are gone. Returns how many are deleted."""
+        open_before = set(self._open)  # the list may lack a file that is opened later
         files = await self._list_files()
         self._referenced &= {file.name for file in files}
         # A row that was refreshed no longer names the first of its files.
@@ -432,7 +433,7 @@ class ResultKeeper:
         doomed = [file.name for file in files if await self._is_useless(file, standings)]
         await self.storage.delete(*doomed)
         # Another process may have deleted some: an open one would keep its room on the disk.
-        for name in self._open.keys() - ({file.name for file in files} - set(doomed)):
+        for name in open_before - ({file.name for file in files} - set(doomed)):
             self._shut(name)
         return len(doomed)
 

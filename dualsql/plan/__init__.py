@@ -2,16 +2,14 @@
 
     normal_form       joins with their left side, cache keys that differ
     words             DISTINCT as a prefix or a function, text around the columns
-    outputs           columns under unique names
     entities          the columns that the rows of mapped classes have, written out
     other_statements  set operations and text() as a Select
-    shape             any statement as a plain Select, and its author's limit
     keys              sort keys and their order
+    shape             any statement as a plain Select of unique names, its author's limit, how it reads its sources
     order             a total order: the requested keys, the author's, and those that break ties
     page              rows from an offset on, the count
-    projection        some of the columns, or the types that a database describes
     keyset            rows before or after a keyset position, and the seek predicate that finds them
-    subqueries        a result as a subquery in its own order, what queries may add to it, and free names
+    derived           a result as a subquery in its own order, with some of its columns, or with types of the database
     sampling          rows that are not the first ones
 
 Read in this order.

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,24 +128,18 @@ def _run_in_thread(work: Coroutine[Any, Any, T]) -> T:
         return thread.submit(asyncio.run, work).result()
 
 
-@contextmanager
-def _file_errors() -> Iterator[None]:
-    try:
-        yield
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise ConfigurationError(
-            f"The file of the resource store cannot be made: {error.strerror}.",
-            hint="Check the path in the URL, and the rights on its folder.",
-        ) from error
-
-
 async def _with_connection(url: URL, work: Callable[[Connection], T]) -> T:
     if not is_there(url) and not is_in_memory(url):
         # It holds what all callers asked: for its owner alone. SQLite makes its other files with the same mode.
-        with suppress(FileExistsError), _file_errors():
+        try:
             os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass  # of another process
+        except OSError as error:
+            raise ConfigurationError(
+                f"The file of the resource store cannot be made: {error.strerror}.",
+                hint="Check the path in the URL, and the rights on its folder.",
+            ) from error
     async with new_engine(url, poolclass=NullPool).begin() as connection:
         return await connection.run_sync(work)
 

@@ -80,12 +80,12 @@ def in_lines(sql: str) -> str:
     """SQL with a line for each clause of the whole statement: SQLAlchemy breaks lines before FROM and WHERE alone."""
     depth = 0
 
-    def written(match: re.Match[str]) -> str:
+    def on_own_line(match: re.Match[str]) -> str:
         nonlocal depth
         depth += {"(": 1, ")": -1}.get(match[0], 0)
         return f"\n{match['clause']} " if match["clause"] and not depth else match[0]
 
-    return _CLAUSES.sub(written, sql)
+    return _CLAUSES.sub(on_own_line, sql)
 
 
 def address_of(view: CatalogueView, uri: str) -> Address:

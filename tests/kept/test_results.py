@@ -664,6 +664,24 @@ async def test_sweeping_closes_files_that_another_process_deleted(kept: KeptServ
     assert len(await kept.lines(stays)) == ROWS
 
 
+async def test_sweeping_closes_no_file_that_is_opened_meanwhile(
+    kept: KeptServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = kept.dual.kept.work
+    assert work is not None
+    list_files = work.keeper._list_files
+
+    async def list_then_open() -> Any:
+        files = await list_files()
+        monkeypatch.undo()  # a creation lists them too
+        assert len(await kept.lines(await kept.make())) == ROWS
+        return files
+
+    monkeypatch.setattr(work.keeper, "_list_files", list_then_open)
+    await kept.dual.maintenance.sweep()
+    assert len(work.keeper._open) == 1
+
+
 async def test_the_first_reader_opens_the_file(kept: KeptServer) -> None:
     work = kept.dual.kept.work
     assert work is not None

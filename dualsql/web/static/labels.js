@@ -4,7 +4,7 @@ import { send } from "./rows.js";
 
 const MOST = 100; // values of a key in a request: _MOST_LABELS in references.py
 const MOST_KEYS = 50; // of a request: _MOST_KEYS in home.py
-const LONGEST = 200; // characters of a value: _LONGEST_KEY in tables.py
+const LONGEST = 200; // characters of a value: _LONGEST_KEY in references.py
 const MOST_CHARACTERS = 20_000; // of the values of a request, whose body the server bounds
 const MOST_KNOWN = 20_000; // names that are kept
 const PAUSE = 50; // milliseconds in which the rows on the screen say what they need
