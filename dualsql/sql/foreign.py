@@ -22,8 +22,10 @@ from dualsql.sql.scope import forbid, invalid
 from dualsql.sql.tokens import SEPARATOR
 from dualsql.text_dialects import TextDialect
 
-OF_ANOTHER = "of another database"
-"""The note on a call that means the same for values of some types only: coalesce() for numbers, joins for texts."""
+NUMBERS_ONLY = "numbers only"
+"""The note on coalesce() that stands for isnull(), which means the same for numbers only."""
+TEXTS_ONLY = "texts only"
+"""The note on a join of texts, which takes the text of any value on other databases."""
 _PARTS = "year quarter month day hour minute".split()
 
 _FORMS: Mapping[str, str] = {
@@ -160,7 +162,7 @@ def _isnull(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any)
         forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
     own = _filled("coalesce(:a, :b)", arguments, dialect)
     if own is not None:
-        own.meta[OF_ANOTHER] = True
+        own.meta[NUMBERS_ONLY] = True
     return own
 
 
@@ -235,7 +237,7 @@ def _listed(name: str, arguments: Sequence[Any]) -> exp.Expression:
         if isinstance(part, exp.Ordered):
             part.set("nulls_first", not part.args.get("desc"))
     own = exp.GroupConcat(this=value, separator=separator)
-    own.meta[OF_ANOTHER] = True
+    own.meta[TEXTS_ONLY] = True
     return own
 
 
