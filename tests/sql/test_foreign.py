@@ -175,6 +175,7 @@ REFUSED = [
     # No values, no order, and values with several texts.
     ("postgresql duckdb", "GROUP_CONCAT(name ORDER BY SEPARATOR ',')", "Write string_agg("),
     ("postgresql duckdb", "LISTAGG(DISTINCT)", "Write string_agg("),
+    ("mysql", "LISTAGG(name, ', ')", "Write group_concat(x ORDER BY y SEPARATOR ', ')"),
     ("sqlite mysql", "GROUP_CONCAT(DISTINCT)", "Write group_concat(DISTINCT x)"),
     ("postgresql duckdb", "GROUP_CONCAT(DISTINCT)", "Write "),
     ("mysql", "GROUP_CONCAT(DISTINCT SEPARATOR ',')", "Write group_concat(DISTINCT x)"),

@@ -58,6 +58,7 @@ _INSTEAD: Mapping[str, str] = {
     "unicode": "Write ascii(x).",
     **dict.fromkeys(("json_agg", "jsonb_agg", "json_group_array"), "Write group_concat(x)."),
     "array_agg": "Write group_concat(x).",
+    "listagg": "Write group_concat(x ORDER BY y SEPARATOR ', ').",
     "strftime": "Write date_format(x, '%Y-%m').",
     "to_char": "Write date_format(x, '%Y-%m').",
     "date_trunc": "Write date_format(x, '%Y-%m-01').",
