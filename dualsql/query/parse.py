@@ -313,8 +313,8 @@ def _aggregate(value: Any) -> AggregateColumn:
         ((key, other),) = value.items()
         if isinstance(key, str) and isinstance(other, str):
             # size is another spelling of count, and more likely a column beside a function's own name.
-            function, column = sorted((key, other), key=_likeness_to_function, reverse=True)
-            rewrite = {"function": function[:_LONGEST_EXCERPT], "column": column[:_LONGEST_EXCERPT]}
+            pair = sorted((key, other), key=_likeness_to_function, reverse=True)
+            rewrite = {"function": pair[0][:_LONGEST_EXCERPT], "column": pair[1][:_LONGEST_EXCERPT]}
             raise _malformed(
                 f"{key[:_LONGEST_EXCERPT]!r} is no key of aggregates.",
                 "aggregates",
