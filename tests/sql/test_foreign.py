@@ -85,8 +85,8 @@ SAME = [
 
 def compiled(sql: str, dialect: str, version: tuple[int, ...] | None = (3, 40)) -> tuple[str, Any]:
     statement = read_select(sql, REGISTRY, dialect, version=version if dialect == "sqlite" else None)
-    made = statement.compile()
-    return str(made), sorted(map(str, made.params.values()))
+    own = statement.compile()
+    return str(own), sorted(map(str, own.params.values()))
 
 
 @pytest.mark.parametrize(("dialect", "foreign", "own"), SAME)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnClause, case, cast, func, literal, type_coerce, types
+from sqlalchemy import ColumnClause, TypeCoerce, case, cast, func, literal, type_coerce, types
 from sqlalchemy.sql.functions import current_timestamp
 
 from dualsql.columns.instants import is_instant, normalized_instant
@@ -34,8 +34,8 @@ def _binary(element: Expression) -> Expression:
 
 def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     # CURRENT_TIMESTAMP has one spelling, to whole seconds.
-    is_now = isinstance(getattr(element, "clause", element), current_timestamp)
-    if is_now or not is_instant(element):
+    operand = element.clause if isinstance(element, TypeCoerce) else element
+    if isinstance(operand, current_timestamp) or not is_instant(element):
         return _beginning(element, bucket)
     # Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
     beginning = _beginning(func.substr(normalized_instant(element), 1, 19, type_=types.String()), bucket)
