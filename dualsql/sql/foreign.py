@@ -154,9 +154,12 @@ def _require_moment(*nodes: Any) -> None:
 
 
 def _date(call: _Call) -> exp.Expression | None:
-    if call.dialect.parser == "mysql" and len(call.arguments) > 1:
-        forbid(f"{call.name}() of SQLite", hint="Write CURRENT_DATE - INTERVAL 30 DAY.")
-    return None if call.dialect.interval is None else _moved_day(call)
+    dialect = call.dialect
+    if dialect.interval is not None:
+        return _moved_day(call)
+    if dialect.moves_date is not None and not dialect.has_date_modifiers and len(call.arguments) > 1:
+        forbid(f"{call.name}() of this form", hint="Write CURRENT_DATE - INTERVAL 30 DAY.")
+    return None
 
 
 def _isnull(call: _Call) -> exp.Expression | None:
@@ -173,14 +176,14 @@ def _isnull(call: _Call) -> exp.Expression | None:
 
 
 def _joined_texts(call: _Call) -> exp.Expression | None:
-    is_read = call.dialect.parser == "mysql" or (call.is_own and _separator(call.arguments) is None)
+    is_read = call.dialect.has_separator_word or (call.is_own and _separator(call.arguments) is None)
     return None if is_read else _listed(call.name, call.arguments)
 
 
 def _difference(call: _Call) -> exp.Expression | None:
     number = len(call.arguments)
     has_word = number == 3 and _unit(call.arguments[0], is_word=True) is not None
-    is_read = call.is_own and not has_word and (number != 2 or call.dialect.parser == "mysql")
+    is_read = call.is_own and not has_word and (number != 2 or call.dialect.has_datediff)
     return None if is_read else _days_between(call.arguments, call.dialect)
 
 
@@ -392,7 +395,7 @@ def _moved_day(call: _Call) -> exp.Expression | None:
         )
     if day.lower() == "now" or any(modifiers):
         hint = "Write CURRENT_DATE - INTERVAL '30 days', or date_trunc('month', CURRENT_DATE)."
-        forbid(f"{name}() of SQLite", hint=hint)
+        forbid(f"{name}() of this form", hint=hint)
     return None
 
 

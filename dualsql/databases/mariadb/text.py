@@ -137,5 +137,7 @@ TEXT = TextDialect(
     name_quotes="`",
     collations=("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_nopad_bin", "utf8mb4_unicode_ci"),
     casts_dates=True,
+    has_separator_word=True,
+    has_datediff=True,
     has_json_arrows=False,
 )

@@ -178,6 +178,7 @@ TEXT = TextDialect(
     moves_date=_moved,
     interval_hint="Write x + INTERVAL '30 days', or julianday(a) - julianday(b).",
     date_cast_hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column).",
+    has_date_modifiers=True,
     has_default_separator=True,
     orders_joined_texts=False,
     has_superaggregates=False,
