@@ -141,9 +141,9 @@ class TextDialect:
         date_cast_hint: what to write instead of a CAST to a date, if there is no such type.
         casts_dates: CAST of a constant to a date is one in the database too: the driver would send the date as a text.
         has_lists: [x] is a list.
-        has_separator: GROUP_CONCAT(x SEPARATOR y) is understood.
-        has_date_modifiers: date(x, '+1 day') moves a date, and date('now') is today.
-        subtracts_dates: datediff(x, y) is the number of days from y to x.
+        has_separator_word: group_concat(x SEPARATOR ', ') is its own form.
+        has_date_modifiers: date(x, '+1 month') is its own form.
+        has_datediff: datediff(x, y) of two dates counts the midnights from y to x.
         has_default_separator: texts are joined without a separator by group_concat(x).
         orders_joined_texts: string_agg() and group_concat() take an ORDER BY.
         orders_aggregates: all aggregates take an ORDER BY.
@@ -214,9 +214,9 @@ class TextDialect:
     date_cast_hint: str = ""
     casts_dates: bool = False
     has_lists: bool = False
-    has_separator: bool = False
+    has_separator_word: bool = False
     has_date_modifiers: bool = False
-    subtracts_dates: bool = False
+    has_datediff: bool = False
     has_default_separator: bool = False
     orders_joined_texts: bool = True
     orders_aggregates: bool = False

@@ -73,6 +73,10 @@ _OF_ITS_FORM: Mapping[FailureKind | None, tuple[str, str]] = {
         "An aggregate stands in WHERE or in another aggregate, or a column beside aggregates is not in GROUP BY.",
         "Name each plain column in GROUP BY, or write min(x); put a condition on an aggregate into HAVING.",
     ),
+    FailureKind.DEPTH: (
+        "The query is nested deeper than the database reads.",
+        "Compute a part first: WITH s AS (SELECT *, date_trunc('month', x) AS m FROM t) SELECT * FROM s WHERE x >= m.",
+    ),
     FailureKind.SORTING: (
         "SELECT DISTINCT is sorted by what it does not select.",
         "Select the sort key too, or write SELECT x FROM t GROUP BY x ORDER BY min(y).",

@@ -29,9 +29,8 @@ class FailureKind(Enum):
     UNREACHABLE = "the database is down, starting or stopping"
     PART = "another server, which the database asks for a part of the rows, did not answer"
     FULL = "the database ran out of disk or memory"
-    UNSUITED = (
-        "the statement asks of a value what its type does not have: an operator, a function, a conversion"
-    )
+    UNSUITED = "the statement asks of a value what its type lacks: an operator, a function, a conversion"
+    DEPTH = "the statement is nested deeper than the database's parser reads"
     GROUPING = "an aggregate is not allowed where it stands, or a column beside aggregates is not in GROUP BY"
     SORTING = "the rows of a SELECT DISTINCT are sorted by what is not selected"
     WINDOW = "a window function is not allowed where it stands, as in WHERE"

@@ -49,7 +49,6 @@ _log = logging.getLogger(__name__)
 _PLAIN = StrCompileDialect()
 # Anonymous names differ in their seed, which is a memory address.
 _SEED = re.compile(r"%\(\S+ ")
-# SQLAlchemy raises all of these for statements that a dialect cannot render.
 UNCOMPILABLE = (
     SQLAlchemyError,
     RecursionError,
@@ -60,6 +59,7 @@ UNCOMPILABLE = (
     AttributeError,
     AssertionError,
 )
+"""What SQLAlchemy raises for statements that a dialect cannot render."""
 
 
 class Proofs(util.LRUCache[object, bool]):

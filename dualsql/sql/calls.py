@@ -27,7 +27,7 @@ from dualsql.columns.instants import instants, is_instant, normalized_instant
 from dualsql.databases.functions import FRACTIONS, is_exact, result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
-from dualsql.sql.foreign import OF_ANOTHER, form_of
+from dualsql.sql.foreign import NUMBERS_ONLY, TEXTS_ONLY, form_of
 from dualsql.sql.functions import (
     absent,
     allowed_functions,
@@ -115,8 +115,8 @@ def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
     if not isinstance(args["this"], str):
         forbid_node(node)
     _require_window(translator, node, args["this"].lower())
-    if node.meta.get(OF_ANOTHER):
-        _require_number(translator.expression(node.expressions[0], scope))
+    if node.meta.get(NUMBERS_ONLY):
+        return _number_or(translator, node, scope)
     compared = _COMPARED.get(args["this"].lower()) if translator.dialect.array is not None else None
     if compared is not None and len(args.get("expressions") or ()) == 1:
         every: Element = compared(compared_array(translator, node, args["expressions"][0], scope))
@@ -135,10 +135,13 @@ def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
     return _call(translator, args["this"], list(args.get("expressions") or ()), scope)
 
 
-def _require_number(element: Element) -> None:
-    """SQL Server's isnull(x, 0) has the type of x; coalesce(x, 0) has it of numbers alone."""
-    if not isinstance(element.type, types.Integer | types.Numeric):
+def _number_or(translator: Translator, node: Any, scope: Scope) -> Element:
+    """SQL Server's isnull(x, 0), which has the type of x; coalesce(x, 0) has it of numbers alone."""
+    number, otherwise = (translator.expression(part, scope) for part in node.expressions)
+    if not isinstance(number.type, types.Integer | types.Numeric):
         forbid("isnull() of a value that is no number", hint="Write coalesce(x, y), or x IS NULL.")
+    result: Element = call(translator, node.name, [number, otherwise])
+    return result
 
 
 def _several(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -261,7 +264,7 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
     joined: list[Any] = [inner]
     if is_distinct:
         joined = only(inner, "expressions").get("expressions") or []
-    if len(joined) != 1:
+    if len(joined) != 1 or joined[0] is None:
         forbid("A join of texts without one value", hint="Write group_concat(DISTINCT x).")
     [value] = joined
     if is_distinct and separator is not None and not translator.dialect.orders_joined_texts:
@@ -273,7 +276,7 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
         translator,
         translator.expression(value, scope),
         is_sorted_by_itself=is_distinct and order is not None,
-        is_foreign=bool(node.meta.get(OF_ANOTHER)),
+        is_foreign=bool(node.meta.get(TEXTS_ONLY)),
     )
     values: Any = distinct(texts) if is_distinct else texts
     if separator is None and translator.dialect.has_default_separator:

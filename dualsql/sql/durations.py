@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast as cast_to
 
-from sqlalchemy import BindParameter, ColumnClause, ColumnElement, cast, literal, type_coerce, types
+from sqlalchemy import BindParameter, ColumnElement, cast, literal, type_coerce, types
 from sqlalchemy.sql.visitors import iterate
 from sqlglot import exp
 
@@ -86,16 +86,6 @@ def beginning(translator: Translator, element: Element, unit: Bucket) -> Element
     if not isinstance(element.type, types.Date | types.DateTime):
         invalid(
             "The beginning of a text or number is not computed here.", hint="Give it a column with dates."
-        )
-    if (
-        unit == "quarter"
-        and isinstance(element.type, types.DateTime)
-        and not isinstance(element, ColumnClause)
-    ):
-        # Beside another instant it is more than SQLite's parser takes.
-        invalid(
-            "The quarter of a computed instant is not computed here.",
-            hint="Write date_trunc('quarter', CURRENT_DATE).",
         )
     if sum(1 for _ in islice(iterate(element), _LARGEST_INSTANT + 1)) > _LARGEST_INSTANT:
         invalid(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -22,8 +22,10 @@ from dualsql.sql.scope import forbid, invalid
 from dualsql.sql.tokens import SEPARATOR
 from dualsql.text_dialects import TextDialect
 
-OF_ANOTHER = "of another database"
-"""The note on a call that means the same for values of some types only: coalesce() for numbers, joins for texts."""
+NUMBERS_ONLY = "numbers only"
+"""The note on coalesce() that stands for isnull(), which means the same for numbers only."""
+TEXTS_ONLY = "texts only"
+"""The note on a join of texts, which takes the text of any value on other databases."""
 _PARTS = "year quarter month day hour minute".split()
 
 _FORMS: Mapping[str, str] = {
@@ -113,20 +115,25 @@ def _require_place(node: Any, own: exp.Expression, dialect: TextDialect) -> None
         )
 
 
+class _Call(NamedTuple):
+    """A call of a function, and whether the database has one of this name."""
+
+    name: str
+    arguments: Sequence[Any]
+    dialect: TextDialect
+    is_own: bool
+
+
 def _own_form(node: Any, dialect: TextDialect, version: Version | None) -> exp.Expression | None:
     """What means the same as the call; None if the database has the function, or nothing like it."""
     name, arguments = node.this.lower(), node.expressions
     is_own = not absent(name, dialect, version) and result_of(name, dialect) is not None
-    form = _FORMS.get(name)
-    if name in _OF_SEVERAL:
-        return _OF_SEVERAL[name](name, arguments, dialect, is_own)
-    if is_own:
-        return None
-    if name in _CONVERSIONS:
-        return _CONVERSIONS[name](name, arguments, dialect)
-    if name == "left" and len(arguments) == 2 and not _is_whole(arguments[1]):
-        return None  # of a negative number, PostgreSQL leaves out the end
-    if form is None:
+    convert = _SHARED_NAMES.get(name) or (None if is_own else _CONVERSIONS.get(name))
+    if convert is not None:
+        return convert(_Call(name, arguments, dialect, is_own))
+    form = None if is_own else _FORMS.get(name)
+    # Of a negative number, PostgreSQL's left() leaves out the end.
+    if form is None or (name == "left" and len(arguments) == 2 and not _is_whole(arguments[1])):
         return None
     own = _filled(form, arguments, dialect)
     return _whole_part(own, dialect) if isinstance(own, exp.Extract) else own
@@ -146,34 +153,41 @@ def _require_moment(*nodes: Any) -> None:
             forbid(f"{node.name[:30]!r} as a date", hint="Write it as '2026-01-31'.")
 
 
-def _date(name: str, arguments: Sequence[Any], dialect: TextDialect, _: Any) -> exp.Expression | None:
-    has_arithmetic = dialect.interval is not None or dialect.moves_date is not None
-    return None if dialect.has_date_modifiers or not has_arithmetic else _moved_day(name, arguments, dialect)
+def _date(call: _Call) -> exp.Expression | None:
+    dialect = call.dialect
+    if dialect.interval is not None:
+        return _moved_day(call)
+    is_moved = len(call.arguments) > 1 or any(
+        _is_text(part) and part.name.lower() == "now" for part in call.arguments
+    )
+    if dialect.moves_date is not None and not dialect.has_date_modifiers and is_moved:
+        forbid(f"{call.name}() of this form", hint="Write CURRENT_DATE - INTERVAL 30 DAY.")
+    return None
 
 
-def _isnull(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any) -> exp.Expression | None:
+def _isnull(call: _Call) -> exp.Expression | None:
+    arguments = call.arguments
     if len(arguments) == 1:
-        return None if is_own else exp.Paren(this=exp.Is(this=arguments[0], expression=exp.Null()))
+        return None if call.is_own else exp.Paren(this=exp.Is(this=arguments[0], expression=exp.Null()))
     # SQL Server converts another value to the type of the first.
     if len(arguments) != 2 or not _is_whole(arguments[1], is_signed=True):
         forbid("isnull() of two values", hint="Write coalesce(x, y), or x IS NULL.")
-    own = _filled("coalesce(:a, :b)", arguments, dialect)
+    own = _filled("coalesce(:a, :b)", arguments, call.dialect)
     if own is not None:
-        own.meta[OF_ANOTHER] = True
+        own.meta[NUMBERS_ONLY] = True
     return own
 
 
-def _joined_texts(
-    name: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any
-) -> exp.Expression | None:
-    is_read = dialect.has_separator or (is_own and _separator(arguments) is None)
-    return None if is_read else _listed(name, arguments)
+def _joined_texts(call: _Call) -> exp.Expression | None:
+    is_read = call.dialect.has_separator_word or (call.is_own and _separator(call.arguments) is None)
+    return None if is_read else _listed(call.name, call.arguments)
 
 
-def _difference(_: str, arguments: Sequence[Any], dialect: TextDialect, is_own: Any) -> exp.Expression | None:
-    has_word = len(arguments) == 3 and _unit(arguments[0], is_word=True) is not None
-    is_read = is_own and not has_word and (len(arguments) != 2 or dialect.subtracts_dates)
-    return None if is_read else _days_between(arguments, dialect)
+def _difference(call: _Call) -> exp.Expression | None:
+    number = len(call.arguments)
+    has_word = number == 3 and _unit(call.arguments[0], is_word=True) is not None
+    is_read = call.is_own and not has_word and (number != 2 or call.dialect.has_datediff)
+    return None if is_read else _days_between(call.arguments, call.dialect)
 
 
 def _filled(form: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
@@ -193,9 +207,9 @@ def _parsed(form: str, parser: str) -> exp.Expression:
     return exp.Paren(this=own) if isinstance(own, exp.Binary) else own
 
 
-def _joined(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+def _joined(call: _Call) -> exp.Expression | None:
     """concat(x, y, ...) of newer versions of SQLite, to which NULL is an empty text."""
-    parts = [_filled("coalesce(CAST(:a AS TEXT), '')", [part], dialect) for part in arguments]
+    parts = [_filled("coalesce(CAST(:a AS TEXT), '')", [part], call.dialect) for part in call.arguments]
     if not parts or any(part is None for part in parts):
         return None
     joined: Any = parts[0]
@@ -234,7 +248,7 @@ def _listed(name: str, arguments: Sequence[Any]) -> exp.Expression:
         if isinstance(part, exp.Ordered):
             part.set("nulls_first", not part.args.get("desc"))
     own = exp.GroupConcat(this=value, separator=separator)
-    own.meta[OF_ANOTHER] = True
+    own.meta[TEXTS_ONLY] = True
     return own
 
 
@@ -246,13 +260,16 @@ def _separator(arguments: Sequence[Any]) -> Any:
     return last if _is_text(last) and last.name.startswith(SEPARATOR) else None
 
 
-def _formatted(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+def _formatted(call: _Call) -> exp.Expression | None:
     """A date as a text by a format that means the same here."""
+    arguments, dialect = call.arguments, call.dialect
     texts = [part for part in arguments if _is_text(part)]
     if not dialect.writes_formats or len(arguments) != 2 or len(texts) != 1:
         return None
     [value] = [part for part in arguments if part is not texts[0]]
-    own = _respelled(texts[0].name, _SPELLINGS[name], _SPELLINGS[dialect.writes_formats.partition("(")[0]])
+    own = _respelled(
+        texts[0].name, _SPELLINGS[call.name], _SPELLINGS[dialect.writes_formats.partition("(")[0]]
+    )
     return None if own is None else _filled(dialect.writes_formats, [value, exp.Literal.string(own)], dialect)
 
 
@@ -284,16 +301,18 @@ def _unit(node: Any, *, is_word: bool = False) -> str | None:
     return _UNITS.get(node.name.lower()) if names or (_is_text(node) and not is_word) else None
 
 
-def _part(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+def _part(call: _Call) -> exp.Expression | None:
     """DATEPART(month, x), date_part('month', x)."""
-    unit = _unit(arguments[0]) if len(arguments) == 2 else None
+    unit = _unit(call.arguments[0]) if len(call.arguments) == 2 else None
     if unit not in _PARTS:
         return None
-    return _whole_part(exp.Extract(this=exp.Var(this=unit.upper()), expression=arguments[1]), dialect)
+    part = exp.Extract(this=exp.Var(this=unit.upper()), expression=call.arguments[1])
+    return _whole_part(part, call.dialect)
 
 
-def _moved(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+def _moved(call: _Call) -> exp.Expression | None:
     """DATEADD(day, -30, x), DATE_SUB(x, INTERVAL 30 DAY)."""
+    name, arguments, dialect = call.name, call.arguments, call.dialect
     if dialect.interval is None and dialect.moves_date is None:
         return None
     if len(arguments) == 2 and isinstance(arguments[1], exp.Interval) and name != "dateadd":
@@ -352,24 +371,26 @@ def _days_between(arguments: Sequence[Any], dialect: TextDialect) -> exp.Express
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
-def _units_passed(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+def _units_passed(call: _Call) -> exp.Expression | None:
     """TIMESTAMPDIFF(HOUR, x, y)."""
+    arguments, form = call.arguments, call.dialect.units_passed
     seconds = _SECONDS.get(_unit(arguments[0]) or "") if len(arguments) == 3 else None
-    if seconds is None or not dialect.units_passed:
+    if seconds is None or not form:
         return None
     _require_moment(*arguments[1:])
-    return _filled(dialect.units_passed, [*arguments[1:], exp.Literal.number(seconds)], dialect)
+    return _filled(form, [*arguments[1:], exp.Literal.number(seconds)], call.dialect)
 
 
 _DAY = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
 _DAYS = re.compile(r"([+-]?[0-9]{1,5}) days?")
 
 
-def _moved_day(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+def _moved_day(call: _Call) -> exp.Expression | None:
     """date('2026-04-01', '-30 days') of SQLite. Its months are not those of an interval, and 'now' is in UTC."""
+    name, arguments = call.name, call.arguments
     day, *modifiers = [part.name if _is_text(part) else "" for part in arguments] or [""]
     days = _DAYS.fullmatch(modifiers[0]) if len(modifiers) == 1 and name == "date" else None
-    if days is not None and _DAY.fullmatch(day) and dialect.interval is not None:
+    if days is not None and _DAY.fullmatch(day):
         kind = exp.DataType.build("date")
         span = exp.Interval(this=exp.Literal.string(days[1]), unit=exp.Var(this="DAY"))
         return exp.Cast(
@@ -377,14 +398,13 @@ def _moved_day(name: str, arguments: Sequence[Any], dialect: TextDialect) -> exp
         )
     if day.lower() == "now" or any(modifiers):
         hint = "Write CURRENT_DATE - INTERVAL '30 days', or date_trunc('month', CURRENT_DATE)."
-        forbid(
-            f"{name}() of 'now' or with modifiers", hint=hint if dialect.interval else dialect.interval_hint
-        )
+        forbid(f"{name}() of this form", hint=hint)
     return None
 
 
-def _truncated(_: str, arguments: Sequence[Any], __: TextDialect, ___: Any) -> exp.Expression | None:
+def _truncated(call: _Call) -> exp.Expression | None:
     """DATETRUNC(month, x), DATE_TRUNC(x, MONTH)."""
+    arguments = call.arguments
     if len(arguments) != 2 or _is_text(arguments[0]):
         return None
     units = [_unit(part, is_word=True) for part in arguments]
@@ -400,21 +420,21 @@ def _truncated(_: str, arguments: Sequence[Any], __: TextDialect, ___: Any) -> e
     return exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value])
 
 
-def _holds(_: str, arguments: Sequence[Any], dialect: TextDialect) -> exp.Expression | None:
+def _holds(call: _Call) -> exp.Expression | None:
     """ARRAY_CONTAINS(x, y)."""
-    return None if dialect.array is None else _filled(":b = ANY(:a)", arguments, dialect)
+    return None if call.dialect.array is None else _filled(":b = ANY(:a)", call.arguments, call.dialect)
 
 
-_OF_SEVERAL: Mapping[str, Callable[..., exp.Expression | None]] = {
+_SHARED_NAMES: Mapping[str, Callable[[_Call], exp.Expression | None]] = {
     **dict.fromkeys(("date", "datetime"), _date),
     "isnull": _isnull,
     **dict.fromkeys(("group_concat", "listagg"), _joined_texts),
     **dict.fromkeys(("date_trunc", "datetrunc"), _truncated),
     **dict.fromkeys(("datediff", "date_diff"), _difference),
 }
-"""By a function that a database may have in one form, and not in another."""
+"""By a function that a database may have with other arguments than another database."""
 
-_CONVERSIONS: Mapping[str, Callable[[str, Sequence[Any], TextDialect], exp.Expression | None]] = {
+_CONVERSIONS: Mapping[str, Callable[[_Call], exp.Expression | None]] = {
     "concat": _joined,
     "array_contains": _holds,
     **dict.fromkeys(_SPELLINGS, _formatted),
@@ -422,3 +442,4 @@ _CONVERSIONS: Mapping[str, Callable[[str, Sequence[Any], TextDialect], exp.Expre
     **dict.fromkeys(("date_add", "adddate", "date_sub", "subdate", "dateadd", "timestampadd"), _moved),
     "timestampdiff": _units_passed,
 }
+"""By a function that the database lacks."""

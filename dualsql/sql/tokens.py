@@ -28,7 +28,7 @@ SEPARATOR = "\0"
 def in_own_words(tokens: Sequence[Token], sql: str, dialect: TextDialect) -> list[Token]:
     """The tokens; names in backticks or brackets are quoted names, where these signs mean nothing else."""
     own = list(_named(tokens, sql, dialect)) if "`" in sql or "[" in sql else list(tokens)
-    if dialect.has_separator:
+    if dialect.has_separator_word:
         return own
     callers: list[str] = []
     for index in range(1, len(own) - 1):

@@ -79,7 +79,7 @@ END = "    )\n}\n"
 ADDITIONS: Mapping[str, list[tuple[str, str, str]]] = {
     "an export format": [
         ("dualsql/formats/tsv.py", WRITER, ""),
-        ("dualsql/formats/table.py", FORMAT, f'{END}"""By name, in order of preference'),
+        ("dualsql/formats/table.py", FORMAT, '    )\n)\n"""By name, in order of preference'),
     ],
     "an operator": [("dualsql/query/model.py", OPERATOR, f"{END}\n\nNOT_HERE")],
     "an aggregate": [("dualsql/query/aggregates.py", AGGREGATE, f'{END}"""By name. To add an aggregate')],

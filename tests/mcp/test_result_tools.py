@@ -286,6 +286,10 @@ async def test_an_expired_result_says_which_calls_make_it_again(
         ):
             expired = await connection.call("query_result", resource=content["resource"]["uri"], limit=1)
             assert text_of(expired).endswith(hint), text_of(expired)
+        # The hint is followed: what refine_result made, query_result makes again.
+        again = (await connection.call("of_state", state="NJ")).structured_content or {}
+        refined = await connection.call("query_result", resource=again["resource"]["uri"], columns=["id"])
+        assert (refined.structured_content or {})["results"] == second["results"] != []
         unknown = await connection.call("query_result", resource="resource://" + "a" * 27, limit=1)
         assert "of_state" not in text_of(unknown)
 

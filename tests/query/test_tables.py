@@ -225,6 +225,9 @@ def test_a_column_that_looks_like_words_of_an_order_is_named_in_an_object() -> N
         ({"aggregates": ["stddev(size)"]}, "function is one of: count, "),
         ({"aggregates": [{"price": "sum"}]}, 'Write {"function": "sum", "column": "price"}.'),
         ({"aggregates": [{"sum": "price"}]}, 'Write {"function": "sum", "column": "price"}.'),
+        ({"aggregates": [{"sum": "size"}]}, 'Write {"function": "sum", "column": "size"}.'),
+        ({"aggregates": [{"size": "sum"}]}, 'Write {"function": "sum", "column": "size"}.'),
+        ({"aggregates": [{"total": "n"}]}, 'Write {"function": "total", "column": "n"}.'),
     ],
 )
 def test_what_cannot_be_understood_is_answered_with_what_can(written: dict[str, Any], hint: str) -> None:

@@ -6,14 +6,16 @@ import time
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from sqlalchemy import Column, Date, DateTime, Integer, MetaData, Table, create_engine, insert
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from dualsql import DualResponseServer, Registry
 from dualsql.errors import DualResponseError, InvalidSQLError, UnknownTableError
 from dualsql.sql import read_select
+from dualsql_client.wire_requests import Bucket
 from tests.engines import text_of
 from tests.servers import create_server
 from tests.sql.test_reading import REGISTRY
@@ -82,10 +84,18 @@ SAME = [
 ]  # fmt: skip
 
 
+DIALECTS: dict[str, Any] = {
+    "sqlite": sqlite.dialect(),
+    "postgresql": postgresql.dialect(),
+    "mysql": mysql.dialect(),
+    "duckdb": postgresql.dialect(),  # whose SQL that of DuckDB follows
+}
+
+
 def compiled(sql: str, dialect: str, version: tuple[int, ...] | None = (3, 40)) -> tuple[str, Any]:
     statement = read_select(sql, REGISTRY, dialect, version=version if dialect == "sqlite" else None)
-    made = statement.compile()
-    return str(made), sorted(map(str, made.params.values()))
+    own = statement.compile(dialect=DIALECTS[dialect])
+    return str(own), sorted(map(str, own.params.values()))
 
 
 @pytest.mark.parametrize(("dialect", "foreign", "own"), SAME)
@@ -175,7 +185,9 @@ REFUSED = [
     # No values, no order, and values with several texts.
     ("postgresql duckdb", "GROUP_CONCAT(name ORDER BY SEPARATOR ',')", "Write string_agg("),
     ("postgresql duckdb", "LISTAGG(DISTINCT)", "Write string_agg("),
-    (ALL, "GROUP_CONCAT(DISTINCT)", ""),
+    ("mysql", "LISTAGG(name, ', ')", "Write group_concat(x ORDER BY y SEPARATOR ', ')"),
+    ("sqlite mysql", "GROUP_CONCAT(DISTINCT)", "Write group_concat(DISTINCT x)"),
+    ("postgresql duckdb", "GROUP_CONCAT(DISTINCT)", "Write "),
     ("mysql", "GROUP_CONCAT(DISTINCT SEPARATOR ',')", "Write group_concat(DISTINCT x)"),
     ("duckdb", "GROUP_CONCAT(id > 1 SEPARATOR ',')", "Write string_agg(CAST(x AS TEXT)"),
     # Days that do not exist, and other spellings of days.
@@ -188,7 +200,6 @@ REFUSED = [
     ("postgresql", "strftime('%S%S', updated)", "Write to_char"),
     ("postgresql", "strftime('%d%d', updated)", "Write to_char"),
     ("sqlite", "to_char(updated, 'SSSS')", "Write strftime"),
-    ("sqlite", "date_trunc('quarter', CURRENT_TIMESTAMP)", "CURRENT_DATE"),
     # A text of SQL is no name and no separator.
     (ALL, "id SEPARATOR ';'", "Check the syntax"),
     ("postgresql duckdb sqlite", "string_agg(name, ',' SEPARATOR ';')", "Check the syntax"),
@@ -349,6 +360,41 @@ async def test_dates_are_moved_and_counted_on_sqlite(tmp_path: Path) -> None:
     assert dict(zip(MOVED, shown.values(), strict=True)) == MOVED
 
 
+NESTED = "sum(CASE WHEN t >= date_trunc('quarter', t) THEN id ELSE 0 END) AS x FROM days"
+
+
+async def test_sqlite_compares_instants_with_beginnings_or_says_what_to_write(tmp_path: Path) -> None:
+    """SQLite's parser takes expressions of a certain depth, and an instant has a long one."""
+    url = f"sqlite:///{tmp_path}/days.sqlite"
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        DAYS.metadata.create_all(connection)
+        row = {"id": 1, "d": date(2024, 1, 31), "t": datetime(2024, 1, 1)}  # noqa: DTZ001
+        connection.execute(insert(DAYS), row)
+    engine.dispose()
+    async with create_server(url, base_url="http://127.0.0.1/resources", tables=DAYS.metadata) as dual:
+
+        async def values(text: str) -> list[Any]:
+            statement = dual.sql.resolve(text).select
+            response = await dual.create_response(statement, name="Days", is_text=True)
+            return [row["x"] for row in response.sample]
+
+        for unit in get_args(Bucket):
+            own, now = f"date_trunc('{unit}', t)", f"date_trunc('{unit}', CURRENT_TIMESTAMP)"
+            for condition in (
+                f"t IN ({own}, {now})", f"t BETWEEN {own} AND {now}", f"t NOT BETWEEN {now} AND {now}",
+                f"{own} IN ({now}, {own})", f"round(100.0 * sum(CASE WHEN t >= {now} THEN 1 ELSE 0 END), 2) = 0",
+            ):  # fmt: skip
+                clause = "HAVING" if "sum(" in condition else "WHERE"
+                assert await values(f"SELECT max(id) AS x FROM days GROUP BY id {clause} {condition}") == [1]
+        with pytest.raises(InvalidSQLError, match="deeper") as caught:
+            await values(f"SELECT {NESTED}")
+        assert caught.value.hint.startswith("Compute a part first: WITH s AS (SELECT *, ")
+        first = "WITH s AS (SELECT *, date_trunc('quarter', t) AS m FROM days)"
+        again = NESTED.replace("date_trunc('quarter', t)", "m").replace("days", "s")
+        assert await values(f"{first} SELECT {again}") == [1]
+
+
 @pytest.mark.parametrize("dialect", ALL.split())
 def test_a_form_writes_each_argument_once(dialect: str) -> None:
     """Else a call in a call in a call would double with each."""
@@ -372,6 +418,7 @@ ONES = ",".join("1" * 1300)
     [
         "date_trunc('week', " * 20 + "t" + ")" * 20,
         f"(id IN ({ONES}))" + "::date" * 90,
+        "ISNULL(" * 30 + "id" + ", 0)" * 30,
         "NVL(" * 37 + f"CASE WHEN id IN ({ONES}) THEN 1 END" + ", 1)" * 37,
         "DATEADD(day, 1, " * 37 + "t" + ")" * 37,
         "DATEADD(day, " + "+".join(["id"] * 180) + ", t)",
@@ -412,6 +459,9 @@ VALUES: dict[str, list[Any]] = {
     "CASE WHEN t > CAST(t AS DATE) THEN 1 ELSE 0 END": [1, 0],
     "CASE WHEN t >= date_trunc('hour', t) THEN 1 ELSE 0 END": [1, 0],
     "CASE WHEN date_trunc('month', t) = '2024-01-01' THEN 1 ELSE 0 END": [1, 0],
+    "CASE WHEN date_trunc('quarter', t) = '2024-01-01' THEN 1 ELSE 0 END": [1, 0],
+    "CASE WHEN t >= date_trunc('quarter', CURRENT_TIMESTAMP) THEN 1 ELSE 0 END": [0, 0],
+    "CASE WHEN t < date_trunc('month', CURRENT_TIMESTAMP) THEN v ELSE 0 END": [5, 0],
 }
 
 

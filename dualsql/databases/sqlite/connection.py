@@ -147,6 +147,7 @@ _FAULTS_BY_MESSAGE: Mapping[str, FailureKind] = {
     "HAVING clause on a non-aggregate query": FailureKind.GROUPING,
     "misuse of window function": FailureKind.WINDOW,
     "integer overflow": FailureKind.OVERFLOW,
+    "parser stack overflow": FailureKind.DEPTH,
     "malformed JSON": FailureKind.DOCUMENT,
     "user-defined function raised exception": FailureKind.CALLBACK,
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnClause, case, cast, func, literal, types
+from sqlalchemy import ColumnClause, TypeCoerce, case, cast, func, literal, type_coerce, types
+from sqlalchemy.sql.functions import current_timestamp
 
 from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.databases.generic import Expression, collated
@@ -23,6 +24,8 @@ _DATES: Mapping[Bucket, tuple[str, Sequence[str]]] = {
     "day": ("????-??-?? ??:??:??.000000", []),
 }
 """Of instants like these, date() with these modifiers gives what strftime() gives, in every version of SQLite."""
+_QUARTERS = {f"{month:02}": f"-{month - (month - 1) % 3:02}-01" for month in range(1, 13)}
+"""By month, what its quarter's first day has after the year."""
 
 
 def _binary(element: Expression) -> Expression:
@@ -30,7 +33,9 @@ def _binary(element: Expression) -> Expression:
 
 
 def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
-    if not is_instant(element):
+    # CURRENT_TIMESTAMP has one spelling, to whole seconds.
+    operand = element.clause if isinstance(element, TypeCoerce) else element
+    if isinstance(operand, current_timestamp) or not is_instant(element):
         return _beginning(element, bucket)
     # Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
     beginning = _beginning(func.substr(normalized_instant(element), 1, 19, type_=types.String()), bucket)
@@ -55,10 +60,9 @@ def _beginning(element: Expression, bucket: Bucket) -> Expression:
         # Six days back, then forward to the next Monday, which may be the same day.
         return func.date(element, "-6 days", "weekday 1", type_=types.Date())
     if bucket == "quarter":
-        month = cast(func.strftime("%m", element), types.Integer())
-        past = func.printf("-%d months", (month - 1) % 3)
-        # Newer versions of SQLite read February 30 as a day of March, but not before a modifier: date() comes first.
-        return func.date(func.date(element), "start of month", past, type_=types.Date())
+        # Flat: with arithmetic of the month, it is more than SQLite's parser takes beside another instant.
+        year, month = (func.strftime(part, element, type_=types.String()) for part in ("%Y", "%m"))
+        return type_coerce(year.concat(case(_QUARTERS, value=month)), types.Date())
     kind = types.DateTime() if bucket == "hour" else types.Date()
     return func.strftime(_FORMATS[bucket], element, type_=kind)
 

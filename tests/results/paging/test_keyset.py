@@ -167,6 +167,7 @@ async def test_sorted_by_every_column(connection: AsyncConnection, name: str) ->
             rows = ordered(connection, name, sort)
             # Of a column whose type SQLAlchemy does not know, PostgreSQL alone knows the order: pages go by offset.
             if rows.order.obstacle:
-                assert connection.dialect.name == "postgresql" and "dualsql_ordered" in str(rows.order.keys)
+                assert connection.dialect.name == "postgresql"
+                assert any("dualsql_ordered" in str(key.expression) for key in rows.order.keys)
                 continue
             await require_joined(connection, rows, [1, 5])
