@@ -66,6 +66,7 @@ class Backend:
         opened: is called with each new connection of the driver, on engines that dualsql makes.
         connect_arguments: by driver: for connections that read, such as the name under which the database lists them.
         require_url: raises ConfigurationError for a URL that leads nowhere, or where connecting would make a database.
+        most_statements: how many run at once at most, whatever the settings allow.
         has_pool: whether an engine for the URL has a pool whose size can be set.
         page_reader: reads fast statements of an engine that dualsql made, if there is a faster way than the pool.
         stream_backends: by driver: a function that chooses the stream backend of a statement; by default SQLAlchemy.
@@ -93,6 +94,7 @@ class Backend:
     opened: Callable[[Any], None] | None = None
     connect_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     require_url: Callable[[URL], None] = lambda _: None
+    most_statements: int | None = None
     has_pool: Callable[[URL], bool] = lambda _: True
     page_reader: Callable[[Engine], PageReader | None] = lambda _: None
     stream_backends: Mapping[

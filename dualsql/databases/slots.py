@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator
@@ -280,9 +281,9 @@ class QueryLimits:
         background: the limits of queries that may run in the background.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, most_statements: int | None = None) -> None:
         queue = Queue(settings.maximum_queued_queries, settings.queue_timeout)
-        number = settings.maximum_concurrent_queries
+        number = min(settings.maximum_concurrent_queries, most_statements or sys.maxsize)
         self.queries = Slots("query", number, queue, for_reading=number // 5)
         self.streams = Slots("stream", settings.maximum_streams, queue)
         self.texts = Slots("text", TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))

@@ -118,7 +118,7 @@ class Source:
         """The same database for another event loop, after `close` or `abandon`."""
         return replace(
             self,
-            limits=QueryLimits(settings),
+            limits=QueryLimits(settings, self.backend.most_statements),
             lock=None if self.lock is None else asyncio.Lock(),
             fast=None if self.fast is None else self.backend.page_reader(self.engine.sync_engine),
             finishing=set(),
@@ -213,7 +213,7 @@ def open_source(
         engine=engine,
         registry=registry,
         backend=backend,
-        limits=QueryLimits(settings),
+        limits=QueryLimits(settings, backend.most_statements),
         owns_engine=owns_engine,
         # Reading beside an application's engine would bypass its events and its pool.
         fast=backend.page_reader(engine.sync_engine) if owns_engine else None,

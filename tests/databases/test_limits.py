@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import timedelta
 from functools import partial
 from threading import Event
@@ -13,12 +14,20 @@ from sqlalchemy import Engine, Select, literal_column, select, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Settings, TooManyQueriesError
+from dualsql import (
+    DatabaseBusyError,
+    DualResponseServer,
+    QueryTimeoutError,
+    Registry,
+    Settings,
+    TooManyQueriesError,
+)
 from dualsql.databases.driver import CompiledStatements, driver_of
 from dualsql.databases.engines import async_url
 from dualsql.databases.reach import reach
 from dualsql.databases.session import Session, read_only
 from dualsql.databases.slots import QueryLimits
+from dualsql.databases.source import open_source
 from dualsql.databases.text_threads import compute_in_thread
 from dualsql.http.problems import problem_response
 from dualsql.results.streams import StreamRequest
@@ -77,6 +86,13 @@ async def test_never_more_than_the_setting_says_and_each_in_its_turn() -> None:
     await asyncio.gather(*tasks)
     assert crowd.most <= 3
     assert crowd.arrived == list(range(20))
+
+
+def test_a_database_in_the_process_has_at_most_its_own_number() -> None:
+    settings = Settings(maximum_concurrent_queries=1_000)
+    for url, number in (("sqlite://", 3 * (os.cpu_count() or 1)), ("postgresql://nowhere", 1_000)):
+        source = open_source("main", url, Registry(tables=[]), settings)
+        assert source.limits.queries.number == source.renewed(settings).limits.queries.number == number
 
 
 async def test_a_full_queue_refuses_at_once() -> None:
