@@ -30,10 +30,12 @@ def main() -> int:
     parts = import_module("benchmarks.parts")
     options = parts.Options(asked.rounds, asked.reference, asked.small)
     done = [_measured(parts.PARTS[name], name, options, console, is_kept=is_kept) for name in names]
+    figures = import_module("benchmarks.figures")
     if is_kept:
-        import_module("benchmarks.figures").write()
+        figures.write()
         drawn = import_module("benchmarks.chart").draw()
         console.print("Drawn:", *(path.name for path in drawn))
+    console.print("Older than the code:", ", ".join(figures.outdated()) or "none")
     return 0 if all(done) else 1
 
 

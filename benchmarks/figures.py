@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import is_current
+from benchmarks.plan import MINUTES
 from benchmarks.report import FOLDER, replace_after
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
@@ -28,6 +30,16 @@ def table() -> str:
         link = f"[{part}](../benchmarks/results/{part}.md)"
         lines.append(f"| {link} | {when} | {'<br>'.join(say(kept['figures']))} |")
     return "\n".join(lines)
+
+
+def outdated() -> list[str]:
+    """The parts whose results are older than the code, with the day of each."""
+    results = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")}
+    return [
+        f"{part} ({results[part]['date']})"
+        for part in MINUTES
+        if part in results and not is_current(results[part]["machine"]["commit"])
+    ]
 
 
 def written(page: str) -> str:

@@ -72,6 +72,13 @@ def commit() -> str:
     return (name or "unknown") + ("-dirty" if changes else "")
 
 
+def is_current(commit: str) -> bool:
+    """Whether both packages are today as they were in that commit."""
+    packages = [":/dualsql", ":/client/dualsql_client"]
+    changes = ["git", "diff", "--quiet", commit.removesuffix("-dirty"), "--", *packages]
+    return subprocess.run(changes, capture_output=True, check=False).returncode == 0
+
+
 class Process(NamedTuple):
     """A process, as /proc has it: CPU seconds of its own, and of its children that have ended."""
 

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import drills, figures, timing
 from benchmarks.link import Link
-from benchmarks.machine import MOST_BESIDE, Process, Watch, others, processes
+from benchmarks.machine import MOST_BESIDE, Process, Watch, is_current, others, processes
 from benchmarks.plan import MINUTES, chosen
 from benchmarks.report import FOLDER, Report, Section, filled, markdown
 from tests.relay import relaying
@@ -124,6 +124,26 @@ def test_the_list_of_results_names_each_part() -> None:
         word.strip("[").partition("]")[0] for word in re.findall(r"^\| (\[?\w+)", text, re.MULTILINE)
     }
     assert set(MINUTES) <= questions
+
+
+def test_a_result_of_other_code_is_outdated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / "dualsql").mkdir()
+    (tmp_path / "client" / "dualsql_client").mkdir(parents=True)
+    for name in ("dualsql", "docs"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "a").write_text("a")
+        (tmp_path / "client" / "dualsql_client" / "a").write_text("a")
+        git("add", ".")
+        git("commit", "-m", name)
+    monkeypatch.chdir(tmp_path)
+    assert is_current("HEAD~1") and is_current("HEAD-dirty")
+    (tmp_path / "dualsql" / "a").write_text("b")
+    assert not is_current("HEAD") and not is_current("0123abc")
 
 
 async def test_a_link_delays_and_limits_but_does_not_wait() -> None:
