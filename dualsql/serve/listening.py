@@ -19,7 +19,7 @@ from contextlib import (
 from ipaddress import ip_address, ip_network
 
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import ConfigurationError, ServerUnavailableError
 from dualsql.http.problems import PrivateHeaders, problem_answer
@@ -85,6 +85,29 @@ class Starting:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = problem_answer(ServerUnavailableError(self._reason()))
         await PrivateHeaders(answer)(scope, receive, send)
+
+
+class _Stopped:
+    """Answers 503 to the requests that uvicorn cancels because they take longer than GRACE_SECONDS."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_on)
+        except asyncio.CancelledError:
+            if has_begun:
+                raise
+            answer = problem_answer(ServerUnavailableError("The server is stopping."))
+            await PrivateHeaders(answer)(scope, receive, send)
 
 
 class StandIn:
@@ -190,7 +213,7 @@ async def running(
     # There is no access log: a URL contains the id of a resource, with which an anonymous caller could read it.
     # uvicorn's handlers would write its records, whose tracebacks may have texts of callers, in a form of their own.
     config = uvicorn.Config(
-        app,
+        _Stopped(app),
         log_config=None,
         log_level="warning",
         access_log=False,

@@ -107,8 +107,11 @@ class Load:
 
     def _judge(self, what: str, answer: httpx.Response) -> None:
         # A deletion whose answer broke is not repeated; its result is then unknown.
-        failed = answer.status_code >= 400
-        self.note(what, answer.json()["code"] if failed else None)
+        code = None
+        if answer.status_code >= 400:
+            is_problem = answer.headers.get("Content-Type") == "application/json"
+            code = answer.json()["code"] if is_problem else f"{answer.status_code} {answer.text[:100]}"
+        self.note(what, code)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

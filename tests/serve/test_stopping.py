@@ -17,6 +17,7 @@ from mcp import Client
 
 from dualsql.store import upgrade
 from tests.serve.conftest import Serving, serving_process
+from tests.waiting import until
 
 SECRET = "a secret of at least thirty-two characters"
 ROWS = 1000 * 300
@@ -30,7 +31,7 @@ FROM parts AS one JOIN parts AS two ON two.id <= 300 ORDER BY one.id, two.id
 @asynccontextmanager
 async def serving(shop: str, store: str) -> AsyncIterator[Serving]:
     async with serving_process(
-        "--database", shop, "--all", "--admin-port", "0",
+        "--database", shop, "--all", "--admin-port", "0", "--metrics",
         DUALSQL_STORE=store, DUALSQL_SECRET=SECRET,
     ) as served:  # fmt: skip
         yield served
@@ -44,13 +45,13 @@ def store(tmp_path: Path) -> str:
     return url
 
 
-async def stored(served: Serving) -> str:
-    """The path of the rows of a new result with ROWS rows."""
+async def stored(served: Serving, query: str = MANY) -> str:
+    """The path of a new result, by default with ROWS rows."""
     async with Client(f"{served.origin}/mcp") as model:
-        result = await model.call_tool("execute_query", {"query": MANY})
-    found = re.search(r"/resources/[\w-]+", result.model_dump_json())
-    assert found, result
-    return f"{found[0]}/rows"
+        result = await model.call_tool("execute_query", {"query": query})
+    path = re.search(r"/resources/[\w-]+", result.model_dump_json())
+    assert path, result
+    return path[0]
 
 
 async def told_to_stop(served: Serving, http: httpx.AsyncClient, how: signal.Signals) -> None:
@@ -69,7 +70,7 @@ async def test_a_second_signal_ends_streams_with_a_record_that_another_process_g
 ) -> None:
     async with asyncio.timeout(120), httpx.AsyncClient(timeout=60) as http:
         async with serving(shop, store) as served:
-            rows = await stored(served)
+            rows = f"{await stored(served)}/rows"
             async with http.stream("GET", f"{served.origin}{rows}", params={"format": "ndjson"}) as answer:
                 pieces = answer.aiter_bytes()
                 begun = await anext(pieces)
@@ -96,7 +97,7 @@ async def test_a_second_signal_ends_streams_with_a_record_that_another_process_g
 @pytest.mark.long
 async def test_after_one_signal_a_stream_that_is_read_ends_complete(shop: str, store: str) -> None:
     async with asyncio.timeout(120), httpx.AsyncClient(timeout=60) as http, serving(shop, store) as served:
-        rows = await stored(served)
+        rows = f"{await stored(served)}/rows"
         async with http.stream("GET", f"{served.origin}{rows}", params={"format": "ndjson"}) as answer:
             pieces = answer.aiter_bytes()
             begun = await anext(pieces)
@@ -105,6 +106,22 @@ async def test_after_one_signal_a_stream_that_is_read_ends_complete(shop: str, s
         said, _ = await served.process.communicate()
     assert "did not end in time" not in said.decode() and said.endswith(b"\nStopped.\n")
     assert_are_all(body.splitlines()[:-1])
+
+
+@pytest.mark.long
+async def test_a_page_that_takes_too_long_is_answered_before_the_server_ends(shop: str, store: str) -> None:
+    async with asyncio.timeout(120), httpx.AsyncClient(timeout=60) as http, serving(shop, store) as served:
+        result = await stored(served, "SELECT a.price + b.price AS price FROM parts a, parts b, parts c")
+        page = asyncio.create_task(http.get(f"{served.origin}{result}", params={"sort": "-price"}))
+        running = re.compile(r'^dualsql_slots_used\{.*dualsql_slot="query".*\} 1', re.MULTILINE)
+        await until(lambda: http.get(f"{served.admin}/metrics"), lambda answer: running.search(answer.text))
+        for _ in range(2):  # the second one ends the drain
+            served.process.send_signal(signal.SIGTERM)
+        answer = await page
+        said, _ = await served.process.communicate()
+    assert (answer.status_code, answer.json()["code"]) == (503, "SERVER_UNAVAILABLE"), answer.text
+    assert int(answer.headers["Retry-After"]) > 0
+    assert b"Traceback" not in said and said.endswith(b"\nStopped.\n"), said.decode()
 
 
 def assert_are_all(lines: Sequence[bytes]) -> None:
