@@ -136,8 +136,8 @@ class ExactUntyped(types.NullType):
         return ValueReader(*_of_asyncpg("date" if coltype == _OIDS_OF_INFINITIES[0] else "datetime"))
 
 
-class CharText(types.String):
-    """A text on asyncpg, which returns values of the type "char" (one byte) as bytes."""
+class _Char:
+    """Of types of texts on asyncpg, which returns values of the type "char" (one byte) as bytes."""
 
     render_bind_cast = True
 
@@ -145,13 +145,12 @@ class CharText(types.String):
         return _char if coltype == _CHAR else None
 
 
-class CharCHAR(types.CHAR):
-    """The same for a column declared as CHAR."""
+class CharText(_Char, types.String):
+    """A text."""
 
-    render_bind_cast = True
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        return _char if coltype == _CHAR else None
+class CharCHAR(_Char, types.CHAR):
+    """A text in a column declared as CHAR."""
 
 
 def _char(value: Any) -> Any:
