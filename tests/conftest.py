@@ -263,18 +263,6 @@ def source_url(request: pytest.FixtureRequest) -> str:
     return url
 
 
-@pytest.fixture(scope="module", params=engines.SOURCES)
-def module_source_url(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The same, for all tests of a module."""
-    if request.param == "sqlite":
-        yield engines.sqlite_url_in(tmp_path_factory.mktemp("source"))
-        return
-    with request.getfixturevalue(f"{request.param}_server").database() as url:
-        yield url
-
-
 @pytest.fixture(scope="session")
 def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with dualsql's tables, to be copied."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.profiles.databases import engine
+from tests.profiles.databases import engine, url
 
-__all__ = ["engine"]
+__all__ = ["engine", "url"]

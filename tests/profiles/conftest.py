@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
-from tests.profiles.databases import engine
+from tests.profiles.databases import engine, url
 from tests.profiles.things import METADATA
 from tests.servers import create_server
 
-__all__ = ["engine"]
+__all__ = ["engine", "url"]
 
 SAMPLED = 100
 PATIENT = timedelta(seconds=60)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -11,9 +11,19 @@ from tests import engines
 from tests.profiles.things import fill
 
 
+@pytest.fixture(scope="module", params=engines.SOURCES)
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The async URL of an empty database, once for every engine that queries run on."""
+    if request.param == "sqlite":
+        yield engines.sqlite_url_in(tmp_path_factory.mktemp("things"))
+        return
+    with request.getfixturevalue(f"{request.param}_server").database() as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
-async def engine(module_source_url: str, anyio_backend: str) -> AsyncIterator[AsyncEngine]:
+async def engine(url: str, anyio_backend: str) -> AsyncIterator[AsyncEngine]:
     """The things, once for every engine."""
-    async with engines.opened(module_source_url) as engine:
+    async with engines.opened(url) as engine:
         await fill(engine)
         yield engine

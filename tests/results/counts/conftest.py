@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,9 +31,19 @@ events = Table(
 ANALYZE = {"sqlite": "ANALYZE", "postgresql": "ANALYZE", "mysql": "ANALYZE TABLE events"}
 
 
+@pytest.fixture(scope="module", params=engines.SOURCES)
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The async URL of an empty database, once for every engine that queries run on."""
+    if request.param == "sqlite":
+        yield engines.sqlite_url_in(tmp_path_factory.mktemp("counts"))
+        return
+    with request.getfixturevalue(f"{request.param}_server").database() as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
-async def engine(module_source_url: str, anyio_backend: str) -> AsyncIterator[AsyncEngine]:
-    async with engines.opened(module_source_url) as engine:
+async def engine(url: str, anyio_backend: str) -> AsyncIterator[AsyncEngine]:
+    async with engines.opened(url) as engine:
         await fill(engine)
         rows = [
             {
