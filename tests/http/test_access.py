@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,10 +15,19 @@ from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.settings import Action
 from dualsql.store import MemoryStore, Requester
 from tests.http.application import Application, by_header, headers_of, problem_of, running
-from tests.identity.people import every_verb
 
 MOMENT = timedelta(microseconds=1)
 ANN = Principal(id="ann", tenant="north")
+
+
+async def every_verb(http: httpx.AsyncClient, path: str, **options: Any) -> list[httpx.Response]:
+    return [
+        await http.get(path, **options),
+        await http.get(f"{path}?limit=1", **options),
+        await http.post(path, json={"limit": 1}, **options),
+        await http.put(path, **options),
+        await http.delete(path, **options),
+    ]
 
 
 async def test_an_unknown_resource_is_not_found(application: Application) -> None:
@@ -89,6 +100,12 @@ async def test_an_expired_resource_is_gone(institutions_url: str) -> None:
         for response in await every_verb(application.http, await application.create(expiration=MOMENT)):
             problem = problem_of(response, 410)
             assert (problem["error"], problem["code"]) == ("expired", "RESOURCE_EXPIRED")
+
+
+async def test_after_the_retention_an_expired_resource_was_never_there(institutions_url: str) -> None:
+    async with running(institutions_url, gone_retention=timedelta(0)) as application:
+        for response in await every_verb(application.http, await application.create(expiration=MOMENT)):
+            assert problem_of(response, 404) == (await application.http.get("/resources/unknown")).json()
 
 
 async def test_an_unpinned_resource_does_not_outlive_the_cap(institutions_url: str) -> None:
