@@ -590,7 +590,7 @@ BEYOND: dict[str, str] = {
     "databases/streams/test_described.py": "no row leaves a stream backend under other columns than are described",
     "databases/streams/test_equal.py": "every stream backend gives the same cells, on every type, in every format",
     "databases/streams/test_reader_process.py": "Arrow of SQLite by a process: the same answers, locks hold, stopped",
-    "databases/streams/test_quick.py": "pages by one thread: read-only, stopped in time, none holds up the others",
+    "databases/streams/test_quick.py": "pages by one thread: stopped in time, none holds up the others",
     "formats/test_text.py": "what a model reads cannot be forged or outgrow its budget",
     "freeze/test_alone.py": "the library on its own",
     "freeze/test_answers.py": "what is thawed answers with the same rows",

@@ -9,11 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from sqlalchemy.engine import Dialect
-from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind
 from dualsql.catalogue.describe import ColumnDefinition, TableFacts, brief, comment_of, facts_of, is_view
-from dualsql.catalogue.search import Index, Match, checked_terms, index_of, search
+from dualsql.catalogue.search import Index, index_of
 from dualsql.errors import BadParameterError, UnknownTableError
 from dualsql.freeze import Registry
 from dualsql.resource import Principal
@@ -219,21 +218,6 @@ def _read_tables(registry: Registry) -> Iterator[PlacedTable]:
 
 
 _LONGEST_NAME = 300
-_MOST_COLUMNS = 10
-
-
-class SearchMatch(TypedDict):
-    """An entry that a term found, with its score out of 100 and the columns that matched."""
-
-    term: str
-    kind: Kind
-    source: str
-    schema: str | None
-    name: str
-    columns: list[str]
-    score: float
-    comment: str | None
-    uri: str
 
 
 def tables_of(view: CatalogueView, *, source: str | None = None, schema: str | None = None) -> list[Entry]:
@@ -242,7 +226,11 @@ def tables_of(view: CatalogueView, *, source: str | None = None, schema: str | N
     Raises:
         BadParameterError: there is no such source or schema for this reader.
     """
-    checked_source(view, source)
+    sources = view.catalogue.sources
+    if source is not None and source not in sources:
+        raise BadParameterError(
+            f"There is no source {source[:80]!r}.", hint=_instead(source, sorted(sources))
+        )
     schemas = {at.schema for at in view.tables if source in (None, at.source)}
     if schema is not None and schema not in schemas and schema.lower() in UNNAMED:
         schema = next((name for name in schemas if name in UNNAMED), schema)
@@ -257,20 +245,6 @@ def tables_of(view: CatalogueView, *, source: str | None = None, schema: str | N
         and source in (None, entry.address.source)
         and schema in (None, entry.address.schema)
     ]
-
-
-def checked_source(view: CatalogueView, source: str | None) -> str | None:
-    """The source, if it exists.
-
-    Raises:
-        BadParameterError: there is no source of that name.
-    """
-    sources = view.catalogue.sources
-    if source is not None and source not in sources:
-        raise BadParameterError(
-            f"There is no source {source[:80]!r}.", hint=_instead(source, sorted(sources))
-        )
-    return source
 
 
 MOST_TABLES = 20
@@ -330,38 +304,6 @@ def nearest(view: CatalogueView, address: Address) -> list[str]:
     alike = {at.called: entry.uri for entry in view.entries if (at := entry.address).kind == address.kind}
     close = get_close_matches(address.called[:_LONGEST_NAME], alike, n=3, cutoff=0.6)
     return [alike[name] for name in close]
-
-
-def search_all(view: CatalogueView, terms: Sequence[str], *, limit: int) -> list[SearchMatch]:
-    """The matches of each term in the names and comments of visible entries: at most `limit` each, the best first.
-
-    Raises:
-        BadParameterError: there are too many terms, or one is too long.
-        ConfigurationError: rapidfuzz is not installed.
-    """
-    valid_terms = checked_terms(terms)
-    entries = {entry.address: entry for entry in view.entries}
-    index = view.catalogue.index
-    return [
-        _match_of(term, entries[match.address], match)
-        for term in valid_terms
-        for match in search(term, index, entries.__contains__, limit)
-    ]
-
-
-def _match_of(term: str, entry: Entry, match: Match) -> SearchMatch:
-    at = entry.address
-    return SearchMatch(
-        term=term,
-        kind=at.kind,
-        source=at.source,
-        schema=at.schema or None,
-        name=at.called,
-        columns=list(match.columns[:_MOST_COLUMNS]),
-        score=match.score,
-        comment=entry.comment,
-        uri=entry.uri,
-    )
 
 
 def _spellings(address: Address) -> list[str]:

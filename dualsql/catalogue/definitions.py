@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind
-from dualsql.catalogue.catalogue import UNNAMED, CatalogueView, Entry, SearchMatch
+from dualsql.catalogue.catalogue import UNNAMED, CatalogueView, Entry
 from dualsql.catalogue.describe import (
     MOST_COLUMNS,
     ColumnDefinition,
@@ -18,7 +18,9 @@ from dualsql.catalogue.describe import (
     TableLink,
     brief,
 )
+from dualsql.catalogue.search import checked_terms, search
 
+_MOST_MATCHING_COLUMNS = 10
 MOST_CONTENTS = 1_000
 """Things that one list of contents names; `resources/list` has them all, in pages."""
 
@@ -156,8 +158,8 @@ def table_definition(view: CatalogueView, address: Address) -> TableDefinition:
     table, names = view.tables[address], view.visible[address.source]
     facts = view.catalogue.facts(address.source, table)
     masked = names.masked.get(table.key, frozenset())
-    columns = [
-        _mask(column) if key in masked else column
+    columns: list[ColumnDefinition] = [
+        {**column, "masked": True} if key in masked else column
         for key, column in list(facts.columns.items())[:MOST_COLUMNS]
     ]
     return TableDefinition(
@@ -194,17 +196,34 @@ def has_named_schema(view: CatalogueView, address: Address) -> bool:
     return getattr(view.tables[address].table, "schema", None) is not None
 
 
-def match_for_model(view: CatalogueView, match: SearchMatch) -> MatchForModel:
-    """A match of a search."""
-    item = MatchForModel(term=match["term"], kind=match["kind"], name=match["name"])
-    if match["schema"] is not None and match["schema"] not in UNNAMED:
-        item["schema"] = match["schema"]
+def search_all(view: CatalogueView, terms: Sequence[str], *, limit: int) -> list[MatchForModel]:
+    """The matches of each term in the names and comments of visible entries: at most `limit` each, the best first.
+
+    Raises:
+        BadParameterError: there are too many terms, or one is too long.
+        ConfigurationError: rapidfuzz is not installed.
+    """
+    valid_terms = checked_terms(terms)
+    entries = {entry.address: entry for entry in view.entries}
+    index = view.catalogue.index
+    return [
+        _match_for_model(view, term, entries[match.address], match.columns)
+        for term in valid_terms
+        for match in search(term, index, entries.__contains__, limit)
+    ]
+
+
+def _match_for_model(view: CatalogueView, term: str, entry: Entry, columns: Sequence[str]) -> MatchForModel:
+    at = entry.address
+    item = MatchForModel(term=term, kind=at.kind, name=at.called)
+    if at.schema and at.schema not in UNNAMED:
+        item["schema"] = at.schema
     if len(view.catalogue.sources) > 1:
-        item["source"] = match["source"]
-    if match["columns"]:
-        item["columns"] = match["columns"]
-    if match["comment"] is not None:
-        item["comment"] = match["comment"]
+        item["source"] = at.source
+    if columns:
+        item["columns"] = list(columns[:_MOST_MATCHING_COLUMNS])
+    if entry.comment is not None:
+        item["comment"] = entry.comment
     return item
 
 
@@ -316,10 +335,6 @@ def _contents(view: CatalogueView, address: Address) -> list[Content]:
         more = {"more": len(entries) - MOST_CONTENTS, "usage": "resources/list has them all, in pages."}
         contents.append(Content(uri=view.catalogue.addressing.write(address), metadata=more))
     return contents
-
-
-def _mask(column: ColumnDefinition) -> ColumnDefinition:
-    return {**column, "masked": True}
 
 
 def _foreign_key(view: CatalogueView, address: Address, link: TableLink) -> ForeignKey | None:

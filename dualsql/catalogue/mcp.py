@@ -19,7 +19,6 @@ from dualsql.catalogue.catalogue import (
     checked_tables,
     find_tables,
     nearest,
-    search_all,
     tables_of,
 )
 from dualsql.catalogue.definitions import (
@@ -29,8 +28,8 @@ from dualsql.catalogue.definitions import (
     MatchForModel,
     TableForModel,
     listed_table,
-    match_for_model,
     read,
+    search_all,
     table_for_model,
 )
 from dualsql.catalogue.search import (
@@ -212,7 +211,7 @@ def _describe(view: CatalogueView, addresses: Mapping[str, Address]) -> Describe
 
 
 def _search(view: CatalogueView, terms: Sequence[str], notes: Sequence[str], limit: int) -> SearchResults:
-    matches = [match_for_model(view, match) for match in search_all(view, terms, limit=limit)]
+    matches = search_all(view, terms, limit=limit)
     notes_of_terms = {term: notes_about(term, notes)[:limit] for term in terms}
     matched_terms = {match["term"] for match in matches} | {
         term for term, about in notes_of_terms.items() if about

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -345,7 +346,7 @@ class FileLoader:
             if name.endswith(CSV):
                 self._load_csv(path, target, folder)
             elif name.endswith(JSON):
-                self._load_json(path, target, folder)
+                self._load_text(path, target, folder, target.add_json)
             elif name.endswith(DUCKDB):
                 self._load_database(path, target)
             elif name.endswith(PARQUET):
@@ -369,21 +370,14 @@ class FileLoader:
 
         self._load_text(path, target, folder, add)
 
-    def _load_json(self, path: Path, target: FileImport, folder: str) -> None:
-        def add(source: Path, table: str) -> Sequence[str]:
-            target.add_json(source, table)
-            return []
-
-        self._load_text(path, target, folder, add)
-
     def _load_text(
-        self, path: Path, target: FileImport, folder: str, add: Callable[[Path, str], Sequence[str]]
+        self, path: Path, target: FileImport, folder: str, add: Callable[[Path, str], Sequence[str] | None]
     ) -> None:
         """Load a text; again as UTF-8, if bytes beyond its beginning are of another encoding."""
 
         def load(text: TextFile) -> None:
             notes = [] if text.encoding == "utf-8" else [f"read as {text.encoding}"]
-            self._add(path, "", lambda table: [*notes, *add(text.path, table)], target)
+            self._add(path, "", lambda table: [*notes, *(add(text.path, table) or ())], target)
 
         names = self._names.copy()
         text = as_utf8(path, Path(folder), self.encoding)
@@ -412,10 +406,7 @@ class FileLoader:
 
     def _load_database(self, path: Path, target: FileImport) -> None:
         for schema, name in _some_tables(target.tables_of(path)):
-
-            def add(table: str, schema: str = schema, name: str = name) -> None:
-                target.add_table_of(schema, name, table)
-
+            add = partial(target.add_table_of, schema, name)
             self._add(path, name if schema == "main" else f"{schema} {name}", add, target)
         target.discard(())
 

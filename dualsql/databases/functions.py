@@ -74,15 +74,6 @@ def _one_of(arguments: list[Any], _: TextDialect) -> SQLType:
     return common([argument.type for argument in arguments])
 
 
-def _iif(arguments: list[Any], _: TextDialect) -> SQLType:
-    """The type of iif(condition, value, value)."""
-    return common([argument.type for argument in arguments[1:]])
-
-
-def _average(arguments: list[Any], dialect: TextDialect) -> SQLType:
-    return average(_same(arguments, dialect), dialect)
-
-
 def _always(kind: SQLType) -> Result:
     return lambda *_: kind
 
@@ -108,14 +99,17 @@ COMMON: Mapping[str, Result] = {
     ),
     **_results(_same, "abs ceil ceiling floor mod nullif round trunc"),
     **_results(_one_of, "coalesce greatest ifnull least"),
-    **_results(_iif, "iif"),
+    "iif": lambda arguments, dialect: _one_of(arguments[1:], dialect),
 }
 
 AGGREGATES: Mapping[str, Result] = {
     **_results(_WHOLE, "count regr_count"),
     **_results(_FLOATING, "corr covar_pop covar_samp regr_intercept regr_r2 regr_slope"),
     **_results(_FLOATING, "total"),
-    **_results(_average, "avg stddev stddev_pop stddev_samp var_pop var_samp variance"),
+    **_results(
+        lambda arguments, dialect: average(_same(arguments, dialect), dialect),
+        "avg stddev stddev_pop stddev_samp var_pop var_samp variance",
+    ),
     **_results(_TEXT, "group_concat string_agg"),
     **_results(_TRUTH, "bool_and bool_or every"),
     **_results(
@@ -171,11 +165,8 @@ def _sum(arguments: list[Any], _: TextDialect) -> SQLType:
     return _WHOLE if isinstance(kind, types.Integer) else kind
 
 
-def _rounded(arguments: list[Any], _: TextDialect) -> SQLType:
-    if len(arguments) > 1:
-        return _EXACT
-    kind = _same(arguments, _)
-    return _FLOATING if isinstance(kind, types.Integer) else kind
+def _rounded(arguments: list[Any], dialect: TextDialect) -> SQLType:
+    return _EXACT if len(arguments) > 1 else _middle(arguments, dialect)
 
 
 def _exact_or_double(arguments: list[Any], _: TextDialect) -> SQLType:
@@ -259,11 +250,7 @@ _OF_ARGUMENTS: Mapping[ResultOf, Result] = {
 }
 
 
-def typed(dialect: TextDialect) -> Callable[[str, Sequence[Any]], SQLType]:
-    """The types of what this database's functions return, by name and arguments; NullType where none is known."""
-
-    def type_of_call(name: str, arguments: Sequence[Any]) -> SQLType:
-        result = result_of(name, dialect)
-        return _UNTYPED if result is None else result(list(arguments), dialect)
-
-    return type_of_call
+def type_of_call(name: str, arguments: Sequence[Any], dialect: TextDialect) -> SQLType:
+    """The type of what a function of this database returns; NullType where none is known."""
+    result = result_of(name, dialect)
+    return _UNTYPED if result is None else result(list(arguments), dialect)

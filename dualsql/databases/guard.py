@@ -152,6 +152,16 @@ class Guard(ABC):
         return next((self.failures[code] for code in self.codes_of(error) if code in self.failures), None)
 
 
+async def restore(connection: AsyncConnection, *statements: str) -> None:
+    """Undo the settings of a session. If that fails, the connection is closed: it may be the application's."""
+    try:
+        for statement in statements:
+            await connection.exec_driver_sql(statement)
+    except BaseException:
+        await connection.invalidate()
+        raise
+
+
 async def repeat_until_done(working: asyncio.Future[Any], attempt: Callable[[], Any]) -> None:
     """Repeat an attempt to stop a statement until `working` has ended: one that has not begun cannot be stopped.
 

@@ -232,9 +232,9 @@ def open_source(
 
 def _type_of_function(capabilities: Capabilities, name: str, arguments: Sequence[Any]) -> SQLType:
     """See `Computation.functions`. Most statements have no function whose type SQLAlchemy does not know."""
-    from dualsql.databases.functions import typed
+    from dualsql.databases.functions import type_of_call
 
-    return typed(capabilities.text)(name, arguments)
+    return type_of_call(name, arguments, capabilities.text)
 
 
 def open_sources(

@@ -36,10 +36,6 @@ def _substr(text: Expression, characters: int) -> Expression:
     return func.substr(text, 1, characters, type_=types.String())
 
 
-def _no_buckets(_database: str, _element: Expression, _bucket: Bucket) -> None:
-    return None
-
-
 def _added_as(type_: Any) -> Transform:
     """The sum of numbers that are converted first: many databases return a sum in the type of its numbers."""
     return lambda element: cast(func.sum(cast(element, type_)), type_)
@@ -62,7 +58,7 @@ class DialectSpelling:
     beginning: Callable[[Expression, int], Expression] = _substring
     position: Callable[[Expression, Expression], Expression] = _position
     text_length: Transform = func.char_length
-    bucket_start: BucketStart = _no_buckets
+    bucket_start: BucketStart = lambda _database, _element, _bucket: None
     own_functions: OwnFunctions = field(default_factory=dict)
     double: Transform = as_double
     sum_of_integers: tuple[Transform, Transform] = (_added_as(types.BigInteger()), _added_as(DECIMAL))
@@ -95,10 +91,7 @@ def _cutting(write: Callable[[str, str], str], **parts: str) -> tuple[OwnFunctio
 def _moving(*units: str) -> OwnFunctions:
     """By unit, the function that adds a number of it to a date."""
 
-    def moved(unit: str, arguments: str) -> str:
-        return f"dateadd({unit}, {arguments})"
-
-    return {f"dualsql_add_{unit}s": partial(moved, unit) for unit in units}
+    return {f"dualsql_add_{unit}s": partial("dateadd({}, {})".format, unit) for unit in units}
 
 
 def _date_trunc(element: Expression, bucket: Bucket) -> Expression:

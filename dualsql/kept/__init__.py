@@ -5,16 +5,12 @@ the cells of each type are kept, and `service` decides whether the rows of a res
 """
 
 from dualsql.kept.objects import ObjectResultStorage, storage_at
-from dualsql.kept.service import FileGoneError, ResultKeeper, UnusableError
 from dualsql.kept.storage import LocalResultStorage, ResultStorage, StoredFile
 
 __all__ = [
-    "FileGoneError",
     "LocalResultStorage",
     "ObjectResultStorage",
-    "ResultKeeper",
     "ResultStorage",
     "StoredFile",
-    "UnusableError",
     "storage_at",
 ]

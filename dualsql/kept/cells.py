@@ -287,12 +287,6 @@ class _CellTexts:
         return text
 
 
-def _converter_of(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any]:
-    """The function by which formats convert a value of the column before they write it."""
-    converters = json.converters([column], dialect)
-    return converters[0][1] if converters else lambda value: value
-
-
 _OF_CLASSES: Mapping[type[Any], str] = {
     int: "integer",
     float: "float",
@@ -340,7 +334,9 @@ class _KeptColumn:
         self.name, self.cell = column.name, cell
         units = {"timestamp": ("us",), "time64": ("us",)}
         self.type = getattr(pa, self._kind.arrow)(*units.get(self._kind.arrow, ()))
-        show = _converter_of(column, dialect)
+        # As formats convert a value of the column before they write it.
+        converters = json.converters([column], dialect)
+        show: Callable[[Any], Any] = converters[0][1] if converters else lambda value: value
         self._write: Callable[[Any], Any] | None
         if cell == "text of a value":
             self._write = _CellTexts(_items(column), show)
@@ -419,7 +415,6 @@ class KeptWriter:
         self.copied: list[int | None] = []
 
     def note_csv(self, numbers: Sequence[int | None]) -> None:
-        """See `CSVWitness`."""
         self.copied = list(numbers)
         if _JSON_OID in self.copied:
             name = self._columns[self.copied.index(_JSON_OID)].name

@@ -45,40 +45,31 @@ class KeptWork(Extension):
         self.refreshes = refreshes
 
     async def start(self) -> None:
-        """See `Extension`."""
         await self.keeper.start()
 
     async def drain(self, timeout: timedelta) -> int:
-        """See `Extension`."""
         return await self.refreshes.drain(timeout)
 
     async def close(self) -> None:
-        """See `Extension`."""
         await self.refreshes.close()
 
     async def release(self) -> None:
-        """See `Extension`."""
         await self.keeper.close()
 
     def renew(self) -> None:
-        """See `Extension`."""
         self.keeper.renew()
         self.refreshes.renew()
 
     def abandon(self) -> None:
-        """See `Extension`."""
         self.keeper.abandon()
 
     def forget(self, resource_id: str) -> None:
-        """See `Extension`."""
         self.refreshes.forget(resource_id)
 
     async def sweep(self) -> None:
-        """See `Extension`."""
         await self.keeper.sweep()
 
     def readings(self) -> Iterator[GaugeReading]:
-        """See `Extension`."""
         if self.keeper.stored_bytes is not None:
             yield GaugeReading("kept_bytes", self.keeper.stored_bytes)
         if (free := self.keeper.free_bytes) is not None:
@@ -103,7 +94,6 @@ class Kept(DescribedFeature):
         self.work: KeptWork | None = None
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         self._server = server
         settings, storage = self.settings, self.settings.storage
         if storage is None:
@@ -185,7 +175,6 @@ class Kept(DescribedFeature):
         return FeatureRoutes(routes=method_routes(REFRESH, {"POST": refresh}, REFRESH_METHODS))
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
-        """See `DescribedFeature`."""
         return [
             Operation(
                 method="POST",

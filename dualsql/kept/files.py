@@ -40,23 +40,15 @@ _NUMBER = "n"
 
 _HOW = 'pip install "dualsql[kept]"'
 # DuckDB otherwise fetches extensions from the network when a statement needs one.
-_WRITING = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-}
+_WRITING = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 _READING = {
+    **_WRITING,
     "enable_external_access": "false",
     # Streams read the rows in the order in which they were written, without sorting them.
     "preserve_insertion_order": "true",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
 }
 _CONNECTIONS = 4
 """Connections to one file that are kept open."""
-
-
-def _with_memory(config: dict[str, str], memory: int) -> dict[str, Any]:
-    return {**config, "memory_limit": f"{memory}B"}
 
 
 def require_packages() -> None:
@@ -84,7 +76,8 @@ class KeptFileWriter:
 
         self.rows = 0
         self._path = path
-        self._connection = duckdb.connect(str(path), config=_with_memory(_WRITING, shares.size))
+        config: dict[str, Any] = {**_WRITING, "memory_limit": f"{shares.size}B"}
+        self._connection = duckdb.connect(str(path), config=config)
         hide_progress_bar(self._connection)
         bound_spill(self._connection, shares.spill)
         self._schema: Any = None
@@ -178,11 +171,6 @@ class MemoryShares:
         self._coming = asyncio.Lock()
         self._freed = asyncio.Event()
 
-    @property
-    def open_files(self) -> int:
-        """How many files are open for reading."""
-        return len(self._holders)
-
     @asynccontextmanager
     async def share(self, engine: SharingEngine) -> AsyncIterator[None]:
         """The share of an engine during the block, in which it has connections in use."""
@@ -216,7 +204,7 @@ class MemoryShares:
                 continue
             # Another reader of the file waits behind this one for a share.
             del self._holders[idle]
-            await asyncio.shield(idle.close_pool())
+            await asyncio.shield(ThreadedEngine.dispose(idle))  # its idle connections: it may be read again
 
 
 class SharingEngine(ThreadedEngine):
@@ -245,10 +233,6 @@ class SharingEngine(ThreadedEngine):
             finally:
                 if self.is_closed:  # in a pool that was disposed, it would stay open
                     await connection.invalidate()
-
-    async def close_pool(self) -> None:
-        """Close idle connections."""
-        await super().dispose()
 
     async def dispose(self) -> None:
         self.is_closed = True
@@ -280,24 +264,8 @@ def _state(status: os.stat_result) -> FileState:
     return FileState(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-class HeldFile:
-    """An open file that its storage leaves where it is until it is closed."""
-
-    def __init__(self, file: FileIO) -> None:
-        self._file = file
-
-    def digest(self) -> tuple[FileState, str]:
-        """The state of the file, and its SHA-256. It takes long."""
-        state = _state(os.fstat(self._file.fileno()))
-        return state, file_digest(self._file, "sha256").hexdigest()
-
-    def close(self) -> None:
-        """Let the storage remove the file."""
-        self._file.close()
-
-
-def hold(path: Path) -> HeldFile | None:
-    """Open a file, and lock it for readers; None if it is not there any more.
+def hold(path: Path) -> FileIO | None:
+    """Open a file, which its storage leaves where it is until it is closed; None if it is not there any more.
 
     Raises:
         TamperedError: it is a link.
@@ -317,15 +285,14 @@ def hold(path: Path) -> HeldFile | None:
     lock_file(file, is_shared=True)
     with suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
-            return HeldFile(file)
+            return file
     file.close()
     return None
 
 
-def digest_of(path: Path) -> str:
-    """The SHA-256 of a file. It takes long."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
+def digest_of(file: FileIO) -> tuple[FileState, str]:
+    """The state of an open file, and its SHA-256. It takes long."""
+    return _state(os.fstat(file.fileno())), file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,12 +302,12 @@ class KeptFile:
     Attributes:
         state: when its digest was checked.
         source: the file as a database.
-        held: keeps it where it is.
+        handle: keeps it where it is.
     """
 
     state: FileState
     source: Source
-    handle: HeldFile
+    handle: FileIO
 
     @property
     def is_read(self) -> bool:
@@ -410,7 +377,7 @@ async def open_file(
     file_engine = new_synchronous_engine(
         URL.create("duckdb", database=str(path)),
         opened=lambda connection: close_instance(connection, shares.spill),
-        connect_args={"read_only": True, "config": _with_memory(_READING, shares.size)},
+        connect_args={"read_only": True, "config": {**_READING, "memory_limit": f"{shares.size}B"}},
         pool_size=_CONNECTIONS,
         max_overflow=limits.connections,
     )

@@ -25,6 +25,8 @@ from dualsql.kept.storage import (
     StoredFile,
     lock_file,
     move_into_place,
+    require_name,
+    shared,
 )
 from dualsql.packages import require_package
 from dualsql.settings import require_duration, user_cache
@@ -121,7 +123,7 @@ class ObjectResultStorage:
         return self._cache.files.new_folder()
 
     async def put(self, name: str, file: Path) -> None:
-        _require_name(name)
+        require_name(name)
         try:
             size = (await asyncio.to_thread(file.stat)).st_size
         except OSError as error:
@@ -135,24 +137,14 @@ class ObjectResultStorage:
             await asyncio.to_thread(self._cache.adopt, name, file, size)
 
     async def get(self, name: str) -> Path | None:
-        _require_name(name)
+        require_name(name)
         path = await self._cache.files.get(name)
         if path is not None:
             if await self._is_there(name):
                 return path
             await self._cache.files.delete(name)
             return None
-        fetching = self._fetching.get(name)
-        if fetching is None:
-            fetching = self._fetching[name] = asyncio.ensure_future(self._fetch(name))
-            fetching.add_done_callback(lambda task: self._end_fetching(name, task))
-        # Other readers may wait for the same download: one that leaves does not end it.
-        return await asyncio.shield(fetching)
-
-    def _end_fetching(self, name: str, fetching: asyncio.Task[Path | None]) -> None:
-        del self._fetching[name]
-        if not fetching.cancelled():
-            fetching.exception()  # its waiters raise it; all may have left
+        return await shared(self._fetching, name, lambda: self._fetch(name))
 
     async def _is_there(self, name: str) -> bool:
         """Whether the object of a copy was there a short while ago. If the store does not answer, the copy is read."""
@@ -211,11 +203,6 @@ def storage_at(location: str | Path, settings: KeptSettings) -> LocalResultStora
         cache=settings.keep_cache or user_cache() / "kept",
         cache_bytes=settings.keep_cache_bytes,
     )
-
-
-def _require_name(name: str) -> None:
-    if not FILE_NAME.fullmatch(name):
-        raise StorageError("A kept result has a name that no file can have.")
 
 
 def _store_of(url: str) -> ObjectStore:

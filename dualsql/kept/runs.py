@@ -76,7 +76,6 @@ class KeptRunner:
     async def run(
         self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None
     ) -> RunResult:
-        """See `Runner`."""
         run = await self._run(_RunRequest(view, resource, creation, progress or RunProgress()))
         reason, answer = (run.kept or {}).get("reason"), creation.answer
         if reason is not None and (self._keep_option(creation) is True or reason in _FAILURES):
@@ -87,11 +86,9 @@ class KeptRunner:
         return run._replace(notes=[ROWS_OF_NOW if is_unanswerable else NOT_KEPT_ROWS])
 
     async def record(self, resource_id: str) -> KeptRows | None:
-        """See `Runner`."""
         return await self._keeper.of(resource_id)
 
     async def forget(self, resource_id: str, record: KeptRows | None) -> None:
-        """See `Runner`."""
         await self._keeper.forget(resource_id, record)
 
     async def run_again(

@@ -28,13 +28,14 @@ from dualsql.kept.cells import is_cell
 from dualsql.kept.files import (
     KeptFile,
     MemoryShares,
+    digest_of,
     hold,
     open_file,
     require_packages,
     state_of,
 )
 from dualsql.kept.settings import KeptSettings
-from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile
+from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile, shared
 from dualsql.resource import Clock, KeptRows, Principal, Resource
 from dualsql.settings import Settings
 from dualsql.store.protocol import ListingPosition, ResourceState, ResourceStore
@@ -238,10 +239,10 @@ class ResultKeeper:
 
     def require_size(self, size: int, *, rows: int = 0) -> None:
         """Raise TooLargeError for a result of so many bytes or rows."""
-        if rows > self._kept_settings.keep_rows:
-            raise TooLargeError(_too_large("rows", self._kept_settings.keep_rows))
-        if size > self._kept_settings.keep_bytes:
-            raise TooLargeError(_too_large("bytes", self._kept_settings.keep_bytes))
+        settings = self._kept_settings
+        for number, most, what in ((rows, settings.keep_rows, "rows"), (size, settings.keep_bytes, "bytes")):
+            if number > most:
+                raise TooLargeError(f"There are more than {most:,} {what}.")
 
     def note_stored(self, name: str) -> None:
         """Note that a file is in the storage."""
@@ -314,13 +315,7 @@ class ResultKeeper:
         if file is not None and file.state == state:
             self._open.move_to_end(name)
             return file
-        opening = self._opening.get(name)
-        if opening is None:
-            opening = asyncio.ensure_future(self._open_file(resource, record, path))
-            self._opening[name] = opening
-            opening.add_done_callback(lambda task: self._end_opening(name, task))
-        # Other readers may wait for the same task: one that leaves does not end it.
-        return await asyncio.shield(opening)
+        return await shared(self._opening, name, lambda: self._open_file(resource, record, path))
 
     async def _locate(self, name: str) -> Path | None:
         """The path of the file; None if it is gone. Unused files are closed where they leave no room for it."""
@@ -339,11 +334,6 @@ class ResultKeeper:
                     await asyncio.sleep(_PAUSE)
                 else:
                     raise DatabaseBusyError("Too many kept results are read at once.") from error
-
-    def _end_opening(self, name: str, opening: asyncio.Task[KeptFile]) -> None:
-        del self._opening[name]
-        if not opening.cancelled():
-            opening.exception()  # its waiters raise it; all may have left
 
     def _require_usable(self, resource: Resource, record: KeptRows, fingerprint: str | None) -> None:
         if "reason" in record:
@@ -380,7 +370,7 @@ class ResultKeeper:
         if descriptor is None:
             raise FileGoneError(_GONE)
         try:
-            state, digest = await asyncio.to_thread(descriptor.digest)
+            state, digest = await asyncio.to_thread(digest_of, descriptor)
             if digest != record["digest"]:
                 logger.error("The file of the kept rows of the resource %s... was changed.", resource.id[:6])
                 raise TamperedError("The file of the kept rows was changed.")
@@ -472,7 +462,3 @@ def _id_in(name: str) -> str:
 def _sum(count: _Counted, recent: Mapping[str, _WrittenFile]) -> int:
     """The bytes of files that were counted, and of those that were written since."""
     return count.size + sum(file.size for name, file in recent.items() if name not in count.names)
-
-
-def _too_large(what: str, most: int) -> str:
-    return f"There are more than {most:,} {what}."

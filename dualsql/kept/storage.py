@@ -8,14 +8,16 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dualsql.errors import ConfigurationError, StorageError
+
+T = TypeVar("T")
 
 fcntl: Any = None
 with suppress(ImportError):  # Windows
@@ -141,7 +143,10 @@ class LocalResultStorage:
         if self._path.exists() or self._path.is_symlink():
             self.require_safe()
             self._read_id()
-        _try_to_write(next(path for path in (self._path, *self._path.parents) if path.exists()))
+        # Write what a start writes, and delete it.
+        folder = next(path for path in (self._path, *self._path.parents) if path.exists())
+        with tempfile.TemporaryDirectory(prefix="part-", dir=folder) as trial:
+            Path(trial, _ID_FILE).write_bytes(bytes(4096))
 
     @contextmanager
     def _folder_errors(self) -> Iterator[None]:
@@ -257,15 +262,32 @@ class LocalResultStorage:
         return _PART.fullmatch(name) is not None and not _is_locked(self._path / name)
 
     def _path_of(self, name: str) -> Path:
-        if not FILE_NAME.fullmatch(name):
-            raise StorageError("A kept result has a name that no file can have.")
+        require_name(name)
         return self._path / name
 
 
-def _try_to_write(folder: Path) -> None:
-    """Write what a start writes, and delete it."""
-    with tempfile.TemporaryDirectory(prefix="part-", dir=folder) as trial:
-        Path(trial, _ID_FILE).write_bytes(bytes(4096))
+def require_name(name: str) -> None:
+    """Raise StorageError for a name that no kept file has."""
+    if not FILE_NAME.fullmatch(name):
+        raise StorageError("A kept result has a name that no file can have.")
+
+
+async def shared(
+    running: dict[str, asyncio.Task[T]], name: str, begin: Callable[[], Coroutine[Any, Any, T]]
+) -> T:
+    """The result of the running task of this name; if none runs, of what `begin` makes."""
+
+    def end(task: asyncio.Task[T]) -> None:
+        del running[name]
+        if not task.cancelled():
+            task.exception()  # its waiters raise it; all may have left
+
+    task = running.get(name)
+    if task is None:
+        task = running[name] = asyncio.create_task(begin())
+        task.add_done_callback(end)
+    # Others may wait for the same task: one that leaves does not end it.
+    return await asyncio.shield(task)
 
 
 def require_locks() -> None:

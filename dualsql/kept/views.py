@@ -54,7 +54,6 @@ class KeptViews:
         self._by_code_point: dict[str, bool] = {}
 
     async def view(self, resource: Resource, live: View) -> KeptView | None:
-        """See `KeptReader`."""
         if resource.kept is None:
             return None
         try:
@@ -63,7 +62,6 @@ class KeptViews:
             return None
 
     async def target(self, live: ReadTarget, sort: Sequence[SortKey]) -> ReadTarget:
-        """See `KeptReader`."""
         view = await self.view(live.resource, live.view)
         if view is None:
             return live
@@ -119,7 +117,6 @@ class KeptViews:
         )
 
     async def describe(self, resource: Resource, live: View) -> KeptDescription:
-        """See `KeptReader`."""
         record = resource.kept or KeptRows()
         try:
             view = await self.usable_view(resource, record, live)
@@ -130,7 +127,6 @@ class KeptViews:
         return KeptDescription(kept=True, as_of=as_of, rows=record["rows"], bytes=record["bytes"])
 
     async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
-        """See `KeptReader`."""
         needs = list(uses)
         if view.kept is None or not needs:
             return True

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from io import FileIO
 from pathlib import Path
 
 from dualsql.events import EVENTS, BackgroundFailed
@@ -101,7 +102,9 @@ class RunFile:
         self._require_keepable(writer, file, Chunk(b"", 0))
         await self._begin(writer, file)
         cells = await in_thread(file.finish, writer.cells)
-        size, digest = (await in_thread(path.stat)).st_size, await in_thread(digest_of, path)
+        with FileIO(path) as written:
+            state, digest = await in_thread(digest_of, written)
+        size = state.size
         keeper.require_size(size)
         keeper.require_room(self.name, size)
         await keeper.storage.put(self.name, path)

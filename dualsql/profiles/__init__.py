@@ -7,32 +7,22 @@ findings    the profile in the shape of the wire, and notes for a model
 service     runs the statements within a time budget
 """
 
-from dualsql.profiles.columns import ProfiledRows, first_profiled_rows, profiled_rows
-from dualsql.profiles.findings import ProfileResult, profile_result, sample_notes
+from dualsql.profiles.columns import profiled_rows
 from dualsql.profiles.statistics import (
     count_bins,
     counted_values,
     read_bins,
     read_summary,
-    read_values,
     spread_statement,
     summary_statement,
-    values,
 )
 
 __all__ = [
-    "ProfileResult",
-    "ProfiledRows",
     "count_bins",
     "counted_values",
-    "first_profiled_rows",
-    "profile_result",
     "profiled_rows",
     "read_bins",
     "read_summary",
-    "read_values",
-    "sample_notes",
     "spread_statement",
     "summary_statement",
-    "values",
 ]

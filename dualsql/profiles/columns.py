@@ -171,15 +171,9 @@ class ProfiledRows:
         return with_criteria_of(self.rows, select(*inner.subquery("asked").c))
 
 
-def profiled_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides) -> ProfiledRows:
-    """Every row of the result."""
-    rows = plan.all_rows(ordered)
-    return ProfiledRows(rows, ordered.shape.columns, columns, ordered.capabilities, hides, None)
-
-
-def first_profiled_rows(
-    ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides, *, most: int
+def profiled_rows(
+    ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides, *, most: int | None = None
 ) -> ProfiledRows:
-    """The first rows of the result, in its own order."""
-    rows = plan.page(ordered, offset=0, limit=most)
+    """Every row of the result, or the first ones in its own order."""
+    rows = plan.all_rows(ordered) if most is None else plan.page(ordered, offset=0, limit=most)
     return ProfiledRows(rows, ordered.shape.columns, columns, ordered.capabilities, hides, most)

@@ -35,7 +35,6 @@ class Profiles(DescribedFeature):
         self.settings = settings
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         self._server = server
         queries = server.features.get(Queries).service if Queries in server.features else None
         self.service = ProfileService(parts.views, parts.access, self.settings, queries)
@@ -65,9 +64,7 @@ class Profiles(DescribedFeature):
         return await self.service.profile(resource, principal=principal, kind=kind, columns=columns)
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
-        """See `Feature`."""
         return profile_routes(server, self.service, takes_queries=Queries in server.features)
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
-        """See `DescribedFeature`."""
         return profile_operations(settings, takes_queries=Queries in self._server.features)

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Dialect
 from dualsql.columns.result import ResultColumn
 from dualsql.formats import json
 from dualsql.formats.text import cell
-from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
+from dualsql.profiles.columns import ProfiledColumn
 from dualsql_client.wire import ColumnProfile, Covered, Profile, ProfileKind, ProfileNotes, StatisticName
 
 _VALUES = ("minimum", "maximum")
@@ -92,18 +92,6 @@ class ProfileResult:
         return plain
 
 
-def profile_result(
-    data: ProfiledRows, kind: ProfileKind, rows: int | None, statistics: Mapping[str, Mapping[str, Any]]
-) -> ProfileResult:
-    """A profile of these rows.
-
-    Args:
-        statistics: column name -> name of the statistic -> value.
-    """
-    columns = [ColumnStatistics(profiled, statistics.get(profiled.name, {})) for profiled in data.profiled]
-    return ProfileResult(kind=kind, rows=rows, columns=columns, left_out=data.left_out, most=data.most)
-
-
 def _writer(profiled: ProfiledColumn, dialect: Dialect) -> json.Converter:
     """A function that writes a value of the column as its rows do, shortened to what is shown."""
     converters = json.converters([profiled.column], dialect)
@@ -165,7 +153,8 @@ def _note(column: ColumnStatistics, rows: int, values: Sequence[Any]) -> str:
     if non_null == 0:
         return "all NULL"
     if _has_one_value(column):
-        only = _text_of(_the_value(column))
+        frequent = statistics.get("most_frequent")
+        only = _text_of(frequent[0]["value"] if frequent else statistics["minimum"])
         return f"always {only}" if non_null == rows else f"{only} or NULL"
     ranged = _beyond(statistics.get("minimum"), statistics.get("maximum"), values)
     if statistics["nulls"] * 2 > rows:
@@ -182,11 +171,6 @@ def _has_one_value(column: ColumnStatistics) -> bool:
     # Only the beginning of a text is read, so two long texts may look equal.
     is_short = not column.profiled.is_text or statistics.get("longest", 0) <= NOTE_WIDTH
     return is_short and "minimum" in statistics and bool(statistics["minimum"] == statistics["maximum"])
-
-
-def _the_value(column: ColumnStatistics) -> Any:
-    frequent = column.statistics.get("most_frequent")
-    return frequent[0]["value"] if frequent else column.statistics["minimum"]
 
 
 def _beyond(lowest: Any, highest: Any, values: Sequence[Any]) -> str:

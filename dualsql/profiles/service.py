@@ -20,8 +20,8 @@ from dualsql.errors import (
 )
 from dualsql.kept.cells import Use
 from dualsql.profiles import estimates, findings, statistics
-from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, first_profiled_rows, profiled_rows
-from dualsql.profiles.findings import ProfileResult
+from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, profiled_rows
+from dualsql.profiles.findings import ColumnStatistics, ProfileResult
 from dualsql.profiles.settings import ProfileSettings
 from dualsql.query import StructuredQuery
 from dualsql.query.service import QueryService
@@ -172,11 +172,8 @@ def _profiling(
     requested = chosen_columns(view.shape.columns, columns)
     profiled_columns = requested[: settings.maximum_profile_columns]
     ordered, hides = view.ordered(), view.rules.form.hides
-    data = (
-        profiled_rows(ordered, profiled_columns, hides)
-        if kind == "full"
-        else first_profiled_rows(ordered, profiled_columns, hides, most=settings.profile_sample)
-    )
+    most = None if kind == "full" else settings.profile_sample
+    data = profiled_rows(ordered, profiled_columns, hides, most=most)
     data = replace(data, left_out=len(requested) - len(profiled_columns))
     return _Profiling(view, data, kind, settings.profile_budget)
 
@@ -256,7 +253,11 @@ class _Profiling:
         return await self._view.answer(statement, timeout=min(left, self._view.settings.query_timeout))
 
     def _result(self, rows: int | None, by_column: Mapping[str, Mapping[str, Any]]) -> ProfileResult:
-        return findings.profile_result(self.data, self._kind, rows, by_column)
+        data = self.data
+        columns = [ColumnStatistics(each, by_column.get(each.name, {})) for each in data.profiled]
+        return ProfileResult(
+            kind=self._kind, rows=rows, columns=columns, left_out=data.left_out, most=data.most
+        )
 
 
 def _now() -> float:

@@ -152,17 +152,13 @@ def _read_revision(connection: Connection) -> str | None:
 
 def _lock_and_migrate(connection: Connection) -> None:
     lock(connection, _LOCK)
-    _check_history(connection)
-    _migrate(connection)
-
-
-def _check_history(connection: Connection) -> None:
-    """Refuse dualsql's tables without its version table, because the migration would create them again."""
+    # Without the version table, the migration would create the tables again.
     if _read_revision(connection) is None and inspect(connection).has_table(resources.name):
         raise ConfigurationError(
             f"The table {resources.name} was not made by `dualsql migrate`.",
             hint="An application has mounted these migrations: run that application's Alembic.",
         )
+    _migrate(connection)
 
 
 def _migrate(connection: Connection) -> None:

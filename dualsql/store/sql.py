@@ -93,7 +93,7 @@ class Connections:
     """
 
     def __init__(self, engine: AsyncEngine, *, is_ours: bool) -> None:
-        self._engine = engine
+        self.engine = engine
         self._is_ours = is_ours
         self._is_closed = False
         self._running = 0
@@ -101,26 +101,16 @@ class Connections:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def url(self) -> URL:
-        """The URL of the database."""
-        return self._engine.url
-
-    @property
     def maximum(self) -> int:
         """How many connections are open at most, besides those of the application's engine."""
-        return most_connections(self._engine.pool) if self._is_ours else 0
-
-    @property
-    def has_clock(self) -> bool:
-        """Whether the database has a clock of its own."""
-        return has_clock(self._engine)
+        return most_connections(self.engine.pool) if self._is_ours else 0
 
     def reopen(self) -> None:
         """Prepare for the running event loop, which may be a new one."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None and self._is_ours and not self._is_closed:
-                self._engine.sync_engine.dispose(close=False)  # its connections ended with their loop
+                self.engine.sync_engine.dispose(close=False)  # its connections ended with their loop
             self._loop, self._running, self._is_idle = loop, 0, asyncio.Event()
         self._is_closed = False
 
@@ -135,8 +125,8 @@ class Connections:
             raise StorageError("The resource store was closed.", hint="Open it again: `await store.open()`.")
         self._running += 1
         try:
-            with storage_errors(self.url):
-                async with self._engine.connect() as connection:
+            with storage_errors(self.engine.url):
+                async with self.engine.connect() as connection:
                     try:
                         with reading_any_text(connection):
                             yield connection
@@ -157,7 +147,7 @@ class Connections:
             self._is_idle.clear()
             await self._is_idle.wait()
         if self._is_ours:
-            await self._engine.dispose()
+            await self.engine.dispose()
 
 
 DELETE_BATCH = 1_000
@@ -354,7 +344,7 @@ class SQLResourceStore:
     @property
     def server(self) -> tuple[str, str | None, str | None]:
         """Kind, host and port of its database."""
-        return server_at(self._connections.url)
+        return server_at(self._connections.engine.url)
 
     @property
     def maximum_connections(self) -> int:
@@ -363,7 +353,7 @@ class SQLResourceStore:
 
     async def clock(self) -> datetime | None:
         """The database's time; None for SQLite, which has the machine's."""
-        if not self._connections.has_clock:
+        if not has_clock(self._connections.engine):
             return None
         # now() is when the transaction began (PostgreSQL, 9.9.5).
         now: datetime = (await self._rows(select(func.clock_timestamp().label("now"))))[0]["now"]

@@ -107,7 +107,7 @@ async def test_postgresql_is_out_of_connections(own_cluster: Cluster, url: str, 
         path = await create(live)
         await live.server.parts.sources["default"].engine.dispose()
         store: Any = live.server.store
-        await store._connections._engine.dispose()
+        await store._connections.engine.dispose()
         hogs: list[Any] = []
         with suppress(asyncpg.TooManyConnectionsError):
             while True:

@@ -50,12 +50,12 @@ async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Pa
 
         async def read(number: int) -> None:
             lines = await kept.lines(made[number % 4])
-            assert len(lines) == ROWS - number % 4 and shares.open_files <= 1
+            assert len(lines) == ROWS - number % 4 and len(shares._holders) <= 1
 
         await asyncio.gather(*(read(number) for number in range(10)))
         for file in kept.dual.features.get(KeptWork).keeper._open.values():
             await file.source.close()
-        assert shares.open_files == 0
+        assert len(shares._holders) == 0
 
 
 def many_rows(path: Path) -> None:

@@ -11,6 +11,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from datetime import timedelta
+from io import FileIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -520,14 +521,13 @@ async def test_few_files_are_open_and_each_once(kept: KeptServer, monkeypatch: p
         assert len(kept.dual.features.get(KeptWork).keeper._open) == 2
     await kept.dual.features.get(KeptWork).keeper.close()
     assert not kept.dual.features.get(KeptWork).keeper._closing
-    digests: list[files.HeldFile] = []
-    digest = files.HeldFile.digest
+    digests: list[FileIO] = []
 
-    def noted(held: files.HeldFile) -> tuple[files.FileState, str]:
-        digests.append(held)
-        return digest(held)
+    def noted(file: FileIO) -> tuple[files.FileState, str]:
+        digests.append(file)
+        return files.digest_of(file)
 
-    monkeypatch.setattr(files.HeldFile, "digest", noted)
+    monkeypatch.setattr(service, "digest_of", noted)
     await asyncio.gather(*(kept.page(made[0], limit=1) for _ in range(10)))
     await kept.page(made[0], limit=1)
     assert len(digests) == 1
@@ -654,13 +654,13 @@ async def test_sweeping_closes_files_that_another_process_deleted(kept: KeptServ
     for made in (stays, swept, gone):
         assert len(await kept.lines(made)) == ROWS
     await kept.dual.maintenance.sweep()  # notes that their rows name the files
-    assert work.keeper.shares.open_files == 3
+    assert len(work.keeper.shares._holders) == 3
     await kept.dual.store.delete(swept.resource_id)
     await kept.dual.store.delete(gone.resource_id)
     (path,) = (path for path in kept.files() if path.name.startswith(gone.resource_id))
     path.unlink()
     await kept.dual.maintenance.sweep()
-    await until(lambda: asyncio.sleep(0, work.keeper.shares.open_files), lambda number: number == 1)
+    await until(lambda: asyncio.sleep(0, len(work.keeper.shares._holders)), lambda number: number == 1)
     assert len(await kept.lines(stays)) == ROWS
 
 
@@ -687,13 +687,13 @@ async def test_the_first_reader_opens_the_file(kept: KeptServer) -> None:
     assert work is not None
     made = await kept.make()
     assert made.as_of is not None and made.total_count == ROWS
-    assert work.keeper.shares.open_files == 0, "the sample is of the rows that were written"
+    assert len(work.keeper.shares._holders) == 0, "the sample is of the rows that were written"
     page = (await kept.page(made, limit=len(made.sample))).to_wire()
     assert [row["id"] for row in page["data"]] == [row["id"] for row in made.sample]
-    assert work.keeper.shares.open_files == 1
+    assert len(work.keeper.shares._holders) == 1
     profiled = await kept.make(profile="full", sample="tail")
     assert len(profiled.sample) == len(made.sample) and profiled.sample != made.sample
-    assert work.keeper.shares.open_files == 2, "other rows than the first are in the file"
+    assert len(work.keeper.shares._holders) == 2, "other rows than the first are in the file"
 
 
 @pytest.mark.parametrize("change", ["deleted", "refreshed"])
@@ -723,7 +723,7 @@ async def test_a_result_changes_while_its_file_is_opened(
         change_is_done.set()
     page = await reading
     if change == "deleted":
-        assert work.keeper.shares.open_files == 0
+        assert len(work.keeper.shares._holders) == 0
     else:
         assert page.as_of is not None and page.notes == []
 

@@ -25,7 +25,7 @@ async def test_every_statement_of_a_server_uses_an_index(store_url: str) -> None
     def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         sent.append((statement, parameters))
 
-    engines = [store._connections._engine.sync_engine]
+    engines = [store._connections.engine.sync_engine]
     store._fast_reader = None  # it tells no events, and sends what the ordinary connection sends
     for engine in engines:
         event.listen(engine, "before_cursor_execute", note)

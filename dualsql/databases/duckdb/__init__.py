@@ -130,7 +130,6 @@ class DuckDBGuard(Guard):
         require_unchanged(database)
 
     async def row_numbers(self, connection: AsyncConnection) -> Mapping[TableName, str]:
-        """See `Guard.row_numbers`."""
         rows: Any = await connection.exec_driver_sql(_TABLES)
         columns: dict[TableName, str] = {}
         for schema, name, is_current in rows:
@@ -140,11 +139,9 @@ class DuckDBGuard(Guard):
         return columns
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
-        """See `Guard.stop`."""
         await repeat_until_done(working, driver_of(connection).interrupt)
 
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.failure_kind`."""
         # The driver has neither error numbers nor SQLSTATEs.
         kind = type(error).__name__
         if kind == "InterruptException":

@@ -51,7 +51,6 @@ class DuckDBFileImport:
                 raise
 
     def discard(self, tables: Iterable[str]) -> None:
-        """See `FileImport.discard`."""
         for table in (*tables, "staged", "documents"):
             kind = "VIEW" if table in self._views else "TABLE"
             self._execute(f"DROP {kind} IF EXISTS {_identifier(table)}")
@@ -60,7 +59,6 @@ class DuckDBFileImport:
             self._attached = None
 
     def add_parquet(self, path: Path, table: str) -> Sequence[str]:
-        """See `FileImport.add_parquet`."""
         source = f"read_parquet({_file(path)}, hive_partitioning = false"
         is_pattern = _PATTERN.search(str(path)) is not None  # DuckDB would ask for the folder
         if is_pattern or _NUMBER_IN_FILE in self._columns_of(f"{source})"):
@@ -73,7 +71,6 @@ class DuckDBFileImport:
         return [f"{name}: decimals of more than 38 digits are read as DOUBLE" for (name,) in wide]
 
     def tables_of(self, path: Path) -> Sequence[tuple[str, str]]:
-        """See `FileImport.tables_of`."""
         self._attached = attach(self._connection, path)
         # No views: with access to files, which this connection has, they may read any file of the machine.
         tables: Sequence[tuple[str, str]] = self._execute(
@@ -83,7 +80,6 @@ class DuckDBFileImport:
         return tables
 
     def add_table_of(self, schema: str, name: str, table: str) -> None:
-        """See `FileImport.add_table_of`."""
         source = f"{self._attached}.{_identifier(schema)}.{_identifier(name)}"
         if ROW_NUMBER in map(str.lower, self._columns_of(source)):
             self._read_all(f"CREATE TABLE {_identifier(table)} AS {self._selection(source)}")
@@ -91,7 +87,6 @@ class DuckDBFileImport:
             self._view(source, ROW_NUMBER, table)
 
     def add_json(self, path: Path, table: str) -> None:
-        """See `FileImport.add_json`."""
         self._read_all(f"CREATE TEMP TABLE documents AS FROM read_json_objects({_file(path)})")
         keys = self._execute(
             "SELECT key FROM (SELECT rowid AS n, unnest(json_keys(json)) AS key, "
@@ -108,7 +103,9 @@ class DuckDBFileImport:
             raise ValueError("It is empty, or its objects are.")
         if others:
             raise ValueError('It has values that are no objects. Each row must be an object: {"name": value}')
-        values = {name: f"json -> {text_literal(_pointer(name))}" for name in names}
+        # By JSON pointers (RFC 6901).
+        pointers = {name: f"/{name.replace('~', '~0').replace('/', '~1')}" for name in names}
+        values = {name: f"json -> {text_literal(pointer)}" for name, pointer in pointers.items()}
         types = self._aggregates(
             [f"list(DISTINCT json_type({value}))" for value in values.values()], "documents"
         )
@@ -125,7 +122,6 @@ class DuckDBFileImport:
         self._create(table, self._types(allowed, {}), {})
 
     def add_csv(self, path: Path, table: str, form: CSVForm) -> Sequence[str]:
-        """See `FileImport.add_csv`."""
         names = list(column_names(form.names))
         if len(names) > _MOST_COLUMNS:
             raise ValueError(f"It has more than {_MOST_COLUMNS:,} columns.")
@@ -152,7 +148,6 @@ class DuckDBFileImport:
         return [f"{name}: {count:,} of {_LISTED_ERRORS} are NULL" for name, count in errors.items()]
 
     def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
-        """See `FileImport.add_cells`."""
         types = ", ".join(f"{text_literal(name)}: {text_literal(kind)}" for name, kind in columns.items())
         self._execute(
             f"CREATE TABLE {_identifier(table)} AS FROM read_csv({_file(path)}, "
@@ -161,7 +156,6 @@ class DuckDBFileImport:
         )
 
     def describe(self, table: str) -> tuple[int, Sequence[tuple[str, str, int | None]]]:
-        """See `FileImport.describe`."""
         columns = self._columns_of(_identifier(table))
         if table in self._views:
             [rows] = self._execute(f"SELECT count(*) FROM {_identifier(table)}").fetchone()
@@ -172,7 +166,6 @@ class DuckDBFileImport:
         return rows, [(name, kind, rows - count) for (name, kind), count in counted]
 
     def progress(self) -> float:
-        """See `FileImport.progress`."""
         if not self._is_copying:
             return 0.0
         try:
@@ -181,17 +174,14 @@ class DuckDBFileImport:
             return 0.0
 
     def reason_of(self, error: Exception) -> tuple[str, str]:
-        """See `FileImport.reason_of`."""
         reason = _AFTER_REASON.split(str(error).strip())[0]
         return reason, " ".join(remedy for words, remedy in _REMEDIES.items() if words in reason)
 
     def interrupt(self) -> None:
-        """See `FileImport.interrupt`."""
         with suppress(self.error):  # it was closed
             self._connection.interrupt()
 
     def close(self) -> None:
-        """See `FileImport.close`."""
         self._connection.close()
 
     def _columns_of(self, source: str) -> Mapping[str, str]:
@@ -336,11 +326,6 @@ _LISTED_ERRORS = "#N/A and other errors"
 
 def _without_errors(column: str) -> str:
     return f"CASE WHEN {_identifier(column)} NOT IN ({_ERRORS}) THEN {_identifier(column)} END"
-
-
-def _pointer(key: str) -> str:
-    """The key of an object as a JSON pointer (RFC 6901)."""
-    return "/" + key.replace("~", "~0").replace("/", "~1")
 
 
 def _document(value: str) -> str:

@@ -39,17 +39,12 @@ def allow_files(connection: Any) -> None:
     files = _files_of(path)
     if not files:
         return
-    for file in filter(is_database, files):
+    for file in (each for each in files if each.name.lower().endswith(".duckdb")):
         # One that could not be read has no views; of one that cannot be read any more, they fail.
         with suppress(import_module("duckdb").Error):
             attach(connection, file)
     connection.execute(f"SET allowed_paths = [{', '.join(text_literal(str(file)) for file in files)}]")
     connection.execute("SET enable_external_access = false")
-
-
-def is_database(file: Path) -> bool:
-    """Whether it is attached, and not read by a function."""
-    return file.name.lower().endswith(".duckdb")
 
 
 def attach(connection: Any, file: Path) -> str:

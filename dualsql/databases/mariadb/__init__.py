@@ -29,7 +29,7 @@ from dualsql.columns.own_types import Computation, SQLType
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
 from dualsql.databases.generic import Expression, grouped, raw_form, stored_in
-from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, restore
 from dualsql.databases.mariadb.rights import MariaDBRights
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
 from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5_of_values, whole_sum
@@ -95,8 +95,9 @@ class MariaDBGuard(Guard):
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. Two round trips before the block and two after it."""
-        for statement in _enter(terms):
-            await connection.exec_driver_sql(statement)
+        limit = f"max_statement_time = {terms.milliseconds / 1000:.3f}"
+        await connection.exec_driver_sql(f"SET {_ENTER}, SESSION tx_read_only = 1, SESSION {limit}")
+        await connection.exec_driver_sql("START TRANSACTION READ ONLY")
         try:
             yield
         finally:
@@ -136,7 +137,6 @@ class MariaDBGuard(Guard):
         connection.exec_driver_sql("SHOW TABLES LIKE 'dualsql_health'")
 
     def codes_of(self, error: BaseException | None) -> Iterable[int]:
-        """See `Guard.codes_of`."""
         code = error.args[0] if error is not None and error.args else None
         return (code,) if isinstance(code, int) else ()
 
@@ -171,37 +171,16 @@ def _close(spare: PoolProxiedConnection) -> None:
     spare.close()
 
 
-def _enter(terms: SessionTerms) -> tuple[str, ...]:
-    limit = f"{terms.milliseconds / 1000:.3f}"
-    return (
-        f"SET {_ENTER}, SESSION tx_read_only = 1, SESSION max_statement_time = {limit}",
-        "START TRANSACTION READ ONLY",
-    )
-
-
 async def _leave(connection: AsyncConnection) -> None:
     driver = driver_of(connection)
-    if _has_unread_rows(driver):
+    if getattr(getattr(driver, "_result", None), "unbuffered_active", False):
         # A driver reads a result to its end before it sends anything else, be it millions of rows, and PyMySQL's result
         # does so when it is collected.
         driver._result.unbuffered_active = False
         driver._result = None
         await connection.invalidate()
         return
-    # The application's engine must not get a connection back with dualsql's settings.
-    restored = False
-    try:
-        for statement in ("ROLLBACK", f"SET {_LEAVE}"):
-            await connection.exec_driver_sql(statement)
-        restored = True
-    finally:
-        if not restored:
-            await connection.invalidate()
-
-
-def _has_unread_rows(driver: Any) -> bool:
-    result = getattr(driver, "_result", None)
-    return bool(getattr(result, "unbuffered_active", False))
+    await restore(connection, "ROLLBACK", f"SET {_LEAVE}")
 
 
 _NAMES = ("mysql", "mariadb")
@@ -235,17 +214,9 @@ def _rows_expected(plan: Any) -> int | None:
     There is no estimate for grouping, DISTINCT and set operations.
     """
     try:
-        rows = _joined_rows(plan["query_block"])
+        return round(prod(_table_rows(part) for part in plan["query_block"]["nested_loop"]))
     except (LookupError, TypeError, ValueError):
         return None
-    return None if rows is None else round(rows)
-
-
-def _joined_rows(block: dict[str, Any]) -> float | None:
-    joined = block.get("nested_loop")
-    if joined is None:
-        return None
-    return prod(_table_rows(part) for part in joined)
 
 
 def _table_rows(part: dict[str, Any]) -> float:
@@ -341,7 +312,6 @@ class _DayReader(ValueReader):
         return Unfit(value) if isinstance(value, str) else value
 
     def changes_any(self, values: Collection[Any]) -> bool:
-        """See `ValueReader`."""
         return str in set(map(type, values))
 
 
@@ -390,7 +360,7 @@ _VALUES = DriverValues(
 )
 """TIME, BIT, SET, and invalid dates."""
 
-# https://mariadb.com/kb/en/result-set-packets/. Texts and bytes share their codes.
+# By the code of the protocol: https://mariadb.com/kb/en/result-set-packets/. Texts and bytes share their codes.
 _DESCRIBED: Mapping[int, SQLType] = {
     **dict.fromkeys((1, 2, 3, 9, 13), types.Integer()),
     8: types.BigInteger(),
@@ -399,11 +369,6 @@ _DESCRIBED: Mapping[int, SQLType] = {
     10: types.Date(),
     **dict.fromkeys((7, 12), types.DateTime()),
 }
-
-
-def _described_type(code: Any) -> SQLType:
-    """The type of columns with this code of the protocol; NullType for a code that several types share."""
-    return _DESCRIBED.get(code, types.NULLTYPE)
 
 
 _QUERY = QueryDialect(
@@ -449,5 +414,5 @@ BACKEND = Backend(
     package="'dualsql[mariadb]'",
     # After a restart of the database, the pool has dead connections; this detects them before use.
     engine_options={"pool_pre_ping": True},
-    described_type=_described_type,
+    described_type=lambda code: _DESCRIBED.get(code, types.NULLTYPE),
 )

@@ -16,7 +16,6 @@ class MariaDBRights(UserRights):
     """For asyncmy, aiomysql, and PyMySQL in a thread."""
 
     async def connection_limit(self, connection: AsyncConnection) -> int | None:
-        """See `UserRights.connection_limit`."""
         limits: Any = (await connection.exec_driver_sql(_CONNECTION_LIMITS)).one()
         most, of_user = int(limits[0]), int(limits[1])
         return min(most, of_user or most)

@@ -368,17 +368,13 @@ _INSTEAD: Mapping[str, str] = {
 
 def _at_path(document: Expression, parts: Sequence[Expression], sign: str) -> Expression:
     as_text = sign == "#>>"
-    is_plain = _is_plain_json(document)
+    kinds = [getattr(part, "type", None) for part in iterate(document)]
+    documents = [kind for kind in kinds if isinstance(kind, types.JSON)]
+    is_plain = bool(documents) and not isinstance(documents[0], postgresql.JSONB)
     name = f"{'json' if is_plain else 'jsonb'}_extract_path{'_text' if as_text else ''}"
     part: SQLType = types.JSON() if is_plain else postgresql.JSONB()
     call: Expression = getattr(func, name)(document, *parts, type_=types.Text() if as_text else part)
     return call
-
-
-def _is_plain_json(document: Expression) -> bool:
-    kinds = [getattr(part, "type", None) for part in iterate(document)]
-    documents = [kind for kind in kinds if isinstance(kind, types.JSON)]
-    return bool(documents) and not isinstance(documents[0], postgresql.JSONB)
 
 
 _TEXT = TextDialect(

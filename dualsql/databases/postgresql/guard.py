@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select, true
+from sqlalchemy import Connection, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import driver_of
@@ -112,16 +112,12 @@ _OPERATIONS = {
 def _begin(connection: Connection, terms: SessionTerms) -> None:
     connection.execution_options(postgresql_readonly=True)
     if terms.settings:
-        connection.execute(_set_locally(terms))
+        settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
+        connection.execute(select(*(func.set_config(name, value, true()) for name, value in settings)))
     else:
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {terms.milliseconds:d}")
     if terms.milliseconds > _LONG:
         connection.exec_driver_sql(_NOTICE_THE_DEAD)
-
-
-def _set_locally(terms: SessionTerms) -> Select[Any]:
-    settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
-    return select(*(func.set_config(name, value, true()) for name, value in settings))
 
 
 class PostgreSQLGuard(Guard):

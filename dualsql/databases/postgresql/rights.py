@@ -33,11 +33,9 @@ class PostgreSQLRights(UserRights):
     has_roles = True
 
     def may_assume(self, role: str, connection: Connection) -> bool:
-        """See `UserRights.may_assume`."""
         return bool(connection.scalar(select(func.pg_has_role(role, "MEMBER"))))
 
     async def connection_limit(self, connection: AsyncConnection) -> int | None:
-        """See `UserRights.connection_limit`."""
         limit: int | None = (await connection.execute(text(_CONNECTION_LIMIT))).scalar_one_or_none()
         return limit
 
@@ -49,7 +47,6 @@ class PostgreSQLRights(UserRights):
         return bool(await connection.scalar(select(func.pg_backend_pid())) != driver.get_server_pid())
 
     async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
-        """See `UserRights.writable_tables`."""
         quote = connection.dialect.identifier_preparer.format_table
         listed = func.unnest(literal(list(map(quote, tables)), ARRAY(Text))).table_valued("name")
         may_write = func.has_table_privilege(listed.c.name, _WRITES)
@@ -58,7 +55,6 @@ class PostgreSQLRights(UserRights):
     async def tables_without_policies(
         self, connection: AsyncConnection, tables: Sequence[Any]
     ) -> Sequence[Any]:
-        """See `UserRights.tables_without_policies`."""
         quote = connection.dialect.identifier_preparer.format_table
         active = [func.row_security_active(quote(table)).label(f"t{n}") for n, table in enumerate(tables)]
         row = (await connection.execute(select(*active))).one()

@@ -236,23 +236,17 @@ class TextConverter:
     def _expression(
         self, table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any
     ) -> str | None:
-        expression = _expression_of(table, column, type_, self.dialect)
+        encoding = column.encoding
+        if not is_sqlalchemys_own(column.type, self.dialect) or (
+            encoding == "json" and reads_for_an_application(self.dialect)
+        ):
+            return None
+        if isinstance(column.type, types.Enum) and type_.oid >= _BUILT_IN_TYPES and type_.kind == "scalar":
+            return _TEXT
+        expression = table.get((encoding, type_.oid))
         return (
             expression if self.date_style.startswith("ISO") else _ELSEWHERE.get(expression or "", expression)
         )
-
-
-def _expression_of(
-    table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any, dialect: Dialect
-) -> str | None:
-    encoding = column.encoding
-    if not is_sqlalchemys_own(column.type, dialect) or (
-        encoding == "json" and reads_for_an_application(dialect)
-    ):
-        return None
-    if isinstance(column.type, types.Enum) and type_.oid >= _BUILT_IN_TYPES and type_.kind == "scalar":
-        return _TEXT
-    return table.get((encoding, type_.oid))
 
 
 _PLAIN_TEXTS = frozenset({3908, 3910, 3912, 4533, 4534, 4535})
@@ -266,6 +260,7 @@ _DOCUMENTS: Mapping[int, str] = {
 """json, jsonb and arrays of them: their texts."""
 
 _READ_OTHERWISE = frozenset({1186, 1187}) | _PLAIN_TEXTS
+"""Types whose values asyncpg changes: a month to 30 days, the end of a range to 9999-12-31."""
 
 
 class ReadableStatement:
@@ -377,11 +372,6 @@ def are_known_to_be(kinds: Sequence[SQLType], dialect: Any) -> bool:
 _RANGES = (pg.DATERANGE, pg.TSRANGE, pg.TSTZRANGE, pg.DATEMULTIRANGE, pg.TSMULTIRANGE, pg.TSTZMULTIRANGE)
 
 
-def are_read_otherwise(codes: Sequence[Any]) -> bool:
-    """Whether asyncpg changes values of a type: a month to 30 days, the end of a range to 9999-12-31."""
-    return not _READ_OTHERWISE.isdisjoint(codes)
-
-
 def have_long_floats(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
     """Whether documents in the rows have floats, which asyncpg on the application's engine reads with 17 digits."""
     if _DOCUMENTS.keys().isdisjoint(codes) or not _reads_floats(dialect):
@@ -420,7 +410,7 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
     with suppress(ValueError, OverflowError):
         result = await fetch.execute(connection)
         codes = [described[1] for described in result.cursor.description or ()]
-        if not are_read_otherwise(codes):
+        if _READ_OTHERWISE.isdisjoint(codes):
             rows: Rows = result.all()
             if not have_long_floats(rows, codes, dialect):
                 return rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta
 from functools import cache, partial
@@ -37,20 +37,23 @@ def reading_documents(driver: Any, dialect: Any) -> Iterator[None]:
     if reads_for_an_application(dialect):
         yield
     elif hasattr(driver, "adapters"):
-        yield from _reading_with_psycopg(driver.adapters)
+        # As psycopg.types.json.set_json_loads makes one.
+        yield from _with_loaders(
+            driver.adapters,
+            _OIDS_OF_DIGITS,
+            lambda _, own: _exact(own) if getattr(own, "_loads", None) is json.loads else own,
+        )
     elif hasattr(driver, "string_types"):
         yield from _reading_with_psycopg2(driver)
     else:
         yield
 
 
-def _reading_with_psycopg(adapters: Any) -> Iterator[None]:
-    loaders = {
-        oid: adapters.get_loader(oid, 0) for oid in _OIDS_OF_DIGITS
-    }  # 0: as text, which SQLAlchemy asks for
-    own = {oid: one for oid, one in loaders.items() if getattr(one, "_loads", None) is json.loads}
+def _with_loaders(adapters: Any, oids: Iterable[int], make: Callable[[int, Any], Any]) -> Iterator[None]:
+    """With other loaders for these types until it goes on, each made of psycopg's own."""
+    own = {oid: adapters.get_loader(oid, 0) for oid in oids}  # 0: as text, which SQLAlchemy asks for
     for oid, loader in own.items():
-        adapters.register_loader(oid, _exact(loader))
+        adapters.register_loader(oid, make(oid, loader))
     try:
         yield
     finally:
@@ -60,7 +63,6 @@ def _reading_with_psycopg(adapters: Any) -> Iterator[None]:
 
 @cache
 def _exact(loader: Any) -> Any:
-    # As psycopg.types.json.set_json_loads makes one.
     return type(loader.__name__, (loader,), {"_loads": read_document})
 
 
@@ -134,8 +136,8 @@ class ExactUntyped(types.NullType):
         return ValueReader(*_of_asyncpg("date" if coltype == _OIDS_OF_INFINITIES[0] else "datetime"))
 
 
-class CharText(types.String):
-    """A text on asyncpg, which returns values of the type "char" (one byte) as bytes."""
+class _Char:
+    """Of types of texts on asyncpg, which returns values of the type "char" (one byte) as bytes."""
 
     render_bind_cast = True
 
@@ -143,13 +145,12 @@ class CharText(types.String):
         return _char if coltype == _CHAR else None
 
 
-class CharCHAR(types.CHAR):
-    """The same for a column declared as CHAR."""
+class CharText(_Char, types.String):
+    """A text."""
 
-    render_bind_cast = True
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        return _char if coltype == _CHAR else None
+class CharCHAR(_Char, types.CHAR):
+    """A text in a column declared as CHAR."""
 
 
 def _char(value: Any) -> Any:
@@ -218,23 +219,12 @@ def loading_exactly(driver: Any, unreadable: Unreadable) -> Iterator[None]:
     Afterwards, a connection of psycopg or psycopg2 has its own loaders again. Other drivers are not changed.
     """
     if hasattr(driver, "adapters"):
-        yield from _loading_with_psycopg(driver.adapters, unreadable)
+        texts = driver.adapters.get_loader(_TEXTS, 0)
+        yield from _with_loaders(driver.adapters, ODD, lambda oid, own: _or_text(oid, own, texts, unreadable))
     elif hasattr(driver, "string_types"):
         yield from _loading_with_psycopg2(driver, unreadable)
     else:
         yield
-
-
-def _loading_with_psycopg(adapters: Any, unreadable: Unreadable) -> Iterator[None]:
-    texts = adapters.get_loader(_TEXTS, 0)  # 0: as text, which SQLAlchemy asks for
-    own = {oid: adapters.get_loader(oid, 0) for oid in ODD}
-    for oid, loader in own.items():
-        adapters.register_loader(oid, _or_text(oid, loader, texts, unreadable))
-    try:
-        yield
-    finally:
-        for oid, loader in own.items():
-            adapters.register_loader(oid, loader)
 
 
 def _loading_with_psycopg2(connection: Any, unreadable: Unreadable) -> Iterator[None]:
@@ -439,10 +429,6 @@ _OF_POWERS = {2.0**-96: 1.2621775e-29, 2.0**87: 1.5474251e26, 2.0**90: 1.2379401
 """The powers of two whose fewest digits are not the nearest: the number below is at half the distance of that above."""
 
 
-def _log_position(value: int | None) -> str | None:
-    return None if value is None else f"{value >> 32:X}/{value & 0xFFFFFFFF:X}"
-
-
 DRIVERS: Mapping[str, DriverValues] = {
     "asyncpg": DriverValues(
         types={
@@ -454,7 +440,10 @@ DRIVERS: Mapping[str, DriverValues] = {
         },
         # float4, its arrays, and pg_lsn:
         # https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
-        processors={700: _shortest, 3220: _log_position},
+        processors={
+            700: _shortest,
+            3220: lambda value: None if value is None else f"{value >> 32:X}/{value & 0xFFFFFFFF:X}",
+        },
         readers={1021: _shortest_items},
     ),
     "psycopg": DriverValues(unfit_codes=ODD),

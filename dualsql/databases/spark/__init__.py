@@ -44,7 +44,6 @@ class SparkGuard(Guard):
     """Through PyHive, in a thread. Sessions are not read-only: nothing but what the user may do prevents a write."""
 
     def prepare(self, engine: Engine) -> None:
-        """See `Guard.prepare`."""
         dialect: Any = engine.dialect
         dialect.only_reads = True
 
@@ -61,15 +60,12 @@ class SparkGuard(Guard):
         yield
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
-        """See `Guard.stop`."""
         await repeat_until_done(working, driver_of(connection).stop)
 
     def look(self, connection: Connection) -> None:
-        """See `Guard.look`."""
         connection.exec_driver_sql("SHOW TABLES LIKE 'dualsql_health'")
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
-        """See `Guard.refusal_of`."""
         if not isinstance(error, SparkError):
             return None
         if error.state == "28000":
@@ -79,7 +75,6 @@ class SparkGuard(Guard):
         return Refusal.HOST if error.kind is FailureKind.UNREACHABLE else None
 
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.failure_kind`."""
         return error.kind if isinstance(error, SparkError) else None
 
 

@@ -38,20 +38,6 @@ def literal(value: Any) -> str:
     return write(value)
 
 
-def _text_literal(value: str) -> str:
-    return f"'{value.translate(_ESCAPED)}'"
-
-
-def _whole_literal(value: int) -> str:
-    # In parentheses: a sign behind a sign would begin a comment.
-    return str(int(value)) if value >= 0 else f"({int(value)})"
-
-
-def _double_literal(value: float) -> str:
-    # Without D, 0.1 is a decimal.
-    return f"({float(value)!r}D)" if isfinite(value) else f"double('{float(value)!r}')"
-
-
 def _decimal_literal(value: Decimal) -> str:
     if not value.is_finite():
         raise ValueError("Spark's decimals are finite")
@@ -76,10 +62,12 @@ def _array_literal(values: Sequence[Any]) -> str:
 
 
 _LITERALS: Mapping[type[Any], Callable[[Any], str]] = {
-    str: _text_literal,
+    str: lambda value: f"'{value.translate(_ESCAPED)}'",
     bool: lambda value: "true" if value else "false",
-    int: _whole_literal,
-    float: _double_literal,
+    # In parentheses: a sign behind a sign would begin a comment.
+    int: lambda value: str(int(value)) if value >= 0 else f"({int(value)})",
+    # Without D, 0.1 is a decimal.
+    float: lambda value: f"({float(value)!r}D)" if isfinite(value) else f"double('{float(value)!r}')",
     Decimal: _decimal_literal,
     datetime: _instant_literal,
     date: lambda value: f"DATE'{value.isoformat()}'",
@@ -114,9 +102,6 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "INTERVAL_DAY_TIME_TYPE": _interval_of,
 }
 """What Thrift carries as texts, by its name of the type."""
-
-_AS_TEXT = frozenset({"ARRAY_TYPE", "MAP_TYPE", "STRUCT_TYPE"})
-"""What Thrift carries as a text that cannot be read back: the quotes in texts are not escaped."""
 
 
 def read_column(kind: str, values: Sequence[Any]) -> Sequence[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from os import cpu_count
 from os.path import isfile  # False where a folder is closed
 from typing import Any
@@ -15,10 +14,6 @@ from dualsql.databases.backends import Backend
 from dualsql.databases.sqlite.capabilities import CAPABILITIES
 from dualsql.databases.sqlite.connection import SQLiteGuard, choose_stream, fetch_in_thread, file_reader
 from dualsql.errors import ConfigurationError
-
-
-def _is_in_memory(url: URL) -> bool:
-    return (url.database or ":memory:") == ":memory:"
 
 
 def _require_file(url: URL) -> None:
@@ -46,10 +41,6 @@ async def _opened(*args: Any, **options: Any) -> aiosqlite.Connection:
         raise
 
 
-def _arguments_beyond(url: URL) -> Mapping[str, Any]:
-    return {"async_creator_fn": _opened} if url.get_driver_name() == "aiosqlite" else {}
-
-
 BACKEND = Backend(
     capabilities=CAPABILITIES,
     guard=SQLiteGuard(),
@@ -61,8 +52,10 @@ BACKEND = Backend(
     # A statement alone is a transaction: ROLLBACK would only be another switch of threads.
     reading_options={"pool_reset_on_return": None},
     require_url=_require_file,
-    arguments_beyond=_arguments_beyond,
-    has_pool=lambda url: not _is_in_memory(url),
+    arguments_beyond=lambda url: (
+        {"async_creator_fn": _opened} if url.get_driver_name() == "aiosqlite" else {}
+    ),
+    has_pool=lambda url: (url.database or ":memory:") != ":memory:",
     page_reader=file_reader,
     stream_backends={"aiosqlite": choose_stream},
     row_fetches={"aiosqlite": fetch_in_thread},

@@ -31,7 +31,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
-from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
+from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done, restore
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
@@ -165,7 +165,6 @@ class SQLiteGuard(Guard):
     """For aiosqlite, and sqlite3 in a thread."""
 
     def prepare(self, engine: Engine) -> None:
-        """See `Guard.prepare`."""
         event.listen(engine, "connect", _forbid_writes)
 
     @asynccontextmanager
@@ -183,7 +182,7 @@ class SQLiteGuard(Guard):
             raise
         finally:
             if not refuses_writes:
-                await _allow_writes(connection)
+                await restore(connection, _ALLOW_WRITES)
             elif clock.ends_at == 0.0:
                 with suppress(Exception):  # it ends behind the statement in the thread, if there is one
                     await connection.exec_driver_sql("SELECT 1")
@@ -203,7 +202,6 @@ class SQLiteGuard(Guard):
         return names
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
-        """See `Guard.stop`."""
         stop_elsewhere = memory_of(connection).get(ON_STOP)
         if stop_elsewhere is not None:
             stop_elsewhere()
@@ -224,7 +222,6 @@ class SQLiteGuard(Guard):
                 driver.text_factory = str
 
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.failure_kind`."""
         code = getattr(error, "sqlite_errorcode", None)
         message = str(error)
         for beginning, fault in _FAULTS_BY_MESSAGE.items():
@@ -274,17 +271,6 @@ async def _state_of(connection: AsyncConnection) -> _State:
         memory[_STATE] = _State(clock, refuses_writes)
     state: _State = memory[_STATE]
     return state
-
-
-async def _allow_writes(connection: AsyncConnection) -> None:
-    # The application's engine must not get a connection back that still refuses writes.
-    restored = False
-    try:
-        await connection.exec_driver_sql(_ALLOW_WRITES)
-        restored = True
-    finally:
-        if not restored:
-            await connection.invalidate()
 
 
 def _forbid_writes(connection: Any, _record: Any) -> None:
@@ -444,7 +430,6 @@ class FileReader:
         self._recent: deque[float] = deque(maxlen=_BUSY_PAGES)
 
     def reads(self, sent: DriverStatement) -> bool:
-        """See `PageReader.reads`."""
         return self._is_fast.get(sent.sql, False)
 
     def learn(self, sql: str, work: float, seconds: float) -> None:
@@ -457,7 +442,6 @@ class FileReader:
             self._is_fast.popitem(last=False)
 
     async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
-        """See `PageReader.fetch`."""
         rows = None
         if self._processes is not None:
             rows = await self._processes.page(sent, limit)

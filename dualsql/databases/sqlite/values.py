@@ -23,11 +23,9 @@ class ExactNumeric(types.Numeric[Any]):
     """A decimal, as the number that is stored."""
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
-        """See `TypeEngine.bind_processor`."""
         return _stored
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        """See `TypeEngine.result_processor`."""
         if not self.asdecimal:
             return None
         return _decimal if self.scale is None else _reader(self.scale)
@@ -37,7 +35,6 @@ class ExactFloat(types.Float[Any]):
     """A double; as a decimal, with the digits that tell it from others."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        """See `TypeEngine.result_processor`."""
         return _decimal if self.asdecimal else None
 
 

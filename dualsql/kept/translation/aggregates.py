@@ -53,11 +53,6 @@ class AggregateTerm:
 Aggregate = Callable[[AggregateTerm], Term]
 
 
-def _sum_64(call: AggregateTerm) -> Term:
-    """An overflow of 64 bits fails."""
-    return whole(call.apply("sum", call.term.sql))
-
-
 def _sum_sized(call: AggregateTerm) -> Term:
     """PostgreSQL: a BIGINT of numbers of 32 bits, a NUMERIC of others."""
     if not call.term.bits:
@@ -157,7 +152,7 @@ def _extremes(*kinds: Kind) -> Mapping[tuple[str, Kind], Aggregate]:
 
 _SQLITE: Mapping[tuple[str, Kind], Aggregate] = {
     **_extremes(*ORDERED, "numeric", "text"),
-    ("sum", "integer"): _sum_64,
+    ("sum", "integer"): lambda call: whole(call.apply("sum", call.term.sql)),  # an overflow of 64 bits fails
     ("sum", "real"): _sum_real,
     ("total", "integer"): _total,
     ("total", "real"): _total,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     BindParameter,
@@ -55,6 +55,9 @@ from dualsql.kept.translation.terms import (
 )
 from dualsql.plan.keys import split_modifiers
 
+if TYPE_CHECKING:
+    from dualsql.kept.translation.statements import StatementTranslation
+
 _WORDS: Mapping[Any, str] = {
     operators.eq: "=",
     operators.ne: "<>",
@@ -82,36 +85,18 @@ _LIKES: Mapping[Any, tuple[str, bool]] = {
 }
 
 
-class Statements(Protocol):
-    """Translates the columns and the queries inside an expression."""
-
-    def column(self, column: Any) -> Term:
-        """A column of a source."""
-
-    def scalar(self, select: Any) -> Term:
-        """A subquery as a value."""
-
-    def member(self, select: Any) -> tuple[Any, Term]:
-        """A subquery of one column, and what it holds."""
-
-    def exists(self, select: Any) -> Element:
-        """EXISTS of a subquery."""
-
-    def is_unique(self, column: Any) -> bool:
-        """Whether no two rows have the same value in a column."""
-
-
 class Expressions:
     """Translates the expressions of one statement.
 
     Args:
         dialect: of the statement.
+        statements: translates the columns and the queries inside an expression.
         by_code_point: whether its database compares and sorts texts by code point.
         compensates: whether it adds doubles with compensation, which DuckDB does not.
     """
 
     def __init__(
-        self, dialect: str, statements: Statements, *, by_code_point: bool, compensates: bool
+        self, dialect: str, statements: StatementTranslation, *, by_code_point: bool, compensates: bool
     ) -> None:
         self.dialect = dialect
         self._statements = statements
@@ -202,14 +187,8 @@ class Expressions:
             raise UntranslatableError("a number that MariaDB's drivers write as one of another type")
         return constant(value)
 
-    def _null(self, _: Any) -> Term:
-        return constant(None)
-
-    def _true(self, _: Any) -> Term:
-        return constant(value=True)
-
-    def _false(self, _: Any) -> Term:
-        return constant(value=False)
+    def _keyword(self, element: Any) -> Term:
+        return constant(None if isinstance(element, Null) else isinstance(element, True_))
 
     def _clauses(self, element: Any) -> Term:
         connect = {operators.and_: and_, operators.or_: or_}.get(element.operator)
@@ -356,14 +335,11 @@ class Expressions:
         conditions = [self.truth(condition) for condition, _ in element.whens]
         values = [self.term(value) for _, value in element.whens]
         values.append(constant(None) if element.else_ is None else self.term(element.else_))
-        values = [self._choose(value, values) for value in values]
+        if len({value.kind for value in values} - {"null"}) > 1:
+            values = [self._plain(value) for value in values]
         return functions.one_of(
             values, lambda *sql: case(*zip(conditions, sql[:-1], strict=True), else_=sql[-1])
         )
-
-    def _choose(self, value: Term, values: Sequence[Term]) -> Term:
-        kinds = {one.kind for one in values} - {"null"}
-        return self._plain(value) if len(kinds) > 1 else value
 
     def _cast(self, element: Any) -> Term:
         return casts.translate_cast(self.dialect, self.term(element.clause), element.type)
@@ -460,9 +436,7 @@ _HANDLERS: Mapping[type[Any], str] = {
     internals.LabelReference: "_inner",
     TypeCoerce: "_coerce",
     BindParameter: "_bind",
-    Null: "_null",
-    True_: "_true",
-    False_: "_false",
+    **dict.fromkeys((Null, True_, False_), "_keyword"),
     ExpressionClauseList: "_clauses",
     AsBoolean: "_as_boolean",
     Exists: "_exists",

@@ -199,11 +199,6 @@ def _round_exact(term: Term, digits: Term | None = None) -> Term:
     return decimal(round_to(term, scale), scale)
 
 
-def _round_whole(term: Term) -> Term:
-    """PostgreSQL's round(double precision): halves to the even number. Of a whole number too."""
-    return real(func.round_even(as_double(term), 0))
-
-
 def _round_mariadb(term: Term, digits: Term | None = None) -> Term:
     scale = 0 if digits is None else _number(digits, 0, 15)
     if term.kind == "integer":
@@ -217,10 +212,6 @@ def _up_or_down(name: str) -> Callable[[Term], Term]:
         return real(value) if term.kind == "real" else decimal(value, 0)
 
     return write
-
-
-def _sign(term: Term) -> Term:
-    return replace(integer(func.sign(term.sql)), bits=32)
 
 
 def _sqrt(term: Term) -> Term:
@@ -251,10 +242,6 @@ def _length(term: Term) -> Term:
 
 def _length_sqlite(term: Term) -> Term:
     return _length(without_nul(term) if term.kind == "text" else text(cast(term.sql, TEXT)))
-
-
-def _length_bytes(term: Term) -> Term:
-    return _length(ascii_only(term))
 
 
 def _part(term: Term, start: Term, length: Term | None = None) -> Term:
@@ -304,10 +291,6 @@ def _replace(term: Term, part: Term, by: Term) -> Term:
 def _position(term: Term, part: Term) -> Term:
     _word(part)
     return whole(func.instr(term.sql, part.sql), bits=32)
-
-
-def _begins(term: Term, part: Term) -> Term:
-    return boolean(func.starts_with(term.sql, part.sql))
 
 
 def _texts(arguments: Sequence[Term], kinds: frozenset[Kind]) -> list[Element]:
@@ -406,15 +389,6 @@ def _julianday(term: Term) -> Term:
     return real(cast(milliseconds, DOUBLE) / 86_400_000.0)
 
 
-def _unixepoch(term: Term) -> Term:
-    return whole(func.epoch_ms(_moment(term)).op("//", precedence=8)(1000))
-
-
-def _instant(term: Term) -> Term:
-    """dualsql_instant(): the one spelling of an instant, here the instant itself."""
-    return Term(sql=cast(term.sql, DATETIME), kind="datetime")
-
-
 #
 # Dates of PostgreSQL and MariaDB.
 
@@ -481,10 +455,6 @@ def _make_interval(*amounts: Term) -> Term:
     return Term(sql=cast(literal(amount_text or "0 day"), types.Interval()), kind="span")
 
 
-def _date_of(term: Term) -> Term:
-    return Term(sql=cast(term.sql, DATE), kind="date")
-
-
 def _datediff(left: Term, right: Term) -> Term:
     days = func.date_diff("day", cast(right.sql, DATE), cast(left.sql, DATE))
     return whole(days, bits=32)
@@ -501,7 +471,8 @@ _SQLITE: Mapping[str, Call] = {
     "coalesce": _coalesce,
     "date": _of("text|date|datetime", _format("%Y-%m-%d")),
     "datetime": _of("text|date|datetime", _format("%Y-%m-%d %H:%M:%S")),
-    "dualsql_instant": _of("datetime|date", _instant),
+    # The one spelling of an instant, here the instant itself.
+    "dualsql_instant": _of("datetime|date", lambda term: Term(sql=cast(term.sql, DATETIME), kind="datetime")),
     "ifnull": _coalesce,
     "instr": _of("text text", lambda term, part: _position(without_nul(term), part)),
     "julianday": _of("text|date|datetime", _julianday),
@@ -515,14 +486,16 @@ _SQLITE: Mapping[str, Call] = {
     "replace": _of("text text text", lambda term, *rest: _replace(without_nul(term), *rest)),
     "round": _of("integer|real integer?", _round_sqlite),
     "rtrim": _of("text text?", lambda term, *letters: _trim("rtrim")(without_nul(term), *letters)),
-    "sign": _of("integer|real", _sign),
+    "sign": _of("integer|real", lambda term: replace(integer(func.sign(term.sql)), bits=32)),
     "strftime": _of("text text|date|datetime", _strftime),
     "substr": _of("text|integer integer integer?", _part_sqlite),
     "substring": _of("text|integer integer integer?", _part_sqlite),
     "time": _of("text|datetime", _format("%H:%M:%S")),
     "trim": _of("text text?", lambda term, *letters: _trim("trim")(without_nul(term), *letters)),
     "typeof": _of("integer|boolean|flag|real|text|date|datetime|null", _typeof),
-    "unixepoch": _of("text|date|datetime", _unixepoch),
+    "unixepoch": _of(
+        "text|date|datetime", lambda term: whole(func.epoch_ms(_moment(term)).op("//", precedence=8)(1000))
+    ),
     "unlikely": _of("integer|real|text|boolean", _same),
     "upper": _of("text", _upper_sqlite),
 }
@@ -552,14 +525,15 @@ _POSTGRESQL: Mapping[str, Call] = {
     "replace": _of("text text text", _replace),
     "right": _of("text integer", _end("right")),
     "round": _either(
-        _of("integer|real", _round_whole),
+        # round(double precision): halves to the even number. Of a whole number too.
+        _of("integer|real", lambda term: real(func.round_even(as_double(term), 0))),
         _of("decimal|quotient integer?", _round_exact),
         _of("integer integer", _round_exact),
     ),
     "rtrim": _of("text text?", _trim("rtrim")),
     "sign": _of("real", lambda term: real(cast(func.sign(term.sql), DOUBLE))),
     "sqrt": _of("real|integer", _sqrt),
-    "starts_with": _of("text text", _begins),
+    "starts_with": _of("text text", lambda term, part: boolean(func.starts_with(term.sql, part.sql))),
     "strpos": _of("text text", _position),
     "substr": _of("text integer integer?", _part_postgresql),
     "substring": _of("text integer integer?", _part_postgresql),
@@ -574,7 +548,7 @@ _MARIADB: Mapping[str, Call] = {
     "coalesce": _coalesce,
     "concat": _concat_or_null,
     "concat_ws": _concat_ws,
-    "date": _of("date|datetime", _date_of),
+    "date": _of("date|datetime", lambda term: Term(sql=cast(term.sql, DATE), kind="date")),
     "datediff": _of("date|datetime date|datetime", _datediff),
     "day": _of("date|datetime", _part_number("day")),
     "dayofmonth": _of("date|datetime", _part_number("day")),
@@ -583,7 +557,7 @@ _MARIADB: Mapping[str, Call] = {
     "ifnull": _coalesce,
     "least": _extreme("least", _EXTREME, skips_nulls=False),
     "left": _of("text integer", _end("left")),
-    "length": _of("text", _length_bytes),
+    "length": _of("text", lambda term: _length(ascii_only(term))),  # it counts bytes
     "lower": _of("text", _fold_case("lower")),
     "minute": _of("datetime", _part_number("minute")),
     "mod": _of("integer integer", OPERATORS[MARIADB]["%", "integer", "integer"]),

@@ -367,14 +367,13 @@ OPERATORS: Mapping[str, Rows] = {SQLITE: _SQLITE, POSTGRESQL: _POSTGRESQL, MARIA
 # What a kind becomes where an operator has no row for it.
 
 
-def _text_of_day(term: Term) -> Term:
-    return text(func.strftime(term.sql, "%Y-%m-%d"), is_ascii=True)
-
-
 Conversion = tuple[Kind, Callable[[Term], Term]]
 
 IMPLICIT: Mapping[str, Mapping[Kind, Conversion]] = {
-    SQLITE: {"boolean": ("integer", number_of_truth), "date": ("text", _text_of_day)},
+    SQLITE: {
+        "boolean": ("integer", number_of_truth),
+        "date": ("text", lambda day: text(func.strftime(day.sql, "%Y-%m-%d"), is_ascii=True)),
+    },
     POSTGRESQL: {},
     MARIADB: {"boolean": ("integer", number_of_truth)},
 }

@@ -112,7 +112,7 @@ def translate_statement(
         UntranslatableError: a part of it has no entry.
     """
     number: Any = relation.number
-    reader = _StatementTranslation(dialect_of(dialect), file, number.table, by_code_point=by_code_point)
+    reader = StatementTranslation(dialect_of(dialect), file, number.table, by_code_point=by_code_point)
     query = reader.sort(rows).with_types(dialect_of(dialect))
     if sum(1 for _ in islice(iterate(query), _MOST_ELEMENTS)) == _MOST_ELEMENTS:
         raise UntranslatableError("a statement that grows too large")
@@ -153,7 +153,7 @@ def _move(terms: Sequence[Term], columns: Sequence[Any]) -> list[Term]:
     ]
 
 
-class _StatementTranslation:
+class StatementTranslation:
     """Translates the queries of one statement."""
 
     def __init__(self, dialect: str, file: KeptColumns, table: Any, *, by_code_point: bool) -> None:
@@ -182,7 +182,7 @@ class _StatementTranslation:
     # Sources.
 
     def column(self, column: Any) -> Term:
-        """See `Statements`."""
+        """A column of a source."""
         source: Any = getattr(column, "table", None)
         entry = self._sources.get(id(source))
         if entry is None:
@@ -193,7 +193,7 @@ class _StatementTranslation:
         return entry[2][index]
 
     def is_unique(self, column: Any) -> bool:
-        """See `Statements`."""
+        """Whether no two rows have the same value in a column."""
         while True:
             if column in self._unique:
                 return True
@@ -382,21 +382,21 @@ class _StatementTranslation:
     # Subqueries in expressions.
 
     def scalar(self, statement: Any) -> Term:
-        """See `Statements`. SQLite takes the first of several rows; here several fail."""
+        """A subquery as a value. SQLite takes the first of several rows; here several fail."""
         query = self.query(statement)
         if len(query.terms) != 1 or query.terms[0].kind in ("document", "opaque", "flag"):
             raise UntranslatableError("a subquery as such a value")
         return replace(query.terms[0], sql=query.select.scalar_subquery(), is_constant=False, value=None)
 
     def member(self, statement: Any) -> tuple[Any, Term]:
-        """See `Statements`."""
+        """A subquery of one column, and what it holds."""
         query = self.query(statement)
         if len(query.terms) != 1:
             raise UntranslatableError("IN of several columns")
         return query.select, query.terms[0]
 
     def exists(self, statement: Any) -> Element:
-        """See `Statements`."""
+        """EXISTS of a subquery."""
         return exists(self.query(statement).select)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from dualsql.capabilities import capabilities_named
 from dualsql.columns.instants import has_zone
 from dualsql.columns.meanings import Meanings
 from dualsql.columns.result import result_columns
-from dualsql.databases.functions import typed
+from dualsql.databases.functions import type_of_call
 from dualsql.freeze import Registry
 from dualsql.sql import read_select
 from tests.columns.values import expressions
@@ -107,7 +108,9 @@ def meanings_of(engine: Engine, name: str) -> Meanings:
     """As a server has them for this database."""
     capabilities = capabilities_named(name)
     assert capabilities is not None
-    computation = capabilities.computation._replace(functions=typed(capabilities.text))
+    computation = capabilities.computation._replace(
+        functions=partial(type_of_call, dialect=capabilities.text)
+    )
     return Meanings(engine.dialect, keeps_zones=capabilities.keeps_zones, computation=computation)
 
 

@@ -1,4 +1,4 @@
-"""Pages of a SQLite file: read-only, stopped in time, and no slow one holds up the others."""
+"""Pages of a SQLite file: stopped in time, and no slow one holds up the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import QueryTimeoutError, Registry
 from dualsql.databases.session import Fetch
 from dualsql.databases.source import Source, open_source
-from dualsql.databases.sqlite.connection import connect
 from dualsql.formats.writer import Rows
 from dualsql.tenancy import ActiveRules, Policy
 from tests.schools import SCHOOLS, Base, School, fill
@@ -54,13 +53,6 @@ EVERY_ID = [row["id"] for row in SCHOOLS]
 async def test_a_session_and_the_event_loop_answer_the_same(source: Source) -> None:
     for _ in range(3):
         assert await ids(source) == EVERY_ID
-
-
-async def test_its_connection_refuses_writes(source: Source) -> None:
-    connection, _ = connect(source.engine.sync_engine)
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        connection.execute("DELETE FROM schools")
-    connection.close()
 
 
 async def test_a_page_that_takes_too_long_is_stopped(source: Source) -> None:
