@@ -57,6 +57,11 @@ const ARGUMENTS_ = String.raw`\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]
 /** What is before the arguments of a call. */
 export const ARGUMENTS = new RegExp(`${ARGUMENTS_}$`, "i");
 const PERSON = "(?:user|human|system|developer)";
+/** The mark of a failure. */
+const FAILED =
+  String.raw`['"]{0,5}\b(?:is_?error${IS}true|(?:success|succeeded|ok)${IS}false` +
+  String.raw`|(?:status|state|type)(?:=|['"]{0,5}\s{0,9}:\s{0,9}['"])['"]{0,5}(?:tool-|output-)*(?:error|failed)(?:-text|-json)?)\b`;
+const FAILED_LINE = String.raw`(?:${FAILED}|status: (?:error|failed)\b)`;
 /** What is before a link in a quotation or a failure that no parser reads. */
 const QUOTED = new RegExp(
   [
@@ -65,30 +70,36 @@ const QUOTED = new RegExp(
     String.raw`\b(?:tool_?use|tool_?call|function_?call)\w{0,20}['"(][^{}()\n]*\binput${IS}\{[^{}\n]*$`,
     String.raw`<parameter\b[^<>\n]*>[^<>\n]*$`,
     String.raw`(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*$`,
-    // Messages of a person: as an object or a block of text in one, and as a model's template writes them.
-    String.raw`\b(?:role|type)${IS}${PERSON}\b[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
-    String.raw`\bsource['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{1,5}${PERSON}['"]{1,5}[^{}()[\]\n]*$`,
+    // Messages of a person: as an object or a block of text in one, as a model's template and as a transcript.
+    String.raw`\b(?:(?:role|type)${IS}|(?:source|from|speaker|author)['"]{0,5}\s{0,9}[:=]\s{0,9}['"])${PERSON}\b` +
+      String.raw`[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
     String.raw`(?:^|\n)[ \t]*(?:- )?role: ${PERSON}\n[ \t]+\w{1,20}: [^\n]*$`,
     String.raw`\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()[\]\n]*$`,
-    String.raw`(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>)${PERSON}\b(?:<\|\w{1,20}\|>)?[^<]*$`,
-    String.raw`\[INST\][^[\]]*$`,
-    // Failures: as SDKs mark them, and of JSON-RPC.
-    String.raw`\b(?:success|ok)${IS}false\b[^})\n]*$`,
-    String.raw`\btype${IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['"][^})\n]*$`,
-    String.raw`\bis_?error${IS}true\b[^})\n]*$`,
-    String.raw`\bstatus['"]{0,5}(?:=|\s{0,9}:\s{0,9})['"]{1,5}error['"]{1,5}[^})\n]*$`,
-    String.raw`['"]{1,5}error['"]{1,5}\s{0,9}:\s{0,9}(?:['"]{1,5}[^'"\n]+|\{[^{}\n]*)$`,
+    String.raw`<(?:\|\w{1,20}\|>|start_of_turn>|\|)${PERSON}(?:_token)?\b(?:\|>|<\|\w{1,20}\|>)?[^<]*$`,
+    String.raw`(?:\[INST\]|<<SYS>>)[^[\]<]*$`,
+    String.raw`(?:^|\n)(?:### (?:human|user|system|instruction|input):\s{0,9}|(?:human|user): )(?:(?!\w{1,20}(?:=|:\s))[^\n])*$`,
+    // Failures: by a mark, in XML, and as the error of a result.
+    String.raw`${FAILED}[^})\n]*$`,
+    String.raw`<\w{0,20}(?:error|failure|exception)\b[^<]*$`,
+    String.raw`\berr(?:or)?['"]{0,5}(?:=|\s{0,9}:\s{0,9})(?:['"]{1,5}(?![\s,;)}\]])[^'"\n]+|\{[^{}\n]*)$`,
+    String.raw`\bTraceback \(most recent call last\):\n(?:[^\n]*\n)*[\w.]*(?:Error|Exception): [^\n]*$`,
   ].join("|"),
+  "i",
+);
+/** What SDKs write at the beginning of the text of a failed call. */
+const FAILED_CALL = new RegExp(
+  String.raw`^\s{0,9}(?:(?:an |i encountered an |encountered )?error(?:: | (?:occurred )?(?:while )?` +
+    String.raw`(?:executing|calling|invoking|running|trying to use|from) [^\n]{0,20}\b(?:tool|function)\b)` +
+    String.raw`|mcp error |failed to \w{1,20} (?:the )?(?:tool|function)\b|(?:tool|function) call (?:error|failed)\b` +
+    String.raw`|invoking [^\n]{1,80} failed\b)`,
   "i",
 );
 /** Characters behind an id that say whose it is. */
 const BEHIND = 600;
-/** The role of a message whose text is before it, or the state of a result whose content is. */
+/** The role of a message whose text is before it, or the mark of a result whose content is. */
 const MARK_BEHIND = new RegExp(
-  String.raw`^(?:[^{}()[\]]{0,400}?['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}(${PERSON})\b` +
-    String.raw`|(?:[^{(\n]*?(?:\bis_?error|['"]status(?=['"])|['"][ ,]{1,3}status(?==['"]))` +
-    String.raw`|[^{(]*?\n[ \t]{0,40}['"]{0,5}(?:is_?error|status))${IS}(\w{1,20})` +
-    String.raw`|(?:[^{(]*?\n[ \t]{0,40}['"]{0,5}(?:success|ok)|[^{(\n]*?['"](?:success|ok)(?=['"]))${IS}(false)\b)`,
+  String.raw`^(?:[^{}()[\]]{0,400}?['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}${PERSON}\b` +
+    String.raw`|[^{(]*?\n[ \t]{0,40}${FAILED_LINE}|[^{(\n]*?(?:['"][ ,]{0,3}|\b(?=is_?error))${FAILED})`,
   "i",
 );
 /** Brackets, and breaks of lines; before a bracket or a quotation mark, such as those of a literal. */
@@ -97,12 +108,7 @@ const IN_LITERAL = /([({[])|([)}\]])|\n(?:[ \t]+(?=(['"({[])))?/g;
 const NEXT_FIELD = /^[^\n]*['"],\n[ \t]+['"]/;
 /** The beginning of a line of YAML: its indent, the marks of list items, and its key. */
 const YAML_LINE = /^([ \t]*)((?:-[ \t]+)*)(['"]{0,5}[a-z_][\w-]{0,39}['"]{0,5}:(?:[ \t]|$))?/i;
-const MARKED_LINE = new RegExp(
-  String.raw`^[ \t]*(?:-[ \t]+)*['"]{0,5}(?:is_?error['"]{0,5}:\s{1,9}['"]{0,5}true` +
-    String.raw`|status['"]{0,5}:\s{1,9}['"]{0,5}(?:error|failed)|(?:success|ok)['"]{0,5}:\s{1,9}['"]{0,5}false)\b`,
-  "i",
-);
-const FAILED = ["true", "error", "failed"];
+const MARKED_LINE = new RegExp(String.raw`^[ \t]*(?:-[ \t]+)*${FAILED_LINE}`, "i");
 
 /** A text without the line breaks of a literal. */
 interface OneLine {
@@ -144,7 +150,8 @@ export class LinkReader {
   }
 
   /**
-   * Read a text. Returns whether it names its links by the sentence of `dualsql`.
+   * Read a text. Returns whether only dual responses count in JSON within it: so they do if the sentence of `dualsql` names its
+   * links, and in the text of a failed call, which has none.
    *
    * Such sentences are paragraphs, and in a structure that is not read as one, such as a truncated one, the links of its
    * `resource` are the result's: then only those count. Where the paragraphs are lost, the last sentence counts. Beside a
@@ -159,6 +166,7 @@ export class LinkReader {
     const unbroken = all.filter((each) => each.isWhole);
     const mentions = unbroken.some((each) => each.beginsParagraph) ? unbroken : all;
     const announced = mentions.filter((each) => each.isAnnounced);
+    if (!announced.length && FAILED_CALL.test(text)) return true;
     const candidates = [mentions.filter((each) => each.beginsParagraph || each.isInResource), announced.slice(-1)];
     const results = candidates.find((each) => each.length) ?? mentions;
     const links = byId(mentions);
@@ -236,8 +244,7 @@ function isQuoted(before: string, behind: string): boolean {
   const line = inOneLine(above, closed);
   if (QUOTED.test(line.text)) return true;
   const rest = inOneLine(below, isCut ? closed : line.depth);
-  const mark = MARK_BEHIND.exec(rest.text.slice(0, rest.end));
-  if (mark && (mark[2] === undefined || FAILED.includes(mark[2].toLowerCase()))) return true;
+  if (MARK_BEHIND.test(rest.text.slice(0, rest.end))) return true;
   if (isBesideFailure(above.split("\n"), below.split("\n"), isCut)) return true;
   return `${own}${more}`.includes(TEXT_BREAK) && isBesideFailure(own.split("\n"), more.split("\n"), isCut);
 }

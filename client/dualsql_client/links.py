@@ -56,6 +56,12 @@ _IS = r"\b['\"]{0,5}(?:[=>]|\s{0,9}:\s{0,9})['\"]{0,5}"
 ARGUMENTS = rf"\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
 """What is before the arguments of a call."""
 _PERSON = "(?:user|human|system|developer)"
+_FAILED = (
+    rf"['\"]{{0,5}}\b(?:is_?error{_IS}true|(?:success|succeeded|ok){_IS}false"
+    r"|(?:status|state|type)(?:=|['\"]{0,5}\s{0,9}:\s{0,9}['\"])['\"]{0,5}(?:tool-|output-)*(?:error|failed)(?:-text|-json)?)\b"
+)
+"""The mark of a failure."""
+_FAILED_LINE = rf"(?:{_FAILED}|status: (?:error|failed)\b)"
 _QUOTED = re.compile(
     "|".join(
         (
@@ -64,34 +70,45 @@ _QUOTED = re.compile(
             rf"\b(?:tool_?use|tool_?call|function_?call)\w{{0,20}}['\"(][^{{}}()\n]*\binput{_IS}\{{[^{{}}\n]*\Z",
             r"<parameter\b[^<>\n]*>[^<>\n]*\Z",
             r"(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*\Z",
-            # Messages of a person: as an object or a block of text in one, and as a model's template writes them.
-            rf"\b(?:role|type){_IS}{_PERSON}\b[^{{}}()\[\]\n]*(?:\[\{{['\"]{{1,5}}type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z",
-            rf"\bsource['\"]{{0,5}}\s{{0,9}}[:=]\s{{0,9}}['\"]{_PERSON}['\"]{{1,5}}[^{{}}()\[\]\n]*\Z",
+            # Messages of a person: as an object or a block of text in one, as a model's template and as a transcript.
+            (
+                rf"\b(?:(?:role|type){_IS}|(?:source|from|speaker|author)['\"]{{0,5}}\s{{0,9}}[:=]\s{{0,9}}['\"]){_PERSON}\b"
+                rf"[^{{}}()\[\]\n]*(?:\[\{{['\"]{{1,5}}type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z"
+            ),
             rf"(?:^|\n)[ \t]*(?:- )?role: {_PERSON}\n[ \t]+\w{{1,20}}: [^\n]*\Z",
             r"\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()\[\]\n]*\Z",
-            rf"(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>){_PERSON}\b(?:<\|\w{{1,20}}\|>)?[^<]*\Z",
-            r"\[INST\][^\[\]]*\Z",
-            # Failures: as SDKs mark them, and of JSON-RPC.
-            rf"\b(?:success|ok){_IS}false\b[^}})\n]*\Z",
-            rf"\btype{_IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['\"][^}})\n]*\Z",
-            rf"\bis_?error{_IS}true\b[^}})\n]*\Z",
-            r"\bstatus['\"]{0,5}(?:=|\s{0,9}:\s{0,9})['\"]{1,5}error['\"]{1,5}[^})\n]*\Z",
-            r"['\"]{1,5}error['\"]{1,5}\s{0,9}:\s{0,9}(?:['\"]{1,5}[^'\"\n]+|\{[^{}\n]*)\Z",
+            rf"<(?:\|\w{{1,20}}\|>|start_of_turn>|\|){_PERSON}(?:_token)?\b(?:\|>|<\|\w{{1,20}}\|>)?[^<]*\Z",
+            r"(?:\[INST\]|<<SYS>>)[^\[\]<]*\Z",
+            (
+                r"(?:^|\n)(?:### (?:human|user|system|instruction|input):\s{0,9}|(?:human|user): )"
+                r"(?:(?!\w{1,20}(?:=|:\s))[^\n])*\Z"
+            ),
+            # Failures: by a mark, in XML, and as the error of a result.
+            rf"{_FAILED}[^}})\n]*\Z",
+            r"<\w{0,20}(?:error|failure|exception)\b[^<]*\Z",
+            r"\berr(?:or)?['\"]{0,5}(?:=|\s{0,9}:\s{0,9})(?:['\"]{1,5}(?![\s,;)}\]])[^'\"\n]+|\{[^{}\n]*)\Z",
+            r"\bTraceback \(most recent call last\):\n(?:[^\n]*\n)*[\w.]*(?:Error|Exception): [^\n]*\Z",
         )
     ),
     re.ASCII | re.IGNORECASE,
 )
 """What is before a link in a quotation or a failure that no parser reads."""
+_FAILED_CALL = re.compile(
+    r"\s{0,9}(?:(?:an |i encountered an |encountered )?error(?:: | (?:occurred )?(?:while )?"
+    r"(?:executing|calling|invoking|running|trying to use|from) [^\n]{0,20}\b(?:tool|function)\b)"
+    r"|mcp error |failed to \w{1,20} (?:the )?(?:tool|function)\b|(?:tool|function) call (?:error|failed)\b"
+    r"|invoking [^\n]{1,80} failed\b)",
+    re.ASCII | re.IGNORECASE,
+)
+"""What SDKs write at the beginning of the text of a failed call."""
 _BEHIND = 600
 """Characters behind an id that say whose it is."""
 _MARK_BEHIND = re.compile(
-    rf"[^{{}}()\[\]]{{0,400}}?['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}({_PERSON})\b"
-    r"|(?:[^{(\n]*?(?:\bis_?error|['\"]status(?=['\"])|['\"][ ,]{1,3}status(?==['\"]))"
-    rf"|[^{{(]*?\n[ \t]{{0,40}}['\"]{{0,5}}(?:is_?error|status)){_IS}(\w{{1,20}})"
-    rf"|(?:[^{{(]*?\n[ \t]{{0,40}}['\"]{{0,5}}(?:success|ok)|[^{{(\n]*?['\"](?:success|ok)(?=['\"])){_IS}(false)\b",
+    rf"[^{{}}()\[\]]{{0,400}}?['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}{_PERSON}\b"
+    rf"|[^{{(]*?\n[ \t]{{0,40}}{_FAILED_LINE}|[^{{(\n]*?(?:['\"][ ,]{{0,3}}|\b(?=is_?error)){_FAILED}",
     re.ASCII | re.IGNORECASE,
 )
-"""The role of a message whose text is before it, or the state of a result whose content is."""
+"""The role of a message whose text is before it, or the mark of a result whose content is."""
 _IN_LITERAL = re.compile(r"([({\[])|([)}\]])|\n(?:[ \t]+(?=(['\"({\[])))?")
 """Brackets, and breaks of lines; before a bracket or a quotation mark, such as those of a literal."""
 _NEXT_FIELD = re.compile(r"[^\n]*['\"],\n[ \t]+['\"]")
@@ -100,12 +117,7 @@ _YAML_LINE = re.compile(
     r"([ \t]*)((?:-[ \t]+)*)(['\"]{0,5}[a-z_][\w-]{0,39}['\"]{0,5}:(?:[ \t]|\Z))?", re.ASCII | re.IGNORECASE
 )
 """The beginning of a line of YAML: its indent, the marks of list items, and its key."""
-_MARKED_LINE = re.compile(
-    r"[ \t]*(?:-[ \t]+)*['\"]{0,5}(?:is_?error['\"]{0,5}:\s{1,9}['\"]{0,5}true"
-    r"|status['\"]{0,5}:\s{1,9}['\"]{0,5}(?:error|failed)|(?:success|ok)['\"]{0,5}:\s{1,9}['\"]{0,5}false)\b",
-    re.ASCII | re.IGNORECASE,
-)
-_FAILED = frozenset({"true", "error", "failed"})
+_MARKED_LINE = re.compile(rf"[ \t]*(?:-[ \t]+)*{_FAILED_LINE}", re.ASCII | re.IGNORECASE)
 
 
 class Link(NamedTuple):
@@ -186,7 +198,9 @@ class LinkReader:
         self._occurrences_left = _MAXIMUM_LINKS_IN_ALL
 
     def read(self, text: str) -> bool:
-        """Read a text. Returns whether it names its links by the sentence of `dualsql`.
+        """Read a text. Returns whether only dual responses count in JSON within it.
+
+        So they do if the sentence of `dualsql` names its links, and in the text of a failed call, which has none.
 
         Such sentences are paragraphs, and in a structure that is not read as one, such as a truncated one, the links of
         its `resource` are the result's: then only those count. Where the paragraphs are lost, the last sentence counts.
@@ -200,6 +214,8 @@ class LinkReader:
         if any(each.begins_paragraph and each.is_whole for each in mentions):
             mentions = [each for each in mentions if each.is_whole]
         announced = [each for each in mentions if each.is_announced]
+        if not announced and _FAILED_CALL.match(text):
+            return True
         results = (
             [each for each in mentions if each.begins_paragraph or each.is_in_resource]
             or announced[-1:]
@@ -286,8 +302,7 @@ def _is_quoted(before: str, behind: str) -> bool:
     if _QUOTED.search(line.text) is not None:
         return True
     rest = _in_one_line(below, closed if is_cut else line.depth)
-    mark = _MARK_BEHIND.match(rest.text[: rest.end])
-    if mark is not None and (mark[2] is None or mark[2].lower() in _FAILED):
+    if _MARK_BEHIND.match(rest.text[: rest.end]):
         return True
     if _is_beside_failure(above.split("\n"), below.split("\n"), is_cut=is_cut):
         return True

@@ -165,7 +165,7 @@ SourceName = Annotated[Name | None, Field(description="Of which database; of all
 SchemaName = Name | None
 Cursor = Annotated[
     Annotated[str, Field(max_length=8_192), _TEXT] | None,
-    Field(description="next_cursor of the page before."),
+    Field(description="The last next_cursor."),
 ]
 Limit = Annotated[int, Field(ge=1, le=200), WithJsonSchema({"type": "integer", "maximum": 200})]
 Matches = Annotated[
@@ -254,7 +254,7 @@ def add_catalogue_tools(
         source_name: SourceName = None,
         schema_name: SchemaName = None,
     ) -> DescribedTables:
-        """Columns, types, comments and keys of tables or views. Call it before writing SQL."""
+        """Columns, types, comments and keys of tables. Call it before writing SQL."""
         view = catalogue.view_for(principal)
         addresses: dict[str, Address] = {}
         for name in checked_tables(table):
@@ -264,7 +264,7 @@ def add_catalogue_tools(
         return _describe(view, addresses)
 
     def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
-        """Find tables, views, columns and saved queries by words, also misspelt."""
+        """Find tables, columns and saved queries by words, also misspelt."""
         return _search(catalogue.view_for(principal), checked_terms(terms), all_notes, limit)
 
     for function in (list_tables, describe_table, search_catalog):

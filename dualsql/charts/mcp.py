@@ -18,17 +18,15 @@ from dualsql_client.keywords import checked_keywords
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
-_CHART = "Chart all rows of an earlier result."
+_CHART = "Chart an earlier result."
 
 # What is read by `read_chart` is not validated before, so that errors are in its words.
 _MarkName = Annotated[str, Field(description="|".join(get_args(Mark)))]
-_X = Annotated[
-    str | dict[str, Any], SkipValidation, Field(description="A column; dates as {field, bucket}.")
-]
+_X = Annotated[str | dict[str, Any], SkipValidation, Field(description="A column; dates as {field, bucket}.")]
 _Y = Annotated[
     str | dict[str, Any] | None,
     SkipValidation,
-    Field(description="{aggregate: avg, field: debt}; of points a column; of a heatmap as x."),
+    Field(description="{aggregate: avg, field}; of points a column; of a heatmap as x."),
 ]
 _Color = Annotated[str | dict[str, Any] | None, SkipValidation]
 _SortName = Annotated[str | None, Field(description="|".join(get_args(Sort)))]

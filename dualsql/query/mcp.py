@@ -70,7 +70,7 @@ _RESULT_OPTIONS = ("sample_size", "expiration", "count", "wait")
 
 _QUERY = "Count, sum, group, sort or look up over all rows of an earlier result."
 
-_REFINE = "Make a result of some rows or columns of an earlier one. Arguments are those of query_result."
+_REFINE = "Make a result of some rows or columns of an earlier one. Arguments as in query_result."
 
 
 def _with_its_fraction(function: AggregateFunction) -> str:
@@ -85,15 +85,14 @@ _Filters = Annotated[
     _Conditions,
     SkipValidation,
     Field(
-        description=f"All must hold: {{column, op, value}} with op {'|'.join(OPERATORS)}; "
-        "or {and: [...]}, {or: [...]}, {not: {...}}."
+        description=f"All must hold: {{column, op: {'|'.join(OPERATORS)}, value}}, {{and|or: [...]}}, {{not: {{...}}}}."
     ),
 ]
 _Columns = Annotated[_Names, SkipValidation]
 _Order = Annotated[
     _NamesOrObjects,
     SkipValidation,
-    Field(description='Columns, or {column, order: "desc"}.'),
+    Field(description="Columns, or {column, order: desc}."),
 ]
 _Groups = Annotated[
     _NamesOrObjects,
@@ -104,8 +103,8 @@ _Aggregates = Annotated[
     _NamesOrObjects,
     SkipValidation,
     Field(
-        description='"count", or {function, column, as} with function '
-        f"{'|'.join(map(_with_its_fraction, AGGREGATES.values()))}."
+        description='"count", or {function: '
+        f"{'|'.join(map(_with_its_fraction, AGGREGATES.values()))}, column, as}}."
     ),
 ]
 _Having = Annotated[_Conditions, SkipValidation, Field(description="Filters of the answer.")]

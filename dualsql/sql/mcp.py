@@ -31,7 +31,7 @@ from dualsql_client.keywords import checked_keywords
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
-_VALUES = "Write values as :name, given in parameters. "
+_VALUES = "Give values as :name in parameters. "
 _COUNT = "Without a LIMIT all rows are counted."
 _OR_SAVED = "Or give query_name, the name of a saved query, and its parameters."
 
@@ -164,6 +164,8 @@ def _statement(dual: ResultServer, source: str | None = None) -> str:
     databases = dual.features.get(SQL).service.databases
     if source is not None or len(databases) == 1:
         first = next(iter(databases.values()))
-        return f"Run one SELECT, WITH or UNION in the SQL of {first if source is None else databases.get(source, first)}."
+        return (
+            f"Run one SELECT, WITH or UNION of {first if source is None else databases.get(source, first)}."
+        )
     names = ", ".join(f"{name} ({kind})" for name, kind in databases.items())
     return f"Run one SELECT, WITH or UNION. Give source_name, one of: {names}."
