@@ -110,15 +110,6 @@ const NEXT_FIELD = /^[^\n]*['"],\n[ \t]+['"]/;
 const YAML_LINE = /^([ \t]*)((?:-[ \t]+)*)(['"]{0,5}[a-z_][\w-]{0,39}['"]{0,5}:(?:[ \t]|$))?/i;
 const MARKED_LINE = new RegExp(String.raw`^[ \t]*(?:-[ \t]+)*${FAILED_LINE}`, "i");
 
-/** A text without the line breaks of a literal. */
-interface OneLine {
-  text: string;
-  /** How many brackets are open at its end. */
-  depth: number;
-  /** Where its first line ends that no bracket continues. */
-  end: number;
-}
-
 /** A line of YAML. */
 interface YAMLLine {
   text: string;
@@ -128,13 +119,6 @@ interface YAMLLine {
   hasKey: boolean;
   /** It has such marks. */
   isItem: boolean;
-}
-
-/** The lines of keys around a text, and beside those above it. */
-interface Keys {
-  lines: YAMLLine[];
-  /** The greatest column of a further key around them; -1 if there is none. */
-  level: number;
 }
 
 /** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
@@ -241,16 +225,15 @@ function isQuoted(before: string, behind: string): boolean {
   const [own, more] = [before.replaceAll("+", " "), decode(behind).replaceAll("+", " ")];
   const [above, below] = [own.replaceAll(TEXT_BREAK, "\n"), more.replaceAll(TEXT_BREAK, "\n")];
   const closed = isCut ? mostClosed(below) || Number(NEXT_FIELD.test(below)) : 0;
-  const line = inOneLine(above, closed);
-  if (QUOTED.test(line.text)) return true;
-  const rest = inOneLine(below, isCut ? closed : line.depth);
-  if (MARK_BEHIND.test(rest.text.slice(0, rest.end))) return true;
+  const [line, depth] = inOneLine(above, closed);
+  const [rest, , end] = inOneLine(below, isCut ? closed : depth);
+  if (QUOTED.test(line) || MARK_BEHIND.test(rest.slice(0, end))) return true;
   if (isBesideFailure(above.split("\n"), below.split("\n"), isCut)) return true;
   return `${own}${more}`.includes(TEXT_BREAK) && isBesideFailure(own.split("\n"), more.split("\n"), isCut);
 }
 
-/** A text of which `open` brackets are open before it. */
-function inOneLine(text: string, open: number): OneLine {
+/** A text without the line breaks of a literal, the brackets open at its end, and where the first line of it ends. */
+function inOneLine(text: string, open: number): [text: string, depth: number, end: number] {
   let [line, at, depth, end] = ["", 0, open, -1];
   for (const { 0: { length }, 1: opening, 2: closing, 3: literal, index } of text.matchAll(IN_LITERAL)) {
     if (opening || closing) depth = opening ? depth + 1 : Math.max(depth - 1, 0);
@@ -261,7 +244,7 @@ function inOneLine(text: string, open: number): OneLine {
     }
   }
   line += text.slice(at);
-  return { text: line, depth, end: end < 0 ? line.length : end };
+  return [line, depth, end < 0 ? line.length : end];
 }
 
 /** How many of the brackets before a text it closes. */
@@ -280,13 +263,13 @@ function mostClosed(text: string): number {
  * if `isCut`, there are more above, or more of the only one.
  */
 function isBesideFailure(above: readonly string[], below: readonly string[], isCut: boolean): boolean {
-  const keys = keysAround(above);
-  if (keys.lines.some(({ text }) => MARKED_LINE.test(text))) return true;
+  const [keys, further] = keysAround(above);
+  if (keys.some(({ text }) => MARKED_LINE.test(text))) return true;
   const own = `${above[0]}${below[0]}`;
   // Of a text whose line begins out of sight: its end closes a quotation mark that none before it opens.
   const isText = isCut && above.length === 1 && own.endsWith('"') && own.split('"').length % 2 === 0;
-  const level = isText ? Infinity : keys.level;
-  const columns = keys.lines.map(({ column }) => column);
+  const level = isText ? Infinity : further;
+  const columns = keys.map(({ column }) => column);
   let lowest = Infinity;
   for (const line of below.slice(1).filter((text) => text.trim()).map(yamlLine)) {
     lowest = Math.min(lowest, line.indent);
@@ -297,8 +280,8 @@ function isBesideFailure(above: readonly string[], below: readonly string[], isC
   return false;
 }
 
-/** The keys of a link's text, around it and beside those above it; `above` are the lines before the link. */
-function keysAround(above: readonly string[]): Keys {
+/** The lines of keys around a link's text, and beside those `above` it, and the column of a further key; -1 for none. */
+function keysAround(above: readonly string[]): [lines: YAMLLine[], level: number] {
   const own = yamlLine(above.at(-1)!);
   const lines = own.hasKey ? [{ ...own, text: "" }] : [];
   let level = own.isItem ? own.indent : own.hasKey ? own.column : own.indent - 1;
@@ -308,9 +291,9 @@ function keysAround(above: readonly string[]): Keys {
     if (line.hasKey && line.column <= level) {
       lines.push(line);
       level = line.isItem ? line.indent : line.column;
-    } else if (!line.hasKey && !line.isItem && line.indent <= level) return { lines, level: -1 }; // words of a text
+    } else if (!line.hasKey && !line.isItem && line.indent <= level) return [lines, -1]; // words of a text
   }
-  return { lines, level };
+  return [lines, level];
 }
 
 function yamlLine(text: string): YAMLLine {

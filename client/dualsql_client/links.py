@@ -145,19 +145,6 @@ class _Mention(NamedTuple):
     is_in_resource: bool
 
 
-class _OneLine(NamedTuple):
-    """A text without the line breaks of a literal.
-
-    Attributes:
-        depth: how many brackets are open at its end.
-        end: where its first line ends that no bracket continues.
-    """
-
-    text: str
-    depth: int
-    end: int
-
-
 class _YAMLLine(NamedTuple):
     """A line of YAML.
 
@@ -171,17 +158,6 @@ class _YAMLLine(NamedTuple):
     column: int
     has_key: bool
     is_item: bool
-
-
-class _Keys(NamedTuple):
-    """The lines of keys around a text, and beside those above it.
-
-    Attributes:
-        level: the greatest column of a further key around them; -1 if there is none.
-    """
-
-    lines: list[_YAMLLine]
-    level: float
 
 
 class LinkReader:
@@ -298,11 +274,9 @@ def _is_quoted(before: str, behind: str) -> bool:
     before, behind = before.replace("+", " "), _decode(behind).replace("+", " ")
     above, below = before.replace(_TEXT_BREAK, "\n"), behind.replace(_TEXT_BREAK, "\n")
     closed = (_most_closed(below) or int(_NEXT_FIELD.match(below) is not None)) if is_cut else 0
-    line = _in_one_line(above, closed)
-    if _QUOTED.search(line.text) is not None:
-        return True
-    rest = _in_one_line(below, closed if is_cut else line.depth)
-    if _MARK_BEHIND.match(rest.text[: rest.end]):
+    line, depth, _ = _in_one_line(above, closed)
+    rest, _, end = _in_one_line(below, closed if is_cut else depth)
+    if _QUOTED.search(line) or _MARK_BEHIND.match(rest[:end]):
         return True
     if _is_beside_failure(above.split("\n"), below.split("\n"), is_cut=is_cut):
         return True
@@ -310,8 +284,12 @@ def _is_quoted(before: str, behind: str) -> bool:
     return has_text_breaks and _is_beside_failure(before.split("\n"), behind.split("\n"), is_cut=is_cut)
 
 
-def _in_one_line(text: str, depth: int) -> _OneLine:
-    """A text of which `depth` brackets are open before it."""
+def _in_one_line(text: str, depth: int) -> tuple[str, int, int]:
+    """A text without the line breaks of a literal, the brackets open at its end, and where the first line of it ends.
+
+    Args:
+        depth: the brackets open before it, which continue a line.
+    """
     pieces: list[str] = []
     at, length, end = 0, 0, -1
     for match in _IN_LITERAL.finditer(text):
@@ -325,7 +303,7 @@ def _in_one_line(text: str, depth: int) -> _OneLine:
             length += match.start() - at + 1
             at = match.end()
     line = "".join((*pieces, text[at:]))
-    return _OneLine(line, depth, len(line) if end < 0 else end)
+    return line, depth, len(line) if end < 0 else end
 
 
 def _most_closed(text: str) -> int:
@@ -345,14 +323,14 @@ def _is_beside_failure(above: list[str], below: list[str], *, is_cut: bool) -> b
         below: the lines behind it; the first is the rest of its own.
         is_cut: there are more lines above, or more of the only one.
     """
-    keys = _keys_around(above)
-    if any(_MARKED_LINE.match(line.text) for line in keys.lines):
+    keys, level = _keys_around(above)
+    if any(_MARKED_LINE.match(key.text) for key in keys):
         return True
     own = f"{above[0]}{below[0]}"
     # Of a text whose line begins out of sight: its end closes a quotation mark that none before it opens.
     is_text = is_cut and len(above) == 1 and own.endswith('"') and own.count('"') % 2 == 1
-    level = inf if is_text else keys.level
-    columns = {line.column for line in keys.lines}
+    level = inf if is_text else level
+    columns = {key.column for key in keys}
     lowest = inf
     for line in map(_yaml_line, filter(str.strip, below[1:])):
         lowest = min(lowest, line.indent)
@@ -364,8 +342,12 @@ def _is_beside_failure(above: list[str], below: list[str], *, is_cut: bool) -> b
     return False
 
 
-def _keys_around(above: list[str]) -> _Keys:
-    """The keys of a link's text, around it and beside those above it; `above` are the lines before the link."""
+def _keys_around(above: list[str]) -> tuple[list[_YAMLLine], float]:
+    """The lines of keys around a link's text, and beside those above it, and the column of a further key; -1 for none.
+
+    Args:
+        above: the lines before the link.
+    """
     line = _yaml_line(above[-1])
     lines = [line._replace(text="")] if line.has_key else []
     level = line.indent if line.is_item else line.column if line.has_key else line.indent - 1
@@ -377,8 +359,8 @@ def _keys_around(above: list[str]) -> _Keys:
             lines.append(line)
             level = line.indent if line.is_item else line.column
         elif not line.has_key and not line.is_item and line.indent <= level:  # words of a text
-            return _Keys(lines, -1)
-    return _Keys(lines, level)
+            return lines, -1
+    return lines, level
 
 
 def _yaml_line(text: str) -> _YAMLLine:
