@@ -69,7 +69,7 @@ function completeness({ sample, totalCount, columns }: Detected): number {
 }
 
 // The words of names and kinds that SDKs, hosts, protocols and tracers use, as wordsIn() writes them.
-const FAILED = /^(?:(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*)$/;
+const FAILED = /^(?:(?:.* )?(?:error|errored|fail|failed|failure|denied|rejected|crashed|timed out)|error .*)$/;
 const SUCCESS = new Set(["success", "is success", "succeeded", "ok"]);
 const STATES = new Set(["status", "state", "outcome", "conclusion", "type", "event", "level"]);
 const CODES = new Set(["code", "status code"]);
@@ -78,9 +78,9 @@ const KINDS = new Set(
 );
 /** Names of who wrote a message: the role, or an object with it. */
 const WRITERS = new Set(["author", "info"]);
-/** Kinds of messages of a person, of pieces of arguments, and of events before a call. */
+/** Kinds of messages of a person, of thoughts, of pieces of arguments, and of events before a call. */
 const QUOTATION =
-  /^(?:(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?)$/;
+  /^(?:(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?|thinking|reasoning)$/;
 const RESULT =
   /^(?:.*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*|(?:role )?(?:tool|function)(?: part)?|tool(?:result|response|output)s?)$/;
 /** Names of arguments, instructions and errors. */
@@ -171,6 +171,9 @@ function scopesOf(fields: Fields, scope: Scope, failed: boolean, isResponse: boo
   const names = namesOf(fields);
   const isCall = hasAny(names, BESIDE_ARGUMENTS);
   const isRequest = (names.has("method") && names.has("id")) || hasAny(names, TOOLS);
+  const code = fields["code"];
+  // None of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC.
+  const hasCodeOfFailure = Number.isInteger(code) && code !== 0 && ((code as number) < 100 || (code as number) >= 400);
   return (name, value) => {
     const words = wordsIn(name);
     if (HIDDEN.test(words) || (isCall && ARGUMENTS_OF_CALLS.has(words)) || (isRequest && words === "params")) return NOTHING;
@@ -178,17 +181,12 @@ function scopesOf(fields: Fields, scope: Scope, failed: boolean, isResponse: boo
     if ((typeof value === "string" || Array.isArray(value)) && QUESTION.test(words)) return NOTHING;
     if (typeof value === "string" && words === "input" && names.has("model")) return NOTHING;
     if (words === "message" && isObject(value) && names.has("response")) return NOTHING;
-    if (typeof value === "string" && words === "message" && isCodeOfFailure(fields["code"])) return NOTHING;
+    if (typeof value === "string" && words === "message" && hasCodeOfFailure) return NOTHING;
     if (isResponse && words === "results") return NOTHING;
     if (isResponse && (words === "resource" || words === "metadata")) return scope && RESPONSES;
     if ((words === "rows" && !isLink(value) && !hasResults(value)) || (TABLES.has(words) && isTable(value, fields))) return scope && RESPONSES;
     return !scope && !failed && RESULT.test(words) ? ANYTHING : scope;
   };
-}
-
-/** Whether a number is none of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC. */
-function isCodeOfFailure(code: unknown): boolean {
-  return typeof code === "number" && Number.isInteger(code) && code !== 0 && (code < 100 || code >= 400);
 }
 
 /** Whether the rows of a table are messages, with those of a tool among them. */

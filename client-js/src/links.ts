@@ -53,7 +53,9 @@ const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14})
 
 /** Between a name and its value. With spaces around its `=`, it is a condition, as SQL has them. */
 const IS = String.raw`\b['"]{0,5}(?:[=>]|\s{0,9}:\s{0,9})['"]{0,5}`;
-const ARGUMENTS_ = String.raw`\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))${IS}`;
+const ARGUMENTS_ =
+  String.raw`(?:\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))${IS}` +
+  String.raw`|\bto=functions\.[^{}\n]{1,80}|tool\u2581sep\uff5c>[^{}]{0,80})`;
 /** What is before the arguments of a call. */
 export const ARGUMENTS = new RegExp(`${ARGUMENTS_}$`, "i");
 const PERSON = "(?:user|human|system|developer)";
@@ -68,14 +70,14 @@ const QUOTED = new RegExp(
     // Arguments: of Python, JSON and others, in XML, and in YAML.
     String.raw`${ARGUMENTS_}\{[^{}\n]*$`,
     String.raw`\b(?:tool_?use|tool_?call|function_?call)\w{0,20}['"(][^{}()\n]*\binput${IS}\{[^{}\n]*$`,
-    String.raw`<parameter\b[^<>\n]*>[^<>\n]*$`,
+    String.raw`<(?:parameter|arg_value)\b[^<>\n]*>\s{0,9}[^<>\n]*$`,
     String.raw`(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*$`,
     // Messages of a person: as an object or a block of text in one, as a model's template and as a transcript.
     String.raw`\b(?:(?:role|type)${IS}|(?:source|from|speaker|author)['"]{0,5}\s{0,9}[:=]\s{0,9}['"])${PERSON}\b` +
       String.raw`[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
     String.raw`(?:^|\n)[ \t]*(?:- )?role: ${PERSON}\n[ \t]+\w{1,20}: [^\n]*$`,
     String.raw`\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()[\]\n]*$`,
-    String.raw`<(?:\|\w{1,20}\|>|start_of_turn>|\|)${PERSON}(?:_token)?\b(?:\|>|<\|\w{1,20}\|>)?[^<]*$`,
+    String.raw`<(?:\|\w{1,20}\|>|start_of_turn>|[|\uff5c])${PERSON}(?:_token)?\b(?:[|\uff5c]>|<\|\w{1,20}\|>)?[^<]*$`,
     String.raw`(?:\[INST\]|<<SYS>>)[^[\]<]*$`,
     String.raw`(?:^|\n)(?:### (?:human|user|system|instruction|input):\s{0,9}|(?:human|user): )(?:(?!\w{1,20}(?:=|:\s))[^\n])*$`,
     // Failures: by a mark, in XML, and as the error of a result.

@@ -139,7 +139,9 @@ def _completeness(detected: Detected) -> int:
 
 
 # The words of names and kinds that SDKs, hosts, protocols and tracers use, as `_words` writes them.
-_FAILED = re.compile(r"(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*")
+_FAILED = re.compile(
+    r"(?:.* )?(?:error|errored|fail|failed|failure|denied|rejected|crashed|timed out)|error .*"
+)
 _SUCCESS = frozenset({"success", "is success", "succeeded", "ok"})
 _STATES = frozenset({"status", "state", "outcome", "conclusion", "type", "event", "level"})
 _CODES = frozenset({"code", "status code"})
@@ -152,9 +154,9 @@ _WRITERS = frozenset({"author", "info"})
 _QUOTATION = re.compile(
     r"(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*"
     r"|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*"
-    r"|.* start(?:ed)?"
+    r"|.* start(?:ed)?|thinking|reasoning"
 )
-"""Kinds of messages of a person, of pieces of arguments, and of events before a call."""
+"""Kinds of messages of a person, of thoughts, of pieces of arguments, and of events before a call."""
 _RESULT = re.compile(
     r".*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*"
     r"|(?:role )?(?:tool|function)(?: part)?|tool(?:result|response|output)s?"
@@ -211,19 +213,11 @@ def _words_of_fields(fields: Fields) -> Words:
 
 def _scope(words: Words, walk: Walk) -> Evidence:
     """What counts in a mapping: nothing in a person's message or a piece of arguments, all in a tool's result in it."""
-    kinds = (_words(walk.kind), *(word for name, word in words if name in _KINDS))
-    evidence = {_evidence_of_kind(kind) for kind in kinds if isinstance(kind, str)}
-    if Evidence.ANYTHING in evidence:
+    kinds = [word for name, word in words if name in _KINDS and isinstance(word, str)]
+    kinds.append(_words(walk.kind))
+    if any(map(_RESULT.fullmatch, kinds)):
         return walk.scope or Evidence.ANYTHING
-    return Evidence.NOTHING if Evidence.NOTHING in evidence else walk.scope
-
-
-@lru_cache(maxsize=1_024)
-def _evidence_of_kind(kind: str) -> Evidence | None:
-    """What counts in a tool's result or a quotation; None for any other kind."""
-    if _RESULT.fullmatch(kind):
-        return Evidence.ANYTHING
-    return Evidence.NOTHING if _QUOTATION.fullmatch(kind) else None
+    return Evidence.NOTHING if any(map(_QUOTATION.fullmatch, kinds)) else walk.scope
 
 
 def _is_failed(fields: Fields, names: set[str], words: Words) -> bool:
@@ -261,6 +255,9 @@ def _scopes(
     """What counts under each name of a mapping."""
     is_call = not names.isdisjoint(_BESIDE_ARGUMENTS)
     is_request = {"method", "id"} <= names or not names.isdisjoint(_TOOLS)
+    code = fields.get("code")
+    # None of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC.
+    has_code_of_failure = type(code) is int and code != 0 and not 100 <= code < 400
 
     def scope_of(name: object, value: object) -> Evidence:
         words = _words(name)
@@ -272,7 +269,7 @@ def _scopes(
             or (isinstance(value, (str, list)) and _QUESTION.fullmatch(words))
             or (isinstance(value, str) and words == "input" and "model" in names)
             or (words == "message" and type(value) is dict and "response" in names)
-            or (words == "message" and isinstance(value, str) and _is_code_of_failure(fields.get("code")))
+            or (words == "message" and isinstance(value, str) and has_code_of_failure)
         ):
             return Evidence.NOTHING
         if is_response and words in {"results", "resource", "metadata"}:
@@ -284,11 +281,6 @@ def _scopes(
         return Evidence.ANYTHING if is_result else scope
 
     return scope_of
-
-
-def _is_code_of_failure(code: object) -> bool:
-    """Whether a number is none of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC."""
-    return type(code) is int and code != 0 and not 100 <= code < 400
 
 
 def _has_results(rows: object) -> bool:

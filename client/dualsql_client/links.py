@@ -53,7 +53,10 @@ _IN_RESOURCE = re.compile(
 
 _IS = r"\b['\"]{0,5}(?:[=>]|\s{0,9}:\s{0,9})['\"]{0,5}"
 """Between a name and its value. With spaces around its `=`, it is a condition, as SQL has them."""
-ARGUMENTS = rf"\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
+ARGUMENTS = (
+    rf"(?:\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
+    r"|\bto=functions\.[^{}\n]{1,80}|tool\u2581sep\uff5c>[^{}]{0,80})"
+)
 """What is before the arguments of a call."""
 _PERSON = "(?:user|human|system|developer)"
 _FAILED = (
@@ -68,7 +71,7 @@ _QUOTED = re.compile(
             # Arguments: of Python, JSON and others, in XML, and in YAML.
             rf"{ARGUMENTS}\{{[^{{}}\n]*\Z",
             rf"\b(?:tool_?use|tool_?call|function_?call)\w{{0,20}}['\"(][^{{}}()\n]*\binput{_IS}\{{[^{{}}\n]*\Z",
-            r"<parameter\b[^<>\n]*>[^<>\n]*\Z",
+            r"<(?:parameter|arg_value)\b[^<>\n]*>\s{0,9}[^<>\n]*\Z",
             r"(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*\Z",
             # Messages of a person: as an object or a block of text in one, as a model's template and as a transcript.
             (
@@ -77,7 +80,7 @@ _QUOTED = re.compile(
             ),
             rf"(?:^|\n)[ \t]*(?:- )?role: {_PERSON}\n[ \t]+\w{{1,20}}: [^\n]*\Z",
             r"\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()\[\]\n]*\Z",
-            rf"<(?:\|\w{{1,20}}\|>|start_of_turn>|\|){_PERSON}(?:_token)?\b(?:\|>|<\|\w{{1,20}}\|>)?[^<]*\Z",
+            rf"<(?:\|\w{{1,20}}\|>|start_of_turn>|[|\uff5c]){_PERSON}(?:_token)?\b(?:[|\uff5c]>|<\|\w{{1,20}}\|>)?[^<]*\Z",
             r"(?:\[INST\]|<<SYS>>)[^\[\]<]*\Z",
             (
                 r"(?:^|\n)(?:### (?:human|user|system|instruction|input):\s{0,9}|(?:human|user): )"
