@@ -69,34 +69,35 @@ function completeness({ sample, totalCount, columns }: Detected): number {
 }
 
 // The words of names and kinds that SDKs, hosts, protocols and tracers use, as wordsIn() writes them.
-const FAILED = /^(?:(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*)$/;
-const STATES = new Set(["status", "state", "outcome", "type", "event", "level"]);
+const FAILED = /^(?:(?:.* )?(?:error|errored|fail|failed|failure|denied|rejected|crashed|timed out)|error .*)$/;
+const SUCCESS = new Set(["success", "is success", "succeeded", "ok"]);
+const STATES = new Set(["status", "state", "outcome", "conclusion", "type", "event", "level"]);
 const CODES = new Set(["code", "status code"]);
-const CODES_OF_FAILURES = new Set<unknown>(["error", "failed", "failure", "status code error"]);
-const KINDS = new Set([
-  "type", "kind", "part kind", "role", "message type", "sender", "source", "event", "event name", "hook event name", "session update",
-]);
-/** Names of an object with the role of who wrote a message. */
+const KINDS = new Set(
+  "type|kind|part kind|role|message type|sender|source|from|speaker|event|event name|hook event name|session update".split("|"),
+);
+/** Names of who wrote a message: the role, or an object with it. */
 const WRITERS = new Set(["author", "info"]);
-/** Kinds of messages of a person, of pieces of arguments, and of events before a call. */
+/** Kinds of messages of a person, of thoughts, of pieces of arguments, and of events before a call. */
 const QUOTATION =
-  /^(?:(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?)$/;
+  /^(?:(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?|thinking|reasoning)$/;
 const RESULT =
   /^(?:.*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*|(?:role )?(?:tool|function)(?: part)?|tool(?:result|response|output)s?)$/;
 /** Names of arguments, instructions and errors. */
 const HIDDEN =
-  /^(?:.*\b(?:arguments|args|instructions?|err(?:or)?s?|exceptions?|exc|failure)\b.*|cause|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user) inputs?|.* input state|failed reason|stack ?trace)$/;
+  /^(?:.*\b(?:arguments|args|instructions?|err(?:or)?s?|exceptions?|exc|failure)\b.*|cause|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user|action) (?:inputs?|params|parameters)|.* input state|post data|failed reason|stack ?trace)$/;
 /** Names of texts of a person, and of lists of them. */
 const QUESTION = /^(?:(?:.* )?(?:prompt|question|query)|input text|user message|system)$/;
 const ARGUMENTS_OF_CALLS = new Set(["input", "inputs", "kwargs", "parameters"]);
-/** Fields of a call of a tool or its result. */
-const CALLS = ["name", "tool name", "call id", "tool call id", "jsonrpc"];
+/** Fields of a call of a tool or its result; the former have the name of a tool and nothing else. */
+const TOOLS = ["tool", "tool name", "function"];
+const CALLS = ["name", "call id", "tool call id", "jsonrpc", ...TOOLS];
 const BESIDE_ARGUMENTS = ["output", "outputs", "error", "status", "state", ...CALLS];
 /** Fields of a message or a content block, and not of a row unless `columns` has them. */
 const OF_MESSAGES = ["type", "kind", "part_kind", "role"];
-const TABLES = new Set(["results", "data", "items", "records"]);
-/** Fields beside the rows of a table. A link in a cell is no result. */
-const OF_TABLES = ["metadata", "columns", "total_count", "totalCount"];
+const TABLES = new Set(["results", "data", "data array", "items", "records"]);
+/** Names beside the rows of a table. A link in a cell is no result. */
+const OF_TABLES = /^(?:(?:.* )?meta ?data|columns|(?:total|row) count)$/;
 
 /** The words of a name, such as "tool call id" of toolCallId, tool-call-id and TOOL_CALL_ID_0. */
 function wordsIn(name: unknown): string {
@@ -111,24 +112,24 @@ function wordsOf(fields: Fields): Words {
   const words: Words = [];
   for (const name of Object.keys(fields)) {
     const own = wordsIn(name);
-    if (WRITERS.has(own)) words.push(["role", wordsIn(fieldsOf(fields[name])?.["role"]) || undefined]);
+    if (WRITERS.has(own)) words.push(["role", wordsIn(fieldsOf(fields[name])?.["role"] ?? fields[name]) || undefined]);
     // A part of a message of the AI SDK has the name of its tool there.
     const value = fields[name];
     if (own === "type" && "state" in fields && typeof value === "string" && value.startsWith("tool-")) continue;
-    const hasWord = KINDS.has(own) || STATES.has(own) || CODES.has(own) || own === "success" || own === "ok" || FAILED.test(own);
+    const hasWord = KINDS.has(own) || STATES.has(own) || CODES.has(own) || SUCCESS.has(own) || FAILED.test(own);
     if (hasWord) words.push([own, wordOf(fields[name])]);
   }
   return words;
 }
 
-/** A text or a flag, also one that is named: in JSON with the type of each value, or as a label. */
+/** A text, a number or a flag, also one that is named: in JSON with the type of each value, or as a label. */
 function wordOf(raw: unknown): unknown {
   let value = raw;
   for (let depth = 0; depth < 2; depth++) {
     const values = Object.values(fieldsOf(value) ?? {});
     if (values.length === 1) value = values[0];
   }
-  return typeof value === "boolean" ? value : wordsIn(value) || undefined;
+  return typeof value === "boolean" || typeof value === "number" ? value : wordsIn(value) || undefined;
 }
 
 /** What counts in an object: nothing in a person's message or a piece of arguments, all in a tool's result in it. */
@@ -141,13 +142,14 @@ function scopeOf(words: Words, walk: Walk): Scope {
 /** Whether an object is a failed call, as an SDK or a protocol says it. */
 function isFailed(fields: Fields, words: Words): boolean {
   if (words.some(saysFailed)) return true;
-  return hasAny(namesOf(fields), CALLS) && (isFilled(fields["error"]) || isFilled(fields["exception"]));
+  return hasAny(namesOf(fields), ["message", ...CALLS]) && (isFilled(fields["error"]) || isFilled(fields["exception"]));
 }
 
 function saysFailed([name, text]: Words[number]): boolean {
   const word = text === "true" || text === "false" ? text === "true" : text;
-  if (typeof word === "boolean") return word ? FAILED.test(name) : name === "success" || name === "ok";
-  if (CODES.has(name)) return CODES_OF_FAILURES.has(word);
+  if (typeof word === "boolean") return word ? FAILED.test(name) : SUCCESS.has(name);
+  if (typeof word === "number") return (name === "status" || CODES.has(name)) && 400 <= word && word < 600;
+  if (CODES.has(name)) return ["error", "failed", "failure", "status code error"].includes(word as string);
   return STATES.has(name) && typeof word === "string" && FAILED.test(word);
 }
 
@@ -168,24 +170,23 @@ function isFilled(value: unknown): boolean {
 function scopesOf(fields: Fields, scope: Scope, failed: boolean, isResponse: boolean): (name: string, value: unknown) => Scope {
   const names = namesOf(fields);
   const isCall = hasAny(names, BESIDE_ARGUMENTS);
-  const isRequest = names.has("method") && names.has("id");
+  const isRequest = (names.has("method") && names.has("id")) || hasAny(names, TOOLS);
+  const code = fields["code"];
+  // None of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC.
+  const hasCodeOfFailure = Number.isInteger(code) && code !== 0 && ((code as number) < 100 || (code as number) >= 400);
   return (name, value) => {
     const words = wordsIn(name);
     if (HIDDEN.test(words) || (isCall && ARGUMENTS_OF_CALLS.has(words)) || (isRequest && words === "params")) return NOTHING;
     if (words === "data" && names.has("returnvalue")) return NOTHING;
     if ((typeof value === "string" || Array.isArray(value)) && QUESTION.test(words)) return NOTHING;
     if (typeof value === "string" && words === "input" && names.has("model")) return NOTHING;
-    if (typeof value === "string" && words === "message" && isCodeOfFailure(fields["code"])) return NOTHING;
+    if (words === "message" && isObject(value) && names.has("response")) return NOTHING;
+    if (typeof value === "string" && words === "message" && hasCodeOfFailure) return NOTHING;
     if (isResponse && words === "results") return NOTHING;
     if (isResponse && (words === "resource" || words === "metadata")) return scope && RESPONSES;
     if ((words === "rows" && !isLink(value) && !hasResults(value)) || (TABLES.has(words) && isTable(value, fields))) return scope && RESPONSES;
     return !scope && !failed && RESULT.test(words) ? ANYTHING : scope;
   };
-}
-
-/** Whether a number is none of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC. */
-function isCodeOfFailure(code: unknown): boolean {
-  return typeof code === "number" && Number.isInteger(code) && code !== 0 && (code < 100 || code >= 400);
 }
 
 /** Whether the rows of a table are messages, with those of a tool among them. */
@@ -201,15 +202,16 @@ function isLink(value: unknown): boolean {
 
 /** Whether the value of an object is the rows or columns of a table: neither messages nor content blocks. */
 function isTable(rows: unknown, fields: Fields): boolean {
-  if (OF_TABLES.every((name) => (fields[name] ?? null) === null)) return false;
-  const columns: unknown[] = Array.isArray(fields["columns"]) ? fields["columns"] : [];
+  const isDescribed = Object.entries(fields).some(([name, value]) => OF_TABLES.test(wordsIn(name)) && (value ?? null) !== null);
+  const described = "columns" in fields ? fields["columns"] : fields["meta"];
+  const columns: unknown[] = Array.isArray(described) ? described : [];
   const names = new Set(columns.map((column) => fieldsOf(column)?.["name"] ?? column));
   const first: unknown = Array.isArray(rows) && rows.length ? rows[0] : rows;
-  if (Array.isArray(first)) return names.size > 0 || !first.some(fieldsOf);
+  if (Array.isArray(first)) return names.size > 0 || (isDescribed && !first.some(fieldsOf));
   const row = Object.keys(fieldsOf(first) ?? {});
   if (!row.length) return false;
   if (names.size && row.every((name) => names.has(name))) return true;
-  return Array.isArray(rows) && !OF_MESSAGES.some((name) => row.includes(name));
+  return isDescribed && Array.isArray(rows) && !OF_MESSAGES.some((name) => row.includes(name));
 }
 
 function toResponse(response: Fields, origins: Origins): Detected | undefined {

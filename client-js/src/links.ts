@@ -53,42 +53,55 @@ const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14})
 
 /** Between a name and its value. With spaces around its `=`, it is a condition, as SQL has them. */
 const IS = String.raw`\b['"]{0,5}(?:[=>]|\s{0,9}:\s{0,9})['"]{0,5}`;
-const ARGUMENTS_ = String.raw`\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))${IS}`;
+const ARGUMENTS_ =
+  String.raw`(?:\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args))${IS}` +
+  String.raw`|\bto=functions\.[^{}\n]{1,80}|tool\u2581sep\uff5c>[^{}]{0,80})`;
 /** What is before the arguments of a call. */
 export const ARGUMENTS = new RegExp(`${ARGUMENTS_}$`, "i");
 const PERSON = "(?:user|human|system|developer)";
+/** The mark of a failure. */
+const FAILED =
+  String.raw`['"]{0,5}\b(?:is_?error${IS}true|(?:success|succeeded|ok)${IS}false` +
+  String.raw`|(?:status|state|type)(?:=|['"]{0,5}\s{0,9}:\s{0,9}['"])['"]{0,5}(?:tool-|output-)*(?:error|failed)(?:-text|-json)?)\b`;
+const FAILED_LINE = String.raw`(?:${FAILED}|status: (?:error|failed)\b)`;
 /** What is before a link in a quotation or a failure that no parser reads. */
 const QUOTED = new RegExp(
   [
     // Arguments: of Python, JSON and others, in XML, and in YAML.
     String.raw`${ARGUMENTS_}\{[^{}\n]*$`,
     String.raw`\b(?:tool_?use|tool_?call|function_?call)\w{0,20}['"(][^{}()\n]*\binput${IS}\{[^{}\n]*$`,
-    String.raw`<parameter\b[^<>\n]*>[^<>\n]*$`,
+    String.raw`<(?:parameter|arg_value)\b[^<>\n]*>\s{0,9}[^<>\n]*$`,
     String.raw`(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*$`,
-    // Messages of a person: as an object or a block of text in one, and as a model's template writes them.
-    String.raw`\b(?:role|type)${IS}${PERSON}\b[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
-    String.raw`\bsource['"]{0,5}\s{0,9}[:=]\s{0,9}['"]{1,5}${PERSON}['"]{1,5}[^{}()[\]\n]*$`,
+    // Messages of a person: as an object or a block of text in one, as a model's template and as a transcript.
+    String.raw`\b(?:(?:role|type)${IS}|(?:source|from|speaker|author)['"]{0,5}\s{0,9}[:=]\s{0,9}['"])${PERSON}\b` +
+      String.raw`[^{}()[\]\n]*(?:\[\{['"]{1,5}type${IS}(?:input_)?text\b[^{}()[\]\n]*)?$`,
     String.raw`(?:^|\n)[ \t]*(?:- )?role: ${PERSON}\n[ \t]+\w{1,20}: [^\n]*$`,
     String.raw`\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()[\]\n]*$`,
-    String.raw`(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>)${PERSON}\b(?:<\|\w{1,20}\|>)?[^<]*$`,
-    String.raw`\[INST\][^[\]]*$`,
-    // Failures: as SDKs mark them, and of JSON-RPC.
-    String.raw`\b(?:success|ok)${IS}false\b[^})\n]*$`,
-    String.raw`\btype${IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['"][^})\n]*$`,
-    String.raw`\bis_?error${IS}true\b[^})\n]*$`,
-    String.raw`\bstatus['"]{0,5}(?:=|\s{0,9}:\s{0,9})['"]{1,5}error['"]{1,5}[^})\n]*$`,
-    String.raw`['"]{1,5}error['"]{1,5}\s{0,9}:\s{0,9}(?:['"]{1,5}[^'"\n]+|\{[^{}\n]*)$`,
+    String.raw`<(?:\|\w{1,20}\|>|start_of_turn>|[|\uff5c])${PERSON}(?:_token)?\b(?:[|\uff5c]>|<\|\w{1,20}\|>)?[^<]*$`,
+    String.raw`(?:\[INST\]|<<SYS>>)[^[\]<]*$`,
+    String.raw`(?:^|\n)(?:### (?:human|user|system|instruction|input):\s{0,9}|(?:human|user): )(?:(?!\w{1,20}(?:=|:\s))[^\n])*$`,
+    // Failures: by a mark, in XML, and as the error of a result.
+    String.raw`${FAILED}[^})\n]*$`,
+    String.raw`<\w{0,20}(?:error|failure|exception)\b[^<]*$`,
+    String.raw`\berr(?:or)?['"]{0,5}(?:=|\s{0,9}:\s{0,9})(?:['"]{1,5}(?![\s,;)}\]])[^'"\n]+|\{[^{}\n]*)$`,
+    String.raw`\bTraceback \(most recent call last\):\n(?:[^\n]*\n)*[\w.]*(?:Error|Exception): [^\n]*$`,
   ].join("|"),
+  "i",
+);
+/** What SDKs write at the beginning of the text of a failed call. */
+const FAILED_CALL = new RegExp(
+  String.raw`^\s{0,9}(?:(?:an |i encountered an |encountered )?error(?:: | (?:occurred )?(?:while )?` +
+    String.raw`(?:executing|calling|invoking|running|trying to use|from) [^\n]{0,20}\b(?:tool|function)\b)` +
+    String.raw`|mcp error |failed to \w{1,20} (?:the )?(?:tool|function)\b|(?:tool|function) call (?:error|failed)\b` +
+    String.raw`|invoking [^\n]{1,80} failed\b)`,
   "i",
 );
 /** Characters behind an id that say whose it is. */
 const BEHIND = 600;
-/** The role of a message whose text is before it, or the state of a result whose content is. */
+/** The role of a message whose text is before it, or the mark of a result whose content is. */
 const MARK_BEHIND = new RegExp(
-  String.raw`^(?:[^{}()[\]]{0,400}?['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}(${PERSON})\b` +
-    String.raw`|(?:[^{(\n]*?(?:\bis_?error|['"]status(?=['"])|['"][ ,]{1,3}status(?==['"]))` +
-    String.raw`|[^{(]*?\n[ \t]{0,40}['"]{0,5}(?:is_?error|status))${IS}(\w{1,20})` +
-    String.raw`|(?:[^{(]*?\n[ \t]{0,40}['"]{0,5}(?:success|ok)|[^{(\n]*?['"](?:success|ok)(?=['"]))${IS}(false)\b)`,
+  String.raw`^(?:[^{}()[\]]{0,400}?['"]{1,5}role['"]{1,5}\s{0,9}:\s{0,9}['"]{1,5}${PERSON}\b` +
+    String.raw`|[^{(]*?\n[ \t]{0,40}${FAILED_LINE}|[^{(\n]*?(?:['"][ ,]{0,3}|\b(?=is_?error))${FAILED})`,
   "i",
 );
 /** Brackets, and breaks of lines; before a bracket or a quotation mark, such as those of a literal. */
@@ -97,21 +110,7 @@ const IN_LITERAL = /([({[])|([)}\]])|\n(?:[ \t]+(?=(['"({[])))?/g;
 const NEXT_FIELD = /^[^\n]*['"],\n[ \t]+['"]/;
 /** The beginning of a line of YAML: its indent, the marks of list items, and its key. */
 const YAML_LINE = /^([ \t]*)((?:-[ \t]+)*)(['"]{0,5}[a-z_][\w-]{0,39}['"]{0,5}:(?:[ \t]|$))?/i;
-const MARKED_LINE = new RegExp(
-  String.raw`^[ \t]*(?:-[ \t]+)*['"]{0,5}(?:is_?error['"]{0,5}:\s{1,9}['"]{0,5}true` +
-    String.raw`|status['"]{0,5}:\s{1,9}['"]{0,5}(?:error|failed)|(?:success|ok)['"]{0,5}:\s{1,9}['"]{0,5}false)\b`,
-  "i",
-);
-const FAILED = ["true", "error", "failed"];
-
-/** A text without the line breaks of a literal. */
-interface OneLine {
-  text: string;
-  /** How many brackets are open at its end. */
-  depth: number;
-  /** Where its first line ends that no bracket continues. */
-  end: number;
-}
+const MARKED_LINE = new RegExp(String.raw`^[ \t]*(?:-[ \t]+)*${FAILED_LINE}`, "i");
 
 /** A line of YAML. */
 interface YAMLLine {
@@ -122,13 +121,6 @@ interface YAMLLine {
   hasKey: boolean;
   /** It has such marks. */
   isItem: boolean;
-}
-
-/** The lines of keys around a text, and beside those above it. */
-interface Keys {
-  lines: YAMLLine[];
-  /** The greatest column of a further key around them; -1 if there is none. */
-  level: number;
 }
 
 /** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
@@ -144,7 +136,8 @@ export class LinkReader {
   }
 
   /**
-   * Read a text. Returns whether it names its links by the sentence of `dualsql`.
+   * Read a text. Returns whether only dual responses count in JSON within it: so they do if the sentence of `dualsql` names its
+   * links, and in the text of a failed call, which has none.
    *
    * Such sentences are paragraphs, and in a structure that is not read as one, such as a truncated one, the links of its
    * `resource` are the result's: then only those count. Where the paragraphs are lost, the last sentence counts. Beside a
@@ -159,6 +152,7 @@ export class LinkReader {
     const unbroken = all.filter((each) => each.isWhole);
     const mentions = unbroken.some((each) => each.beginsParagraph) ? unbroken : all;
     const announced = mentions.filter((each) => each.isAnnounced);
+    if (!announced.length && FAILED_CALL.test(text)) return true;
     const candidates = [mentions.filter((each) => each.beginsParagraph || each.isInResource), announced.slice(-1)];
     const results = candidates.find((each) => each.length) ?? mentions;
     const links = byId(mentions);
@@ -233,17 +227,15 @@ function isQuoted(before: string, behind: string): boolean {
   const [own, more] = [before.replaceAll("+", " "), decode(behind).replaceAll("+", " ")];
   const [above, below] = [own.replaceAll(TEXT_BREAK, "\n"), more.replaceAll(TEXT_BREAK, "\n")];
   const closed = isCut ? mostClosed(below) || Number(NEXT_FIELD.test(below)) : 0;
-  const line = inOneLine(above, closed);
-  if (QUOTED.test(line.text)) return true;
-  const rest = inOneLine(below, isCut ? closed : line.depth);
-  const mark = MARK_BEHIND.exec(rest.text.slice(0, rest.end));
-  if (mark && (mark[2] === undefined || FAILED.includes(mark[2].toLowerCase()))) return true;
+  const [line, depth] = inOneLine(above, closed);
+  const [rest, , end] = inOneLine(below, isCut ? closed : depth);
+  if (QUOTED.test(line) || MARK_BEHIND.test(rest.slice(0, end))) return true;
   if (isBesideFailure(above.split("\n"), below.split("\n"), isCut)) return true;
   return `${own}${more}`.includes(TEXT_BREAK) && isBesideFailure(own.split("\n"), more.split("\n"), isCut);
 }
 
-/** A text of which `open` brackets are open before it. */
-function inOneLine(text: string, open: number): OneLine {
+/** A text without the line breaks of a literal, the brackets open at its end, and where the first line of it ends. */
+function inOneLine(text: string, open: number): [text: string, depth: number, end: number] {
   let [line, at, depth, end] = ["", 0, open, -1];
   for (const { 0: { length }, 1: opening, 2: closing, 3: literal, index } of text.matchAll(IN_LITERAL)) {
     if (opening || closing) depth = opening ? depth + 1 : Math.max(depth - 1, 0);
@@ -254,7 +246,7 @@ function inOneLine(text: string, open: number): OneLine {
     }
   }
   line += text.slice(at);
-  return { text: line, depth, end: end < 0 ? line.length : end };
+  return [line, depth, end < 0 ? line.length : end];
 }
 
 /** How many of the brackets before a text it closes. */
@@ -273,13 +265,13 @@ function mostClosed(text: string): number {
  * if `isCut`, there are more above, or more of the only one.
  */
 function isBesideFailure(above: readonly string[], below: readonly string[], isCut: boolean): boolean {
-  const keys = keysAround(above);
-  if (keys.lines.some(({ text }) => MARKED_LINE.test(text))) return true;
+  const [keys, further] = keysAround(above);
+  if (keys.some(({ text }) => MARKED_LINE.test(text))) return true;
   const own = `${above[0]}${below[0]}`;
   // Of a text whose line begins out of sight: its end closes a quotation mark that none before it opens.
   const isText = isCut && above.length === 1 && own.endsWith('"') && own.split('"').length % 2 === 0;
-  const level = isText ? Infinity : keys.level;
-  const columns = keys.lines.map(({ column }) => column);
+  const level = isText ? Infinity : further;
+  const columns = keys.map(({ column }) => column);
   let lowest = Infinity;
   for (const line of below.slice(1).filter((text) => text.trim()).map(yamlLine)) {
     lowest = Math.min(lowest, line.indent);
@@ -290,8 +282,8 @@ function isBesideFailure(above: readonly string[], below: readonly string[], isC
   return false;
 }
 
-/** The keys of a link's text, around it and beside those above it; `above` are the lines before the link. */
-function keysAround(above: readonly string[]): Keys {
+/** The lines of keys around a link's text, and beside those `above` it, and the column of a further key; -1 for none. */
+function keysAround(above: readonly string[]): [lines: YAMLLine[], level: number] {
   const own = yamlLine(above.at(-1)!);
   const lines = own.hasKey ? [{ ...own, text: "" }] : [];
   let level = own.isItem ? own.indent : own.hasKey ? own.column : own.indent - 1;
@@ -301,9 +293,9 @@ function keysAround(above: readonly string[]): Keys {
     if (line.hasKey && line.column <= level) {
       lines.push(line);
       level = line.isItem ? line.indent : line.column;
-    } else if (!line.hasKey && !line.isItem && line.indent <= level) return { lines, level: -1 }; // words of a text
+    } else if (!line.hasKey && !line.isItem && line.indent <= level) return [lines, -1]; // words of a text
   }
-  return { lines, level };
+  return [lines, level];
 }
 
 function yamlLine(text: string): YAMLLine {

@@ -25,8 +25,8 @@ from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
 _NO_ORIGINS = Origins(None, ())
 
-Words = list[tuple[str, str | bool | None]]
-"""The words of names of a mapping, and those of the texts under them."""
+Words = list[tuple[str, str | int | None]]
+"""The words of names of a mapping, and what is under them: the words of a text, a number or a flag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,17 +115,15 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
     fields = walk.step()
     if not fields:
         return None
-    if walk.kind == "dict" and walk.scope and not _has_marks(tuple(fields)):
-        walk.descend(fields)
-        return None
     fields = nested_fields(fields)
+    names = set(map(_words, fields))
     words = _words_of_fields(fields)
-    is_failed = _is_failed(fields, words)
+    is_failed = _is_failed(fields, names, words)
     scope = Evidence.NOTHING if is_failed else _scope(words, walk)
     detected = _response(fields, origins) if scope else None
     if detected and detected.sample is not None:
         return detected
-    walk.descend(fields, _scopes(fields, scope, is_failed=is_failed, is_response=detected is not None))
+    walk.descend(fields, _scopes(fields, names, scope, is_failed=is_failed, is_response=detected is not None))
     return detected or (_link_with_name(fields, origins) if scope is Evidence.ANYTHING else None)
 
 
@@ -141,53 +139,46 @@ def _completeness(detected: Detected) -> int:
 
 
 # The words of names and kinds that SDKs, hosts, protocols and tracers use, as `_words` writes them.
-_FAILED = re.compile(r"(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*")
-_STATES = frozenset({"status", "state", "outcome", "type", "event", "level"})
+_FAILED = re.compile(
+    r"(?:.* )?(?:error|errored|fail|failed|failure|denied|rejected|crashed|timed out)|error .*"
+)
+_SUCCESS = frozenset({"success", "is success", "succeeded", "ok"})
+_STATES = frozenset({"status", "state", "outcome", "conclusion", "type", "event", "level"})
 _CODES = frozenset({"code", "status code"})
-_CODES_OF_FAILURES = frozenset({"error", "failed", "failure", "status code error"})
 _KINDS = frozenset(
-    {
-        "type",
-        "kind",
-        "part kind",
-        "role",
-        "message type",
-        "sender",
-        "source",
-        "event",
-        "event name",
-        "hook event name",
-        "session update",
-    }
+    "type|kind|part kind|role|message type|sender|source|from|speaker|event|event name|hook event name|session update"
+    "".split("|")
 )
 _WRITERS = frozenset({"author", "info"})
-"""Names of an object with the role of who wrote a message."""
+"""Names of who wrote a message: the role, or an object with it."""
 _QUOTATION = re.compile(
     r"(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*"
     r"|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*"
-    r"|.* start(?:ed)?"
+    r"|.* start(?:ed)?|thinking|reasoning"
 )
-"""Kinds of messages of a person, of pieces of arguments, and of events before a call."""
+"""Kinds of messages of a person, of thoughts, of pieces of arguments, and of events before a call."""
 _RESULT = re.compile(
     r".*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*"
     r"|(?:role )?(?:tool|function)(?: part)?|tool(?:result|response|output)s?"
 )
 _HIDDEN = re.compile(
     r".*\b(?:arguments|args|instructions?|err(?:or)?s?|exceptions?|exc|failure)\b.*|cause"
-    r"|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user) inputs?|.* input state|failed reason|stack ?trace"
+    r"|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user|action) (?:inputs?|params|parameters)|.* input state|post data"
+    r"|failed reason|stack ?trace"
 )
 """Names of arguments, instructions and errors."""
 _QUESTION = re.compile(r"(?:.* )?(?:prompt|question|query)|input text|user message|system")
 """Names of texts of a person, and of lists of them."""
 _ARGUMENTS_OF_CALLS = frozenset({"input", "inputs", "kwargs", "parameters"})
-_CALLS = frozenset({"name", "tool name", "call id", "tool call id", "jsonrpc"})
-"""Fields of a call of a tool or its result."""
+_TOOLS = frozenset({"tool", "tool name", "function"})
+_CALLS = frozenset({"name", "call id", "tool call id", "jsonrpc", *_TOOLS})
+"""Fields of a call of a tool or its result; the former have the name of a tool and nothing else."""
 _BESIDE_ARGUMENTS = ("output", "outputs", "error", "status", "state", *_CALLS)
 _OF_MESSAGES = ("type", "kind", "part_kind", "role")
 """Fields of a message or a content block, and not of a row unless `columns` has them."""
-_TABLES = frozenset({"results", "data", "items", "records"})
-_OF_TABLES = ("metadata", "columns", "total_count", "totalCount")
-"""Fields beside the rows of a table. A link in a cell is no result."""
+_TABLES = frozenset({"results", "data", "data array", "items", "records"})
+_OF_TABLES = re.compile(r"(?:.* )?meta ?data|columns|(?:total|row) count")
+"""Names beside the rows of a table. A link in a cell is no result."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -205,27 +196,7 @@ def _words(name: object) -> str:
 @lru_cache(maxsize=4_096)
 def _has_word(name: str) -> bool:
     """Whether the value of that name may be the kind of a mapping, or say that it is a failure."""
-    return (
-        name in _KINDS | _STATES | _CODES | _WRITERS | {"success", "ok"}
-        or _FAILED.fullmatch(name) is not None
-    )
-
-
-_MARKS = frozenset(
-    {
-        *("resource", "uri", "rows", "method", "model", "message", "returnvalue"),
-        *(*_CALLS, *_ARGUMENTS_OF_CALLS, *map(_words, _OF_TABLES)),
-    }
-)
-
-
-@lru_cache(maxsize=64)
-def _has_marks(names: tuple[object, ...]) -> bool:
-    """Whether a mapping may be a dual response or a failure, or have values that count otherwise than it does."""
-    return any(
-        words in _MARKS or _has_word(words) or _HIDDEN.fullmatch(words) or _QUESTION.fullmatch(words)
-        for words in map(_words, names)
-    ) or any(isinstance(name, str) and "." in name for name in names)
+    return name in _KINDS | _STATES | _CODES | _WRITERS | _SUCCESS or _FAILED.fullmatch(name) is not None
 
 
 def _words_of_fields(fields: Fields) -> Words:
@@ -242,55 +213,51 @@ def _words_of_fields(fields: Fields) -> Words:
 
 def _scope(words: Words, walk: Walk) -> Evidence:
     """What counts in a mapping: nothing in a person's message or a piece of arguments, all in a tool's result in it."""
-    kinds = (_words(walk.kind), *(word for name, word in words if name in _KINDS))
-    evidence = {_evidence_of_kind(kind) for kind in kinds if isinstance(kind, str)}
-    if Evidence.ANYTHING in evidence:
+    kinds = [word for name, word in words if name in _KINDS and isinstance(word, str)]
+    kinds.append(_words(walk.kind))
+    if any(map(_RESULT.fullmatch, kinds)):
         return walk.scope or Evidence.ANYTHING
-    return Evidence.NOTHING if Evidence.NOTHING in evidence else walk.scope
+    return Evidence.NOTHING if any(map(_QUOTATION.fullmatch, kinds)) else walk.scope
 
 
-@lru_cache(maxsize=1_024)
-def _evidence_of_kind(kind: str) -> Evidence | None:
-    """What counts in a tool's result or a quotation; None for any other kind."""
-    if _RESULT.fullmatch(kind):
-        return Evidence.ANYTHING
-    return Evidence.NOTHING if _QUOTATION.fullmatch(kind) else None
-
-
-def _is_failed(fields: Fields, words: Words) -> bool:
+def _is_failed(fields: Fields, names: set[str], words: Words) -> bool:
     """Whether a mapping is a failed call, as an SDK or a protocol says it."""
     if any(map(_says_failed, words)):
         return True
-    is_call = not _CALLS.isdisjoint(map(_words, fields))
+    is_call = "message" in names or not names.isdisjoint(_CALLS)
     return is_call and bool(fields.get("error") or fields.get("exception"))
 
 
-def _says_failed(pair: tuple[str, str | bool | None]) -> bool:
+def _says_failed(pair: tuple[str, str | int | None]) -> bool:
     name, word = pair
     word = {"true": True, "false": False}.get(word, word) if isinstance(word, str) else word
     if isinstance(word, bool):
-        return _FAILED.fullmatch(name) is not None if word else name in {"success", "ok"}
+        return _FAILED.fullmatch(name) is not None if word else name in _SUCCESS
+    if isinstance(word, int):
+        return name in {"status", *_CODES} and 400 <= word < 600
     if name in _CODES:
-        return word in _CODES_OF_FAILURES
+        return word in {"error", "failed", "failure", "status code error"}
     return name in _STATES and word is not None and _FAILED.fullmatch(word) is not None
 
 
-def _word(value: object, name: str) -> str | bool | None:
-    """A text or a flag, also one that is named: in JSON with the type of each value, or as a label."""
-    if name in _WRITERS:
+def _word(value: object, name: str) -> str | int | None:
+    """A text, a number or a flag, also one that is named: in JSON with the type of each value, or as a label."""
+    if name in _WRITERS and not isinstance(value, str):
         return _words((fields_of(value) or {}).get("role")) or None
     for _ in range(2):
         value = next(iter(value.values())) if type(value) is dict and len(value) == 1 else value
-    return value if isinstance(value, bool) else _words(value) or None
+    return value if isinstance(value, int) else _words(value) or None
 
 
 def _scopes(
-    fields: Fields, scope: Evidence, *, is_failed: bool, is_response: bool
+    fields: Fields, names: set[str], scope: Evidence, *, is_failed: bool, is_response: bool
 ) -> Callable[[object, object], Evidence]:
     """What counts under each name of a mapping."""
-    names = set(map(_words, fields))
     is_call = not names.isdisjoint(_BESIDE_ARGUMENTS)
-    is_request = {"method", "id"} <= names
+    is_request = {"method", "id"} <= names or not names.isdisjoint(_TOOLS)
+    code = fields.get("code")
+    # None of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC.
+    has_code_of_failure = type(code) is int and code != 0 and not 100 <= code < 400
 
     def scope_of(name: object, value: object) -> Evidence:
         words = _words(name)
@@ -301,7 +268,8 @@ def _scopes(
             or (words == "data" and "returnvalue" in names)
             or (isinstance(value, (str, list)) and _QUESTION.fullmatch(words))
             or (isinstance(value, str) and words == "input" and "model" in names)
-            or (isinstance(value, str) and words == "message" and _is_code_of_failure(fields.get("code")))
+            or (words == "message" and type(value) is dict and "response" in names)
+            or (words == "message" and isinstance(value, str) and has_code_of_failure)
         ):
             return Evidence.NOTHING
         if is_response and words in {"results", "resource", "metadata"}:
@@ -313,11 +281,6 @@ def _scopes(
         return Evidence.ANYTHING if is_result else scope
 
     return scope_of
-
-
-def _is_code_of_failure(code: object) -> bool:
-    """Whether a number is none of those for success, of gRPC, OpenTelemetry, HTTP or JSON-RPC."""
-    return type(code) is int and code != 0 and not 100 <= code < 400
 
 
 def _has_results(rows: object) -> bool:
@@ -334,20 +297,21 @@ def _is_link(value: object) -> bool:
 
 def _is_table(rows: object, fields: Fields) -> bool:
     """Whether the value of a mapping is the rows or columns of a table: neither messages nor content blocks."""
-    if all(fields.get(name) is None for name in _OF_TABLES):
-        return False
-    columns = fields.get("columns")
+    is_described = any(
+        _OF_TABLES.fullmatch(_words(name)) and value is not None for name, value in fields.items()
+    )
+    columns = fields.get("columns", fields.get("meta"))
     columns = columns if isinstance(columns, list) else ()
     names = [(fields_of(column) or {}).get("name", column) for column in columns]
     first = rows[0] if isinstance(rows, list) and rows else rows
     if isinstance(first, list):
-        return bool(names) or not any(map(fields_of, first))
+        return bool(names) or (is_described and not any(map(fields_of, first)))
     row = fields_of(first)
     if not row:
         return False
     if names and all(name in names for name in row):
         return True
-    return isinstance(rows, list) and row.keys().isdisjoint(_OF_MESSAGES)
+    return is_described and isinstance(rows, list) and row.keys().isdisjoint(_OF_MESSAGES)
 
 
 def _response(fields: Fields, origins: Origins) -> Detected | None:

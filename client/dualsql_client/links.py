@@ -53,45 +53,65 @@ _IN_RESOURCE = re.compile(
 
 _IS = r"\b['\"]{0,5}(?:[=>]|\s{0,9}:\s{0,9})['\"]{0,5}"
 """Between a name and its value. With spaces around its `=`, it is a condition, as SQL has them."""
-ARGUMENTS = rf"\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
+ARGUMENTS = (
+    rf"(?:\b(?:arguments|args|kwargs|(?:tool|raw|action)[_ ]?(?:input|args)){_IS}"
+    r"|\bto=functions\.[^{}\n]{1,80}|tool\u2581sep\uff5c>[^{}]{0,80})"
+)
 """What is before the arguments of a call."""
 _PERSON = "(?:user|human|system|developer)"
+_FAILED = (
+    rf"['\"]{{0,5}}\b(?:is_?error{_IS}true|(?:success|succeeded|ok){_IS}false"
+    r"|(?:status|state|type)(?:=|['\"]{0,5}\s{0,9}:\s{0,9}['\"])['\"]{0,5}(?:tool-|output-)*(?:error|failed)(?:-text|-json)?)\b"
+)
+"""The mark of a failure."""
+_FAILED_LINE = rf"(?:{_FAILED}|status: (?:error|failed)\b)"
 _QUOTED = re.compile(
     "|".join(
         (
             # Arguments: of Python, JSON and others, in XML, and in YAML.
             rf"{ARGUMENTS}\{{[^{{}}\n]*\Z",
             rf"\b(?:tool_?use|tool_?call|function_?call)\w{{0,20}}['\"(][^{{}}()\n]*\binput{_IS}\{{[^{{}}\n]*\Z",
-            r"<parameter\b[^<>\n]*>[^<>\n]*\Z",
+            r"<(?:parameter|arg_value)\b[^<>\n]*>\s{0,9}[^<>\n]*\Z",
             r"(?:^|\n)([ \t]*)(?:arguments|args|kwargs|tool_?input):[ \t]*\n(?:\1[ \t][^\n]*\n)*\1[ \t][^\n]*\Z",
-            # Messages of a person: as an object or a block of text in one, and as a model's template writes them.
-            rf"\b(?:role|type){_IS}{_PERSON}\b[^{{}}()\[\]\n]*(?:\[\{{['\"]{{1,5}}type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z",
-            rf"\bsource['\"]{{0,5}}\s{{0,9}}[:=]\s{{0,9}}['\"]{_PERSON}['\"]{{1,5}}[^{{}}()\[\]\n]*\Z",
+            # Messages of a person: as an object or a block of text in one, as a model's template and as a transcript.
+            (
+                rf"\b(?:(?:role|type){_IS}|(?:source|from|speaker|author)['\"]{{0,5}}\s{{0,9}}[:=]\s{{0,9}}['\"]){_PERSON}\b"
+                rf"[^{{}}()\[\]\n]*(?:\[\{{['\"]{{1,5}}type{_IS}(?:input_)?text\b[^{{}}()\[\]\n]*)?\Z"
+            ),
             rf"(?:^|\n)[ \t]*(?:- )?role: {_PERSON}\n[ \t]+\w{{1,20}}: [^\n]*\Z",
             r"\b(?:user|human|system|retryprompt)\w{0,40}\((?:\w{1,20}=\[)?[^{}()\[\]\n]*\Z",
-            rf"(?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>){_PERSON}\b(?:<\|\w{{1,20}}\|>)?[^<]*\Z",
-            r"\[INST\][^\[\]]*\Z",
-            # Failures: as SDKs mark them, and of JSON-RPC.
-            rf"\b(?:success|ok){_IS}false\b[^}})\n]*\Z",
-            rf"\btype{_IS}(?:tool-)?(?:output-)?error(?:-text|-json)?['\"][^}})\n]*\Z",
-            rf"\bis_?error{_IS}true\b[^}})\n]*\Z",
-            r"\bstatus['\"]{0,5}(?:=|\s{0,9}:\s{0,9})['\"]{1,5}error['\"]{1,5}[^})\n]*\Z",
-            r"['\"]{1,5}error['\"]{1,5}\s{0,9}:\s{0,9}(?:['\"]{1,5}[^'\"\n]+|\{[^{}\n]*)\Z",
+            rf"<(?:\|\w{{1,20}}\|>|start_of_turn>|[|\uff5c]){_PERSON}(?:_token)?\b(?:[|\uff5c]>|<\|\w{{1,20}}\|>)?[^<]*\Z",
+            r"(?:\[INST\]|<<SYS>>)[^\[\]<]*\Z",
+            (
+                r"(?:^|\n)(?:### (?:human|user|system|instruction|input):\s{0,9}|(?:human|user): )"
+                r"(?:(?!\w{1,20}(?:=|:\s))[^\n])*\Z"
+            ),
+            # Failures: by a mark, in XML, and as the error of a result.
+            rf"{_FAILED}[^}})\n]*\Z",
+            r"<\w{0,20}(?:error|failure|exception)\b[^<]*\Z",
+            r"\berr(?:or)?['\"]{0,5}(?:=|\s{0,9}:\s{0,9})(?:['\"]{1,5}(?![\s,;)}\]])[^'\"\n]+|\{[^{}\n]*)\Z",
+            r"\bTraceback \(most recent call last\):\n(?:[^\n]*\n)*[\w.]*(?:Error|Exception): [^\n]*\Z",
         )
     ),
     re.ASCII | re.IGNORECASE,
 )
 """What is before a link in a quotation or a failure that no parser reads."""
+_FAILED_CALL = re.compile(
+    r"\s{0,9}(?:(?:an |i encountered an |encountered )?error(?:: | (?:occurred )?(?:while )?"
+    r"(?:executing|calling|invoking|running|trying to use|from) [^\n]{0,20}\b(?:tool|function)\b)"
+    r"|mcp error |failed to \w{1,20} (?:the )?(?:tool|function)\b|(?:tool|function) call (?:error|failed)\b"
+    r"|invoking [^\n]{1,80} failed\b)",
+    re.ASCII | re.IGNORECASE,
+)
+"""What SDKs write at the beginning of the text of a failed call."""
 _BEHIND = 600
 """Characters behind an id that say whose it is."""
 _MARK_BEHIND = re.compile(
-    rf"[^{{}}()\[\]]{{0,400}}?['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}({_PERSON})\b"
-    r"|(?:[^{(\n]*?(?:\bis_?error|['\"]status(?=['\"])|['\"][ ,]{1,3}status(?==['\"]))"
-    rf"|[^{{(]*?\n[ \t]{{0,40}}['\"]{{0,5}}(?:is_?error|status)){_IS}(\w{{1,20}})"
-    rf"|(?:[^{{(]*?\n[ \t]{{0,40}}['\"]{{0,5}}(?:success|ok)|[^{{(\n]*?['\"](?:success|ok)(?=['\"])){_IS}(false)\b",
+    rf"[^{{}}()\[\]]{{0,400}}?['\"]{{1,5}}role['\"]{{1,5}}\s{{0,9}}:\s{{0,9}}['\"]{{1,5}}{_PERSON}\b"
+    rf"|[^{{(]*?\n[ \t]{{0,40}}{_FAILED_LINE}|[^{{(\n]*?(?:['\"][ ,]{{0,3}}|\b(?=is_?error)){_FAILED}",
     re.ASCII | re.IGNORECASE,
 )
-"""The role of a message whose text is before it, or the state of a result whose content is."""
+"""The role of a message whose text is before it, or the mark of a result whose content is."""
 _IN_LITERAL = re.compile(r"([({\[])|([)}\]])|\n(?:[ \t]+(?=(['\"({\[])))?")
 """Brackets, and breaks of lines; before a bracket or a quotation mark, such as those of a literal."""
 _NEXT_FIELD = re.compile(r"[^\n]*['\"],\n[ \t]+['\"]")
@@ -100,12 +120,7 @@ _YAML_LINE = re.compile(
     r"([ \t]*)((?:-[ \t]+)*)(['\"]{0,5}[a-z_][\w-]{0,39}['\"]{0,5}:(?:[ \t]|\Z))?", re.ASCII | re.IGNORECASE
 )
 """The beginning of a line of YAML: its indent, the marks of list items, and its key."""
-_MARKED_LINE = re.compile(
-    r"[ \t]*(?:-[ \t]+)*['\"]{0,5}(?:is_?error['\"]{0,5}:\s{1,9}['\"]{0,5}true"
-    r"|status['\"]{0,5}:\s{1,9}['\"]{0,5}(?:error|failed)|(?:success|ok)['\"]{0,5}:\s{1,9}['\"]{0,5}false)\b",
-    re.ASCII | re.IGNORECASE,
-)
-_FAILED = frozenset({"true", "error", "failed"})
+_MARKED_LINE = re.compile(rf"[ \t]*(?:-[ \t]+)*{_FAILED_LINE}", re.ASCII | re.IGNORECASE)
 
 
 class Link(NamedTuple):
@@ -133,19 +148,6 @@ class _Mention(NamedTuple):
     is_in_resource: bool
 
 
-class _OneLine(NamedTuple):
-    """A text without the line breaks of a literal.
-
-    Attributes:
-        depth: how many brackets are open at its end.
-        end: where its first line ends that no bracket continues.
-    """
-
-    text: str
-    depth: int
-    end: int
-
-
 class _YAMLLine(NamedTuple):
     """A line of YAML.
 
@@ -159,17 +161,6 @@ class _YAMLLine(NamedTuple):
     column: int
     has_key: bool
     is_item: bool
-
-
-class _Keys(NamedTuple):
-    """The lines of keys around a text, and beside those above it.
-
-    Attributes:
-        level: the greatest column of a further key around them; -1 if there is none.
-    """
-
-    lines: list[_YAMLLine]
-    level: float
 
 
 class LinkReader:
@@ -186,7 +177,9 @@ class LinkReader:
         self._occurrences_left = _MAXIMUM_LINKS_IN_ALL
 
     def read(self, text: str) -> bool:
-        """Read a text. Returns whether it names its links by the sentence of `dualsql`.
+        """Read a text. Returns whether only dual responses count in JSON within it.
+
+        So they do if the sentence of `dualsql` names its links, and in the text of a failed call, which has none.
 
         Such sentences are paragraphs, and in a structure that is not read as one, such as a truncated one, the links of
         its `resource` are the result's: then only those count. Where the paragraphs are lost, the last sentence counts.
@@ -200,6 +193,8 @@ class LinkReader:
         if any(each.begins_paragraph and each.is_whole for each in mentions):
             mentions = [each for each in mentions if each.is_whole]
         announced = [each for each in mentions if each.is_announced]
+        if not announced and _FAILED_CALL.match(text):
+            return True
         results = (
             [each for each in mentions if each.begins_paragraph or each.is_in_resource]
             or announced[-1:]
@@ -282,12 +277,9 @@ def _is_quoted(before: str, behind: str) -> bool:
     before, behind = before.replace("+", " "), _decode(behind).replace("+", " ")
     above, below = before.replace(_TEXT_BREAK, "\n"), behind.replace(_TEXT_BREAK, "\n")
     closed = (_most_closed(below) or int(_NEXT_FIELD.match(below) is not None)) if is_cut else 0
-    line = _in_one_line(above, closed)
-    if _QUOTED.search(line.text) is not None:
-        return True
-    rest = _in_one_line(below, closed if is_cut else line.depth)
-    mark = _MARK_BEHIND.match(rest.text[: rest.end])
-    if mark is not None and (mark[2] is None or mark[2].lower() in _FAILED):
+    line, depth, _ = _in_one_line(above, closed)
+    rest, _, end = _in_one_line(below, closed if is_cut else depth)
+    if _QUOTED.search(line) or _MARK_BEHIND.match(rest[:end]):
         return True
     if _is_beside_failure(above.split("\n"), below.split("\n"), is_cut=is_cut):
         return True
@@ -295,8 +287,12 @@ def _is_quoted(before: str, behind: str) -> bool:
     return has_text_breaks and _is_beside_failure(before.split("\n"), behind.split("\n"), is_cut=is_cut)
 
 
-def _in_one_line(text: str, depth: int) -> _OneLine:
-    """A text of which `depth` brackets are open before it."""
+def _in_one_line(text: str, depth: int) -> tuple[str, int, int]:
+    """A text without the line breaks of a literal, the brackets open at its end, and where the first line of it ends.
+
+    Args:
+        depth: the brackets open before it, which continue a line.
+    """
     pieces: list[str] = []
     at, length, end = 0, 0, -1
     for match in _IN_LITERAL.finditer(text):
@@ -310,7 +306,7 @@ def _in_one_line(text: str, depth: int) -> _OneLine:
             length += match.start() - at + 1
             at = match.end()
     line = "".join((*pieces, text[at:]))
-    return _OneLine(line, depth, len(line) if end < 0 else end)
+    return line, depth, len(line) if end < 0 else end
 
 
 def _most_closed(text: str) -> int:
@@ -330,14 +326,14 @@ def _is_beside_failure(above: list[str], below: list[str], *, is_cut: bool) -> b
         below: the lines behind it; the first is the rest of its own.
         is_cut: there are more lines above, or more of the only one.
     """
-    keys = _keys_around(above)
-    if any(_MARKED_LINE.match(line.text) for line in keys.lines):
+    keys, level = _keys_around(above)
+    if any(_MARKED_LINE.match(key.text) for key in keys):
         return True
     own = f"{above[0]}{below[0]}"
     # Of a text whose line begins out of sight: its end closes a quotation mark that none before it opens.
     is_text = is_cut and len(above) == 1 and own.endswith('"') and own.count('"') % 2 == 1
-    level = inf if is_text else keys.level
-    columns = {line.column for line in keys.lines}
+    level = inf if is_text else level
+    columns = {key.column for key in keys}
     lowest = inf
     for line in map(_yaml_line, filter(str.strip, below[1:])):
         lowest = min(lowest, line.indent)
@@ -349,8 +345,12 @@ def _is_beside_failure(above: list[str], below: list[str], *, is_cut: bool) -> b
     return False
 
 
-def _keys_around(above: list[str]) -> _Keys:
-    """The keys of a link's text, around it and beside those above it; `above` are the lines before the link."""
+def _keys_around(above: list[str]) -> tuple[list[_YAMLLine], float]:
+    """The lines of keys around a link's text, and beside those above it, and the column of a further key; -1 for none.
+
+    Args:
+        above: the lines before the link.
+    """
     line = _yaml_line(above[-1])
     lines = [line._replace(text="")] if line.has_key else []
     level = line.indent if line.is_item else line.column if line.has_key else line.indent - 1
@@ -362,8 +362,8 @@ def _keys_around(above: list[str]) -> _Keys:
             lines.append(line)
             level = line.indent if line.is_item else line.column
         elif not line.has_key and not line.is_item and line.indent <= level:  # words of a text
-            return _Keys(lines, -1)
-    return _Keys(lines, level)
+            return lines, -1
+    return lines, level
 
 
 def _yaml_line(text: str) -> _YAMLLine:

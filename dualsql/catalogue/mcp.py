@@ -157,25 +157,25 @@ Name = Annotated[str, Field(max_length=300), _TEXT]
 # `checked_tables` reads them: one name may stand without a list.
 TableNames = Annotated[
     list[str],
-    Field(description=f'Up to {MOST_TABLES}, such as "orders", "sales.orders".'),
+    Field(description=f"Up to {MOST_TABLES}, such as sales.orders."),
     SkipValidation,
 ]
 SourceName = Annotated[Name | None, Field(description="Of which database; of all by default.")]
 SchemaName = Name | None
 Cursor = Annotated[
     Annotated[str, Field(max_length=8_192), _TEXT] | None,
-    Field(description="next_cursor of the page before."),
+    Field(description="The last next_cursor."),
 ]
 Limit = Annotated[int, Field(ge=1, le=200), WithJsonSchema({"type": "integer", "maximum": 200})]
 Matches = Annotated[
     int,
     Field(ge=1, le=MOST_MATCHES),
-    WithJsonSchema({"type": "integer", "maximum": MOST_MATCHES, "description": "Matches for each term."}),
+    WithJsonSchema({"type": "integer", "maximum": MOST_MATCHES, "description": "For each term."}),
 ]
 # `checked_terms` reads them, so that errors are in its words, and one term may stand without a list.
 Terms = Annotated[
     list[str],
-    Field(description=f'Up to {MOST_TERMS}, such as ["enrollment", "tuition fees"].'),
+    Field(description=f"Up to {MOST_TERMS}, such as tuition fees."),
     SkipValidation,
 ]
 
@@ -239,7 +239,7 @@ def add_catalogue_tools(
         cursor: Cursor = None,
         limit: Limit = 50,
     ) -> TableList:
-        """Tables and views that can be queried, with their comments."""
+        """Tables and views, with comments."""
         view = catalogue.view_for(principal)
         tables = tables_of(view, source=source_name, schema=schema_name)
         page, following = page_of(tables, lambda entry: entry.uri, cursor=cursor, limit=limit)
@@ -253,10 +253,7 @@ def add_catalogue_tools(
         source_name: SourceName = None,
         schema_name: SchemaName = None,
     ) -> DescribedTables:
-        """Columns of tables or views with types and comments, keys and foreign keys.
-
-        Call it before writing SQL for them.
-        """
+        """Columns, types, comments and keys of tables. Call it before writing SQL."""
         view = catalogue.view_for(principal)
         addresses: dict[str, Address] = {}
         for name in checked_tables(table):
@@ -266,7 +263,7 @@ def add_catalogue_tools(
         return _describe(view, addresses)
 
     def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
-        """Find tables, views, columns and saved queries by words; names need not be spelt right."""
+        """Find tables, columns and saved queries by words, also misspelt."""
         return _search(catalogue.view_for(principal), checked_terms(terms), all_notes, limit)
 
     for function in (list_tables, describe_table, search_catalog):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args
 
@@ -10,7 +9,7 @@ from pydantic import Field, SkipValidation
 
 from dualsql.charts.chart import Mark, Sort
 from dualsql.charts.feature import Charts
-from dualsql.mcp.decorators import make_tool, tool_of_results
+from dualsql.mcp.decorators import make_tool, tool_over_result
 from dualsql.mcp.options import ToolOptions
 from dualsql.resource import Principal
 from dualsql.response import DualResponse
@@ -19,20 +18,18 @@ from dualsql_client.keywords import checked_keywords
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
-_CHART = "Draw a chart of all rows of an earlier result."
+_CHART = "Chart an earlier result."
 
 # What is read by `read_chart` is not validated before, so that errors are in its words.
-_MarkName = Annotated[str, Field(description=f"{', '.join(get_args(Mark))}.")]
-_X = Annotated[
-    str | dict[str, Any], SkipValidation, Field(description='A column; dates as {"field", "bucket"}.')
-]
+_MarkName = Annotated[str, Field(description="|".join(get_args(Mark)))]
+_X = Annotated[str | dict[str, Any], SkipValidation, Field(description="A column; dates as {field, bucket}.")]
 _Y = Annotated[
     str | dict[str, Any] | None,
     SkipValidation,
-    Field(description='{"aggregate": "avg", "field": "debt"}; of points a column; of a heatmap as x.'),
+    Field(description="{aggregate: avg, field}; of points a column; of a heatmap as x."),
 ]
 _Color = Annotated[str | dict[str, Any] | None, SkipValidation]
-_SortName = Annotated[str | None, Field(description=f"{', '.join(get_args(Sort))}.")]
+_SortName = Annotated[str | None, Field(description="|".join(get_args(Sort)))]
 
 
 @checked_keywords(make_tool)
@@ -68,7 +65,4 @@ def add_chart_tool(dual: ResultServer, server: Any, **options: Unpack[ToolOption
             resource, specification, principal=caller, image="png" if has_pictures else None
         )
 
-    # Without the sentence about answers, which query_result has.
-    tool_of_results(
-        server, lambda function: replace(make_tool(dual, function, **options), description=_CHART)
-    )(chart_result)
+    tool_over_result(dual, server, _CHART, options)(chart_result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
@@ -18,7 +18,7 @@ from dualsql.errors import (
 from dualsql.formats import json
 from dualsql.formats.cells import run_heavy
 from dualsql.mcp.calls import tool_call
-from dualsql.mcp.decorators import make_tool, plain_tool, tool, tool_of_results
+from dualsql.mcp.decorators import make_tool, plain_tool, tool_over_result
 from dualsql.mcp.options import PlainEnvelope, ToolOptions
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES, AggregateFunction
@@ -68,19 +68,9 @@ class Managed(TypedDict, total=False):
 _LONGEST_NAME = 200
 _RESULT_OPTIONS = ("sample_size", "expiration", "count", "wait")
 
-_QUERY = (
-    "Count, sum, group, sort or look up over all rows of an earlier result, without running its query again."
-)
+_QUERY = "Count, sum, group, sort or look up over all rows of an earlier result."
 
-_REFINE = (
-    "Make a smaller result of an earlier one: some of its rows or columns. "
-    "Arguments and answer are those of query_result."
-)
-
-
-def _either(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} or {last}"
+_REFINE = "Make a result of some rows or columns of an earlier one. Arguments as in query_result."
 
 
 def _with_its_fraction(function: AggregateFunction) -> str:
@@ -95,34 +85,33 @@ _Filters = Annotated[
     _Conditions,
     SkipValidation,
     Field(
-        description=f'All must hold: {{"column", "op", "value"}} with op {_either(OPERATORS)}; or '
-        '{"and": [...]}, {"or": [...]}, {"not": {...}}.'
+        description=f"All must hold: {{column, op: {'|'.join(OPERATORS)}, value}}, {{and|or: [...]}}, {{not: {{...}}}}."
     ),
 ]
 _Columns = Annotated[_Names, SkipValidation]
 _Order = Annotated[
     _NamesOrObjects,
     SkipValidation,
-    Field(description='Such as ["state", {"column": "count", "order": "desc"}].'),
+    Field(description="Columns, or {column, order: desc}."),
 ]
 _Groups = Annotated[
     _NamesOrObjects,
     SkipValidation,
-    Field(description=f'Columns; dates as {{"column", "bucket"}} with bucket {_either(BUCKETS)}.'),
+    Field(description=f"Columns; dates as {{column, bucket: {'|'.join(BUCKETS)}}}."),
 ]
 _Aggregates = Annotated[
     _NamesOrObjects,
     SkipValidation,
     Field(
-        description='"count", or {"function", "column", "as"} with function '
-        f"{_either(map(_with_its_fraction, AGGREGATES.values()))}."
+        description='"count", or {function: '
+        f"{'|'.join(map(_with_its_fraction, AGGREGATES.values()))}, column, as}}."
     ),
 ]
 _Having = Annotated[_Conditions, SkipValidation, Field(description="Filters of the answer.")]
 _WHOLE = WithJsonSchema({"type": "integer"})
 _Limit = Annotated[int, Field(ge=1), _WHOLE] | None
 _Offset = Annotated[int, Field(ge=0), _WHOLE] | None
-_SQL = Annotated[str | None, Field(description="Instead: one SELECT over data, the earlier result.")]
+_SQL = Annotated[str | None, Field(description="Instead: one SELECT FROM data.")]
 # refine_result is published beside query_result, which describes them.
 _SameFilters = Annotated[_Conditions, SkipValidation]
 _SameOrder = Annotated[_NamesOrObjects, SkipValidation]
@@ -142,7 +131,7 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
     result_options: dict[str, Any] = {name: options[name] for name in _RESULT_OPTIONS if name in options}  # type: ignore[literal-required]
 
     async def query_result(
-        resource: Annotated[str, Field(description="URI of the earlier result.")],
+        resource: Annotated[str, Field(description="Its URI.")],
         *,
         filters: _Filters = None,
         group_by: _Groups = None,
@@ -190,12 +179,8 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
             caller=caller,
         )  # fmt: skip
 
-    query_options: ToolOptions = {**options, "description": _QUERY}
-    tool(dual, server, **query_options)(query_result)
-    # Without the sentence about answers, which query_result has.
-    tool_of_results(
-        server, lambda function: replace(make_tool(dual, function, **options), description=_REFINE)
-    )(refine_result)
+    tool_over_result(dual, server, _QUERY, options)(query_result)
+    tool_over_result(dual, server, _REFINE, options)(refine_result)
 
 
 async def _open(dual: ResultServer, text: str, caller: Principal | None) -> Resource:

@@ -31,10 +31,8 @@ from dualsql_client.keywords import checked_keywords
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
-_RULES = (
-    "One SELECT, WITH or UNION over the served tables. "
-    "Write values as :name and give them in parameters. Without a LIMIT all rows are counted."
-)
+_VALUES = "Give values as :name in parameters. "
+_COUNT = "Without a LIMIT all rows are counted."
 _OR_SAVED = "Or give query_name, the name of a saved query, and its parameters."
 
 _MAXIMUM_ROWS = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
@@ -95,7 +93,7 @@ def add_execute_query(
             resolve = partial(texts.service.saved_queries.resolve, query_name, **arguments)
             return _answer(await to_thread.run_sync(resolve, abandon_on_cancel=True), limit, title)
 
-    description = f"Run a query. {_dialects(dual)} {_RULES}"
+    description = f"{_statement(dual)} {_VALUES}{_COUNT}"
     if texts.service.saved_queries:
         description += f" {_OR_SAVED}"
     else:
@@ -132,8 +130,7 @@ def add_query(
         with _suggestions():
             return _answer(await texts.service.read(sql, source=source, principal=caller, visible=visible))
 
-    rules = _RULES.replace(" Write values as :name and give them in parameters.", "")
-    options.setdefault("description", f"Run a query. {_dialects(dual, source)} {rules}")
+    options.setdefault("description", f"{_statement(dual, source)} {_COUNT}")
     tool(dual, server, **options)(query)
     texts.service.offer(source=source, visible=visible)
 
@@ -162,11 +159,13 @@ def _answer(query: ResolvedQuery, limit: int | None = None, title: str | None = 
     )
 
 
-def _dialects(dual: ResultServer, source: str | None = None) -> str:
-    """The sentence of a tool's description about the SQL dialects of the databases."""
+def _statement(dual: ResultServer, source: str | None = None) -> str:
+    """The sentence of a tool's description about its statements, and the SQL dialects of the databases."""
     databases = dual.features.get(SQL).service.databases
     if source is not None or len(databases) == 1:
         first = next(iter(databases.values()))
-        return f"SQL is that of {first if source is None else databases.get(source, first)}."
+        return (
+            f"Run one SELECT, WITH or UNION of {first if source is None else databases.get(source, first)}."
+        )
     names = ", ".join(f"{name} ({kind})" for name, kind in databases.items())
-    return f"Give source_name, one of: {names}."
+    return f"Run one SELECT, WITH or UNION. Give source_name, one of: {names}."

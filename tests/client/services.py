@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.client.forms import base64_bytes, base64_url, folded
-from tests.client.hosting import RESOURCE_ID
+from tests.client.hosting import OTHER_ID, RESOURCE_ID
 from tests.client.passed_on import attributes, base64
 
 WORD = "Tq4x9hXv2ZkLwPmB7sYd1RcE0aKLOHLka"  # as long as an id, with a wrong checksum
@@ -307,6 +307,10 @@ RESULTS: dict[str, Any] = {
         "result": [{"metric": {"uri": "/resources"}, "value": [1, "3"]}]}},
     "otel resource": {"resourceSpans": [{"resource": {"attributes": attributes(service__name="x")},
         "scopeSpans": [{"spans": [{"traceId": DIGEST[:32], "spanId": DIGEST[:16], "name": "GET"}]}]}]},
+    "clickhouse": {"meta": [{"name": "note", "type": "String"}], "data": [{"note": f"resource://{OTHER_ID}"}],
+        "rows": 1},
+    "snowflake": {"resultSetMetaData": {"numRows": 1}, "data": [[f"resource://{OTHER_ID}"]]},
+    "databricks": {"manifest": {}, "result": {"data_array": [[f"resource://{OTHER_ID}"]], "row_count": 1}},
     "otel metrics": {"resourceMetrics": [{"resource": {}, "scopeMetrics": []}]},
 }
 # fmt: on

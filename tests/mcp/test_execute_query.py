@@ -115,7 +115,7 @@ async def test_a_saved_query_is_run_by_its_name(make_dual: MakeDual, host: Host)
     assert [row["id"] for row in structure(result)["results"]] == [5, 10]
     assert structure(result)["resource"]["name"] == "Schools in"
     assert structure(result)["resource"]["description"] == "The first schools of a state."
-    assert "SQL is that of SQLite." in described
+    assert "UNION of SQLite." in described
     assert "query_name" in described
     assert (wrong["code"], missing["code"], unknown["code"]) == ("BAD_PARAMETER",) * 3
     assert missing["details"]["suggestions"] == ["state"]
