@@ -9,6 +9,10 @@ import { isNumber, isTime, visible } from "./values.js";
 const { aggregates: AGGREGATES, buckets: BUCKETS, marks: MARKS } = VOCABULARY;
 const WORDS = { heatmap: { y: "Other axis", color: "Of" }, point: { y: "Height" } };
 const PICTURES = ["svg", "png"];
+const BESIDE = 90; // pixels of a picture beside its plot: the axis and what is free
+const LEGEND = 100;
+const NARROWEST = 200;
+const STEP = 20; // a window that becomes a little narrower shows the same picture
 
 /** The panel of a chart; its choices stand in the page's state. */
 export class ChartPanel {
@@ -87,7 +91,8 @@ export class ChartPanel {
   #load(query) {
     const address = (format) => `${this.url}/chart?${query}&format=${format}`;
     const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const source = `${address("svg")}${isDark ? "&theme=dark" : ""}`;
+    const room = this.place.clientWidth - BESIDE - (query.has("color") || query.get("mark") === "heatmap" ? LEGEND : 0);
+    const source = `${address("svg")}&width=${Math.max(NARROWEST, Math.floor(room / STEP) * STEP)}${isDark ? "&theme=dark" : ""}`;
     if (this.picture.getAttribute("src") === source) return;
     this.message.textContent = "Drawing…";
     this.picture.onload = () => { this.message.textContent = ""; this.picture.hidden = false; };
