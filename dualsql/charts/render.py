@@ -108,7 +108,11 @@ def drawn(
 Theme = Literal["light", "dark"]
 _GROUND, _LINE, _INK = "#14171a", "#333a42", "#e6e9ec"
 _PICTURE_CONFIG: VegaLite = {
+    # Fonts as wide as the renderer's, where there are any; titles and labels have room for others.
+    "font": "Liberation Sans, Arial, Helvetica, sans-serif",
+    "axis": {"labelSeparation": 6},
     "axisX": {"labelFlush": False},
+    "axisY": {"titlePadding": 14},
     "padding": {"left": 5, "top": 5, "right": 24, "bottom": 5},
 }
 """By default, Vega moves the first and the last label inwards, onto those beside them. The padding at the right is for
@@ -267,9 +271,9 @@ def _is_roomy(chart: Chart, values: Sequence[Row]) -> bool:
 
 
 def _whole_legend(values: Sequence[int | float]) -> VegaLite:
-    axis = whole_axis(values).get("axis", {})
+    axis = {name: value for name, value in whole_axis(values).get("axis", {}).items() if name != "tickMinStep"}
     if len(axis.get("values", ())) > _MOST_WHOLE_COLORS:
-        axis = {"format": axis["format"], "tickMinStep": 1}
+        axis = {"format": axis["format"]}
     return {"legend": axis} if axis else {}
 
 
@@ -462,7 +466,9 @@ def picture(chart: VegaLite, kind: PictureFormat) -> Picture:
     require_pictures()
     import vl_convert
 
-    chart = {**chart, "config": {**_PICTURE_CONFIG, **chart.get("config", {})}}
+    config = chart.get("config", {})
+    axis = {**_PICTURE_CONFIG["axis"], **config.get("axis", {})}
+    chart = {**chart, "config": {**_PICTURE_CONFIG, **config, "axis": axis}}
     try:
         if kind == "png":
             content = vl_convert.vegalite_to_png(

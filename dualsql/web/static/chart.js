@@ -8,6 +8,7 @@ import { isNumber, isTime, visible } from "./values.js";
 
 const { aggregates: AGGREGATES, buckets: BUCKETS, marks: MARKS } = VOCABULARY;
 const WORDS = { heatmap: { y: "Other axis", color: "Of" }, point: { y: "Height" } };
+const DAY = 10; // characters of a day
 const PICTURES = ["svg", "png"];
 const BESIDE = 90; // pixels of a picture beside its plot: the axis and what is free
 const LEGEND = 100;
@@ -105,8 +106,8 @@ export class ChartPanel {
   }
 }
 
-/** The chart that is shown first: of the groups, or of the first columns that fit. */
-export function firstChart(columns, group) {
+/** The chart that is shown first: of the groups, or of the first columns that fit; `values` are all rows, where they are few. */
+export function firstChart(columns, group, values) {
   const keys = group ? keysOf(group) : [];
   if (keys.length) {
     const measure = group.aggregates.at(-1);
@@ -114,5 +115,16 @@ export function firstChart(columns, group) {
   }
   const key = columns.find(isTime) ?? columns.find((column) => !isNumber(column));
   if (!key) return { mark: "histogram", x: columns[0].name };
-  return isTime(key) ? { mark: "line", x: key.name, bucket: "month" } : { mark: "bar", x: key.name };
+  return chartOfGroups(columns, key, values) ?? (isTime(key) ? { mark: "line", x: key.name, bucket: "month" } : { mark: "bar", x: key.name });
+}
+
+/** The chart of rows that are groups already: each has keys of its own, and a number. Undefined for others. */
+function chartOfGroups(columns, key, values) {
+  const measure = columns.findLast(isNumber);
+  if (!measure || !(values?.length > 1)) return undefined;
+  const cell = (row, column) => (isTime(column) ? String(row[columns.indexOf(column)]).slice(0, DAY) : row[columns.indexOf(column)]);
+  const differ = (...keys) => new Set(values.map((row) => JSON.stringify(keys.map((column) => cell(row, column))))).size === values.length;
+  if (differ(key)) return { mark: isTime(key) ? "line" : "bar", x: key.name, bucket: isTime(key) ? "day" : undefined, aggregate: "max", y: measure.name };
+  const other = columns.find((column) => column !== key && !isNumber(column) && !isTime(column) && differ(key, column));
+  return other && { mark: "heatmap", x: key.name, bucket: isTime(key) ? "day" : undefined, y: other.name, aggregate: "max", color: measure.name };
 }
