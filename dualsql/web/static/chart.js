@@ -11,7 +11,10 @@ const WORDS = { heatmap: { y: "Other axis", color: "Of" }, point: { y: "Height" 
 const DAY = 10; // characters of a day
 const PICTURES = ["svg", "png"];
 const BESIDE = 90; // pixels of a picture beside its plot: the axis and what is free
+const BELOW = 80; // above and below it: the title, the axis
 const LEGEND = 100;
+const RATIO = 1.6; // of a plot's width to its height
+const NARROW = 0.6; // of the panel's width
 const NARROWEST = 200;
 const STEP = 20; // a window that becomes a little narrower shows the same picture
 
@@ -59,8 +62,8 @@ export class ChartPanel {
     this.message = make("p", { role: "status" });
     this.files = make("div", { className: "tools" });
     this.place.replaceChildren(
-      make("div", { className: "facet-head" }, make("h2", {}, "Chart"), make("button", { "aria-label": "Close the chart", onclick: () => this.on.closed() }, "✕")),
-      make("div", { className: "beside" }, ...Object.values(this.fields)), this.message, this.picture, this.files);
+      make("div", { className: "facet-head" }, make("h2", {}, "Chart"), this.files, make("button", { "aria-label": "Close the chart", onclick: () => this.on.closed() }, "✕")),
+      make("div", { className: "beside" }, ...Object.values(this.fields)), this.message, this.picture);
   }
 
   #set(chart) {
@@ -88,12 +91,18 @@ export class ChartPanel {
     this.#load(query);
   }
 
+  /** The pixels of the plot's width: as wide as the panel, or so wide that all of it is in sight, if it stays readable. */
+  #width(query) {
+    const wide = this.place.clientWidth - BESIDE - (query.has("color") || query.get("mark") === "heatmap" ? LEGEND : 0);
+    const high = this.place.clientHeight - (this.message.offsetTop - this.place.offsetTop) - BELOW;
+    return Math.max(NARROWEST, Math.floor(Math.min(wide, Math.max(high * RATIO, wide * NARROW)) / STEP) * STEP);
+  }
+
   /** The picture in the colors of the page. Files are light: they go into documents. */
   #load(query) {
     const address = (format) => `${this.url}/chart?${query}&format=${format}`;
     const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const room = this.place.clientWidth - BESIDE - (query.has("color") || query.get("mark") === "heatmap" ? LEGEND : 0);
-    const source = `${address("svg")}&width=${Math.max(NARROWEST, Math.floor(room / STEP) * STEP)}${isDark ? "&theme=dark" : ""}`;
+    const source = `${address("svg")}&width=${this.#width(query)}${isDark ? "&theme=dark" : ""}`;
     if (this.picture.getAttribute("src") === source) return;
     this.message.textContent = "Drawing…";
     this.picture.onload = () => { this.message.textContent = ""; this.picture.hidden = false; };
