@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import pyarrow.parquet as pq
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
-from sqlalchemy import select, text
+from sqlalchemy import Numeric, cast, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import Pages, default_features
 from dualsql.serve import Selection, build_server, serve_app
 from tests.engines import sqlite_url_in
 from tests.web.browser import needs_chromium, tab
-from tests.web.conftest import FLIGHTS, Site, under_uvicorn
+from tests.web.conftest import FLIGHTS, FLIGHTS_IN_ALL, Site, under_uvicorn
 from tests.web.test_browser import BY_ID, findings_are_none, fits
 
 pytestmark = needs_chromium
@@ -163,6 +164,44 @@ async def test_a_file_has_what_is_seen(site: Site, browser: Browser) -> None:
         assert lines[3].endswith(",2013-01-01 00:05:00")
         await page.keyboard.press("Escape")
         await expect(page.get_by_role("link", name="CSV for Excel")).to_have_count(0)
+
+
+@pytest.mark.long
+async def test_a_column_whose_type_does_not_hold_its_values_is_saved_as_text(
+    site: Site, browser: Browser
+) -> None:
+    share = cast(FLIGHTS.c.distance / 7, Numeric(10, 2)).label("share")
+    async with tab(browser) as page:
+        await opened(page, await site.create(select(FLIGHTS.c.id, share).order_by(FLIGHTS.c.id)))
+        await page.get_by_text("Download", exact=True).click()
+        async with page.expect_download() as downloading:
+            await page.get_by_role("link", name="Parquet").click()
+        table = pq.read_table(await (await downloading.value).path())
+        assert (str(table.schema.field("share").type), table.num_rows) == ("string", FLIGHTS_IN_ALL)
+        await expect(page.get_by_text("Saved as text: share")).to_be_visible()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("keys", "chart"),
+    [
+        (["carrier"], "mark=bar&x=carrier&aggregate=max&y=mean"),
+        (["carrier", "dest"], "mark=heatmap&x=carrier&aggregate=max&y=dest&color=mean"),
+    ],
+)
+async def test_the_first_chart_of_groups_shows_their_figure(
+    site: Site, browser: Browser, keys: list[str], chart: str
+) -> None:
+    columns = [FLIGHTS.c[key] for key in keys]
+    groups = select(*columns, func.count().label("n"), func.avg(FLIGHTS.c.delay).label("mean"))
+    async with tab(browser) as page:
+        await opened(page, await site.create(groups.group_by(*columns)))
+        await page.get_by_role("button", name="Chart", exact=True).click()
+        await expect(page.locator("img.chart")).to_be_visible()
+        await expect(page.locator("img.chart")).to_have_attribute("src", re.compile(re.escape(chart)))
+        size = await page.locator("img.chart").bounding_box()
+        panel = await page.locator(".chart-panel").bounding_box()
+        assert size and panel and size["y"] + size["height"] <= panel["y"] + panel["height"]
 
 
 @pytest.mark.long

@@ -357,7 +357,7 @@ function tools() {
     ...chips(state, change, changeFilter),
   ].filter(Boolean));
   const question = { state, columns: ordered(columns, state), body: rows?.body ?? {}, url };
-  for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, question, attempt);
+  for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, question, attempt, say);
 }
 
 /** All rows, where one page has them. */
