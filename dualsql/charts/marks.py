@@ -121,7 +121,7 @@ async def _largest(chart: Chart, view: View) -> Marks:
         if not rest or _combine(chart) is not None:
             rows.append(record | rest | {Y: _number(row[width])})
     note = _note(chart, dict(zip(names, totals, strict=True)))
-    return _without_giant(chart, rows, note, _MOST[X] < totals[names.index(X)])
+    return _without_giant(chart, rows, note, has_others=_MOST[X] < totals[names.index(X)])
 
 
 _GIANT = 10
@@ -130,7 +130,7 @@ _GIANT = 10
 _ADDED = frozenset({"count", "sum"})
 
 
-def _without_giant(chart: Chart, rows: list[Row], note: str, has_others: bool) -> Marks:
+def _without_giant(chart: Chart, rows: list[Row], note: str, *, has_others: bool) -> Marks:
     """The marks; a bar of all others that is too high is said in the note alone."""
     if not has_others or chart.aggregate not in _ADDED:
         return Marks(rows, (note,))
@@ -142,7 +142,9 @@ def _without_giant(chart: Chart, rows: list[Row], note: str, has_others: bool) -
     if abs(height) <= _GIANT * max(map(abs, heights.values()), default=0):
         return Marks(rows, (note,))
     rows = [row for row in rows if row[X] != others]
-    return Marks(rows, (f"{note.removesuffix(_TOGETHER)}, without the others, which are {height:,.10g} together",))
+    return Marks(
+        rows, (f"{note.removesuffix(_TOGETHER)}, without the others, which are {height:,.10g} together",)
+    )
 
 
 _TOGETHER = ", the others together"

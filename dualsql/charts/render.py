@@ -271,7 +271,9 @@ def _is_roomy(chart: Chart, values: Sequence[Row]) -> bool:
 
 
 def _whole_legend(values: Sequence[int | float]) -> VegaLite:
-    axis = {name: value for name, value in whole_axis(values).get("axis", {}).items() if name != "tickMinStep"}
+    axis = {
+        name: value for name, value in whole_axis(values).get("axis", {}).items() if name != "tickMinStep"
+    }
     if len(axis.get("values", ())) > _MOST_WHOLE_COLORS:
         axis = {"format": axis["format"]}
     return {"legend": axis} if axis else {}
@@ -331,7 +333,9 @@ def _bins(chart: Chart, column: Column, rows: Sequence[Row]) -> tuple[VegaLite, 
         for (low, high), row in zip(coordinates, rows, strict=True)
     ]
     scale: VegaLite = {"scale": {"type": "log"} if chart.scale == "log" else {"zero": False}}
-    axis: VegaLite = {"axis": time_axis(dates_of(values, "low"), None, chart.width)} if kind == "temporal" else {}
+    axis: VegaLite = (
+        {"axis": time_axis(dates_of(values, "low"), None, chart.width)} if kind == "temporal" else {}
+    )
     if kind == "quantitative" and chart.scale != "log":
         axis = whole_axis([edge for value in values for edge in (value["low"], value["high"])])
     counts = whole_axis([0, *_column(values, "count")]) | {"scale": {"zero": True}}

@@ -253,7 +253,7 @@ def test_long_names_are_not_upright(mark: str) -> None:
         wanted |= {"y": "c", "color": {"aggregate": "count"}}
     chart = drawn(read_chart(wanted), columns("text", "integer", "integer")[: 2 + (mark == "heatmap")], rows)
     content = picture(chart, "svg").content
-    assert len(re.findall(rb'rotate\(315\)[^>]*>The name of state number \d+<', content)) == 20
+    assert len(re.findall(rb"rotate\(315\)[^>]*>The name of state number \d+<", content)) == 20
 
 
 def test_a_chart_is_as_wide_as_is_asked() -> None:
