@@ -15,7 +15,7 @@ from dualsql_client.wire_requests import Bucket
 VegaLite = dict[str, Any]
 
 WIDTH, HEIGHT = 640, 400
-"""Of the plot, in pixels."""
+"""Of the plot, in pixels, where nobody asks for another width."""
 
 INSTANT = len("2026-11-21T10:30:00")
 
@@ -70,13 +70,13 @@ def whole_axis(values: Sequence[int | float]) -> VegaLite:
     return {"axis": {"values": list(range(int(low), int(high) + 1)), "format": form}}
 
 
-def time_axis(dates: Sequence[datetime], bucket: Bucket | None) -> VegaLite:
+def time_axis(dates: Sequence[datetime], bucket: Bucket | None, width: int) -> VegaLite:
     """Labels that have the year with the month, at whole units of time, as many as there is room for."""
     if not dates or (bucket is None and span(dates) < 3 * _DAY / 24):
         return {"format": "%Y-%m-%d %H:%M:%S", "labelOverlap": True}
     low, high = min(dates), max(dates)
     for form, step in _STEPS[bucket or "hour"]:
-        room = WIDTH // (_LABEL_CHARACTER * len(f"{_FOUR_DIGITS:{form}}"))
+        room = width // (_LABEL_CHARACTER * len(f"{_FOUR_DIGITS:{form}}"))
         places = list(islice(ticks(low, high, step), room + 1))
         if len(places) <= room:
             break

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, NoReturn, cast, get_args
 
+from dualsql.charts.axes import WIDTH
 from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
 from dualsql.query import StructuredQuery
 from dualsql.query.aggregates import AGGREGATES
@@ -53,6 +54,7 @@ class Chart:
         bucket, y_bucket: the units to which dates of x and, in a heat map, of y are truncated.
         aggregate: of y, in a heat map of color, or "count" of rows; None for points of x and y themselves.
         scale: of the bins of a histogram.
+        width: of the plot, in pixels.
     """
 
     mark: Mark
@@ -65,6 +67,7 @@ class Chart:
     color: str | None = None
     sort: Sort | None = None
     title: str | None = None
+    width: int = WIDTH
 
     @property
     def measure_in_words(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from dualsql.formats import json
 from dualsql.http.parameters import preferred_media_type, refuse_query, resource_id_of, split_query
 from dualsql.http.problems import NotAcceptableError, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
-from dualsql.openapi.operations import READS, Operation, Parameter, plain_schema
+from dualsql.openapi.operations import READS, Operation, Parameter, plain_schema, whole_schema
 from dualsql.query import read_structured_query
 from dualsql.query.model import BUCKETS
 from dualsql.response import Picture
@@ -39,11 +40,14 @@ CHART_QUERY = (
         "color",
         "sort",
         "title",
+        "width",
         "filters",
         "theme",
     ),
 )
 CHART = "/{resource_id}/chart"
+NARROWEST, WIDEST = 200, 4_000
+"""Widths of a plot, in pixels."""
 
 _PICTURES: dict[str, PictureFormat] = {"image/png": "png", "image/svg+xml": "svg"}
 _FORMATS = {"vegalite": MEDIA_TYPE, "png": "image/png", "svg": "image/svg+xml"}
@@ -75,6 +79,7 @@ OPERATION = Operation(
         "color": Parameter("A column; in a heat map that of the aggregate.", _NAME),
         "sort": Parameter("The order of the marks.", {"enum": [*get_args(Sort)]}),
         "title": Parameter("The title.", {"type": "string", "minLength": 1, "maxLength": 200}),
+        "width": Parameter("Of the plot, in pixels.", whole_schema(NARROWEST, WIDEST, 640)),
         "filters": Parameter("Conditions in JSON, as queries have them.", {"type": "string", "minLength": 2}),
         "theme": Parameter("The colors: light by default.", {"enum": [*get_args(Theme)]}),
     },
@@ -170,7 +175,19 @@ def parse_chart(values: Mapping[str, str]) -> ChartRequest | None:
             _axis(parameters, measure, bucket="y_bucket") if measure == "y" else parameters[measure]
         )
     filters = read_structured_query({"filters": parameters["filters"]} if "filters" in parameters else {})
-    return ChartRequest(read_chart(specification), filters)
+    chart = read_chart(specification)
+    if "width" in parameters:
+        chart = replace(chart, width=_width(parameters["width"]))
+    return ChartRequest(chart, filters)
+
+
+def _width(text: str) -> int:
+    is_whole = text.isascii() and text.isdecimal() and len(text) <= len(str(WIDEST))
+    if not is_whole or not NARROWEST <= int(text) <= WIDEST:
+        raise BadParameterError(
+            f"width must be a whole number from {NARROWEST} to {WIDEST}.", details={"name": "width"}
+        )
+    return int(text)
 
 
 def _theme(values: Mapping[str, str]) -> Theme:

@@ -7,6 +7,7 @@ anything else  the first marks in the chart's order, of which the chart and the 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -119,7 +120,34 @@ async def _largest(chart: Chart, view: View) -> Marks:
         }
         if not rest or _combine(chart) is not None:
             rows.append(record | rest | {Y: _number(row[width])})
-    return Marks(rows, (_note(chart, dict(zip(names, totals, strict=True))),))
+    note = _note(chart, dict(zip(names, totals, strict=True)))
+    return _without_giant(chart, rows, note, has_others=_MOST[X] < totals[names.index(X)])
+
+
+_GIANT = 10
+"""How many times as high as the highest bar that of all others may be: beside a higher one, no bar could be read."""
+
+_ADDED = frozenset({"count", "sum"})
+
+
+def _without_giant(chart: Chart, rows: list[Row], note: str, *, has_others: bool) -> Marks:
+    """The marks; a bar of all others that is too high is said in the note alone."""
+    if not has_others or chart.aggregate not in _ADDED:
+        return Marks(rows, (note,))
+    heights: defaultdict[Any, float] = defaultdict(float)
+    for row in rows:
+        heights[row[X]] += row[Y] or 0
+    others = rows[-1][X]
+    height = heights.pop(others)
+    if abs(height) <= _GIANT * max(map(abs, heights.values()), default=0):
+        return Marks(rows, (note,))
+    rows = [row for row in rows if row[X] != others]
+    return Marks(
+        rows, (f"{note.removesuffix(_TOGETHER)}, without the others, which are {height:,.10g} together",)
+    )
+
+
+_TOGETHER = ", the others together"
 
 
 def _note(chart: Chart, totals: Mapping[str, int]) -> str:
@@ -129,8 +157,8 @@ def _note(chart: Chart, totals: Mapping[str, int]) -> str:
         for name, most in _MOST.items()
         if totals.get(name, 0) > most
     ]
-    rest = "the others together" if _combine(chart) is not None else "without the others"
-    words = f"{' and '.join(parts)}, {rest}"
+    rest = _TOGETHER if _combine(chart) is not None else ", without the others"
+    words = f"{' and '.join(parts)}{rest}"
     return words[0].upper() + words[1:]
 
 

@@ -59,8 +59,17 @@ _MOST_DOTS = 60
 _UPRIGHT_CHARACTER = 12
 """Width of a character of a category's name with what is left free around it: a Chinese character is a wide one."""
 
+_SLANTED_LINE = 12
+"""Width of a category whose name is written at 45 degrees."""
+
 _BAND = 18
 """Pixels of a horizontal bar, and of a row of a heat map."""
+
+_LOWEST = (4 * _BAND, 9 * _BAND)
+"""The height of few horizontal bars, and of few rows of a heat map, which has a legend beside it."""
+
+_MOST_WHOLE_COLORS = 5
+"""Whole numbers that each have a place in the legend of a heat map."""
 
 
 def drawn(
@@ -79,14 +88,17 @@ def drawn(
     else:
         encoding, values, left_out = _marks(chart, columns, rows)
         notes += left_out
+    if not values:
+        notes = notes or ["No rows"]
+        encoding = {name: part for name, part in encoding.items() if name not in _LEGENDS}
     title: VegaLite = {"text": _text(chart.title or chart.title_words)}
     if notes:
         title["subtitle"] = notes[0] if len(notes) == 1 else notes
     return {
         "$schema": _SCHEMA,
         "title": title,
-        "width": WIDTH,
-        "height": _height(encoding, values),
+        "width": chart.width,
+        "height": _height(chart, encoding, values),
         "data": {"values": values},
         "mark": _mark(chart, values),
         "encoding": encoding,
@@ -96,7 +108,11 @@ def drawn(
 Theme = Literal["light", "dark"]
 _GROUND, _LINE, _INK = "#14171a", "#333a42", "#e6e9ec"
 _PICTURE_CONFIG: VegaLite = {
+    # Fonts as wide as the renderer's, where there are any; titles and labels have room for others.
+    "font": "Liberation Sans, Arial, Helvetica, sans-serif",
+    "axis": {"labelSeparation": 6},
     "axisX": {"labelFlush": False},
+    "axisY": {"titlePadding": 14},
     "padding": {"left": 5, "top": 5, "right": 24, "bottom": 5},
 }
 """By default, Vega moves the first and the last label inwards, onto those beside them. The padding at the right is for
@@ -122,18 +138,18 @@ def with_theme(chart: VegaLite, theme: Theme) -> VegaLite:
     return {**chart, "mark": mark, "config": _DARK_CONFIG}
 
 
-def _height(encoding: VegaLite, values: Sequence[Row]) -> int:
+def _height(chart: Chart, encoding: VegaLite, values: Sequence[Row]) -> int:
     y = encoding[Y]
     if y["type"] not in _DISCRETE:
-        return HEIGHT
+        return max(HEIGHT // 2, chart.width * HEIGHT // WIDTH)
     bands = len({value[y["field"]] for value in values})
-    return max(4, bands) * _BAND
+    return max(_LOWEST[chart.mark == "heatmap"], bands * _BAND)
 
 
 def _mark(chart: Chart, values: Sequence[Row]) -> VegaLite:
     mark = dict(_MARKS[chart.mark])
     if chart.mark == "bar" and chart.bucket == "week":
-        mark["width"] = max(1, WIDTH // max(1, span(dates_of(values, X)) // timedelta(weeks=1) + 1) - 1)
+        mark["width"] = max(1, chart.width // max(1, span(dates_of(values, X)) // timedelta(weeks=1) + 1) - 1)
     if chart.mark == "line" and len(values) <= _MOST_DOTS:
         mark["point"] = True
     return mark
@@ -159,12 +175,16 @@ def _marks(
     if COLOR in labels:
         domain = [*dict.fromkeys(value[COLOR] for value in values)]
         encoding[COLOR]["scale"] = {"domain": domain, "range": palette(len(domain))}
+    elif chart.mark == "heatmap" and kinds[COLOR] == "quantitative":
+        encoding[COLOR] |= _whole_legend(_column(values, COLOR))
     if TIMES in kinds and (numbers := {1, *_column(values, TIMES)}) != {1}:
         sizes = sorted({1, max(numbers) // 2, max(numbers)} - {0})
         legend = {"values": sizes, "format": ",d"}
         encoding["size"] = {"field": TIMES, "type": "quantitative", "title": "rows", "legend": legend}
     if _lies(chart, kinds, values):
         encoding[X], encoding[Y] = encoding[Y], encoding[X]
+    elif kinds[X] in _DISCRETE:
+        encoding[X]["axis"] = {"labelAngle": 0} if _is_roomy(chart, values) else _slanted_axis(chart, values)
     return encoding, values, notes
 
 
@@ -235,12 +255,28 @@ def _lies(chart: Chart, kinds: Mapping[str, str], values: Sequence[Row]) -> bool
     """Whether the bars lie, since the names of their categories have no room below them."""
     if chart.mark != "bar" or kinds[X] not in _DISCRETE or kinds[Y] != "quantitative":
         return False
-    return not _is_roomy(values, X)
+    return not _is_roomy(chart, values)
 
 
-def _is_roomy(values: Sequence[Row], name: str) -> bool:
-    names = {value[name] for value in values}
-    return len(names) * max(map(len, names), default=0) * _UPRIGHT_CHARACTER <= WIDTH
+def _slanted_axis(chart: Chart, values: Sequence[Row]) -> VegaLite:
+    axis: VegaLite = {"labelAngle": -45}
+    is_crowded = len({value[X] for value in values}) * _SLANTED_LINE > chart.width
+    return axis | ({"labelOverlap": True} if is_crowded else {})
+
+
+def _is_roomy(chart: Chart, values: Sequence[Row]) -> bool:
+    """Whether the names of the categories of x have room side by side."""
+    names = {value[X] for value in values}
+    return len(names) * max(map(len, names), default=0) * _UPRIGHT_CHARACTER <= chart.width
+
+
+def _whole_legend(values: Sequence[int | float]) -> VegaLite:
+    axis = {
+        name: value for name, value in whole_axis(values).get("axis", {}).items() if name != "tickMinStep"
+    }
+    if len(axis.get("values", ())) > _MOST_WHOLE_COLORS:
+        axis = {"format": axis["format"]}
+    return {"legend": axis} if axis else {}
 
 
 def _axis(chart: Chart, name: str, kind: str, rows: Sequence[Row], values: Sequence[Row]) -> VegaLite:
@@ -250,13 +286,12 @@ def _axis(chart: Chart, name: str, kind: str, rows: Sequence[Row], values: Seque
         if chart.mark == "heatmap" and name == Y:
             pairs = {value[name]: row[name] for row, value in zip(rows, values, strict=True)}
             order = sorted(pairs, key=lambda label: _rank(pairs[label]))
-        is_flat = name == X and _is_roomy(values, name)
-        return {"sort": order} | ({"axis": {"labelAngle": 0}} if is_flat else {})
+        return {"sort": order}
     if kind == "temporal":
         bucket = chart.bucket if name == X else None
         is_banded = chart.mark == "bar" and bucket in TIME_UNITS
         unit: VegaLite = {"timeUnit": TIME_UNITS[bucket]} if is_banded and bucket is not None else {}
-        return unit | {"axis": time_axis(dates_of(values, name), bucket)}
+        return unit | {"axis": time_axis(dates_of(values, name), bucket, chart.width)}
     scale: VegaLite = {"scale": {"zero": False, "padding": 10}} if chart.mark == "point" else {}
     if chart.mark == "line" and name == X:
         scale = {"scale": {"zero": False}}
@@ -298,7 +333,9 @@ def _bins(chart: Chart, column: Column, rows: Sequence[Row]) -> tuple[VegaLite, 
         for (low, high), row in zip(coordinates, rows, strict=True)
     ]
     scale: VegaLite = {"scale": {"type": "log"} if chart.scale == "log" else {"zero": False}}
-    axis: VegaLite = {"axis": time_axis(dates_of(values, "low"), None)} if kind == "temporal" else {}
+    axis: VegaLite = (
+        {"axis": time_axis(dates_of(values, "low"), None, chart.width)} if kind == "temporal" else {}
+    )
     if kind == "quantitative" and chart.scale != "log":
         axis = whole_axis([edge for value in values for edge in (value["low"], value["high"])])
     counts = whole_axis([0, *_column(values, "count")]) | {"scale": {"zero": True}}
@@ -315,6 +352,7 @@ def _kind(column: Column) -> str:
 
 
 _DISCRETE = frozenset({"nominal", "ordinal"})
+_LEGENDS = frozenset({COLOR, "size"})
 _NULL, _EMPTY = "(NULL)", "(empty)"
 _QUOTED = frozenset(
     """(NULL) (empty) __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ __proto__ constructor
@@ -432,7 +470,9 @@ def picture(chart: VegaLite, kind: PictureFormat) -> Picture:
     require_pictures()
     import vl_convert
 
-    chart = {**chart, "config": {**_PICTURE_CONFIG, **chart.get("config", {})}}
+    config = chart.get("config", {})
+    axis = {**_PICTURE_CONFIG["axis"], **config.get("axis", {})}
+    chart = {**chart, "config": {**_PICTURE_CONFIG, **config, "axis": axis}}
     try:
         if kind == "png":
             content = vl_convert.vegalite_to_png(

@@ -365,10 +365,20 @@ class WebPages:
 
 
 class Download(NamedTuple):
-    """A file that a page offers; `parameters` are those of the stream."""
+    """A file that a page offers.
+
+    Attributes:
+        parameters: those of the stream.
+        is_typed: whether its columns have types, which not every value fits.
+    """
 
     title: str
     parameters: Mapping[str, str]
+    is_typed: bool = False
+
+
+_APACHE = "vnd.apache."
+"""Arrow and Parquet have types of their own; the other formats write any value."""
 
 
 def _downloads(names: Collection[str]) -> Iterator[Download]:
@@ -381,7 +391,9 @@ def _downloads(names: Collection[str]) -> Iterator[Download]:
         if format_.excel_title:
             yield Download(format_.excel_title, {**parameters, "excel": "true"})
         yield Download(
-            format_.title, {**parameters, "guard_formulas": "true"} if format_.guards_formulas else parameters
+            format_.title,
+            {**parameters, "guard_formulas": "true"} if format_.guards_formulas else parameters,
+            is_typed=_APACHE in format_.media_type,
         )
 
 

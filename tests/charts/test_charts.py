@@ -386,3 +386,16 @@ async def test_formats_and_methods(application: Application) -> None:
     assert problem_of(await get(path, headers={"accept": "text/html"}), 406)["code"] == "NOT_ACCEPTABLE"
     assert problem_of(await application.http.post(path), 405)["code"] == "METHOD_NOT_ALLOWED"
     assert (await application.http.head(path)).status_code == 200
+
+
+@pytest.mark.parametrize("sort", [None, "-y"])
+async def test_a_bar_of_others_beside_which_none_could_be_read_is_left_out(
+    application: Application, sort: str | None
+) -> None:
+    several = union_all(*(select(literal(f"category {number}").label("word")) for number in range(500)))
+    asked = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": sort}
+    drawn = await drawn_of(application, asked, several)
+    assert [value["y"] for value in drawn["data"]["values"]] == [1] * 40
+    assert drawn["title"]["subtitle"] == (
+        "The 40 largest of 500 categories, without the others, which are 460 together"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -221,3 +222,46 @@ BY_MONTH = {"field": "day", "bucket": "month"}
 )
 def test_titles(mark: str, x: Any, y: Any, color: Any, title: str) -> None:
     assert read_chart({"mark": mark, "x": x, "y": y, "color": color}).title_words == title
+
+
+@pytest.mark.parametrize("mark", ["bar", "line", "point", "heatmap", "histogram"])
+def test_a_chart_of_no_rows_says_so(mark: str) -> None:
+    wanted: dict[str, Any] = {**COUNTED, "mark": mark}
+    described = columns("text", "integer")
+    if mark == "heatmap":
+        wanted |= {"y": "c", "color": {"aggregate": "count"}}
+        described = columns("text", "text", "integer")
+    elif mark == "histogram":
+        wanted, described = {"mark": mark, "x": "k"}, columns("integer")
+    found = texts(drawn(read_chart(wanted), described, []))
+    assert "No rows" in found and "NaN" not in found
+
+
+def test_a_heat_map_of_few_rows_has_room_for_its_legend_of_whole_numbers() -> None:
+    rows = [{"x": x, "y": y, "color": 9 + (x == "a")} for x in "ab" for y in "cd"]
+    wanted = read_chart({"mark": "heatmap", "x": "k", "y": "c", "color": {"aggregate": "count"}})
+    chart = drawn(wanted, columns("text", "text", "integer"), rows)
+    assert {text for text in texts(chart) if re.fullmatch(r"[\d.]+", text)} == {"9", "10"}
+    assert all(height > 64 for _, _, _, height in boxes(chart, "rect mark"))
+
+
+@pytest.mark.parametrize("mark", ["line", "point", "heatmap"])
+def test_long_names_are_not_upright(mark: str) -> None:
+    rows = [{"x": f"The name of state number {n}", "y": n, "color": n} for n in range(20)]
+    wanted: dict[str, Any] = {**COUNTED, "mark": mark}
+    if mark == "heatmap":
+        wanted |= {"y": "c", "color": {"aggregate": "count"}}
+    chart = drawn(read_chart(wanted), columns("text", "integer", "integer")[: 2 + (mark == "heatmap")], rows)
+    content = picture(chart, "svg").content
+    assert len(re.findall(rb"rotate\(315\)[^>]*>The name of state number \d+<", content)) == 20
+
+
+def test_a_chart_is_as_wide_as_is_asked() -> None:
+    days = [{"x": f"2026-{1 + day // 28:02d}-{1 + day % 28:02d}", "y": day} for day in range(300)]
+    wide = read_chart({**COUNTED, "mark": "line"})
+    labels: list[int] = []
+    for chart in (replace(wide, width=240), wide):
+        found = drawn(chart, columns("date", "integer"), days)
+        assert found["width"] == chart.width
+        labels.append(sum(bool(re.fullmatch(r"2026-\d\d", text)) for text in texts(found)))
+    assert 0 < labels[0] < labels[1]

@@ -24,6 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryExecutionError
 from dualsql.charts import Chart, chart_of, drawn, picture, read_chart
+from dualsql.charts.render import _PICTURE_CONFIG
 from tests import engines
 from tests.http.application import Application, running
 
@@ -281,8 +282,8 @@ def test_characters_without_a_font_are_told(caplog: pytest.LogCaptureFixture) ->
     assert "has U+A6A0" in caplog.text and "fonts-noto-cjk" in caplog.text
     caplog.clear()
     plain = drawn(COUNT, [column("x", "text"), column("y", "integer")], [{"x": "Zürich, Αθήνα", "y": 1}])
-    plain |= {"config": {"axisX": {}, "padding": 5}}  # else a picture has its own
-    assert picture(plain, "png").content == vl_convert.vegalite_to_png(plain, scale=1.5)
+    with_config = plain | {"config": _PICTURE_CONFIG}
+    assert picture(plain, "png").content == vl_convert.vegalite_to_png(with_config, scale=1.5)
     assert caplog.text == ""
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import pyarrow.parquet as pq
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import Pages, default_features
@@ -166,6 +167,29 @@ async def test_a_file_has_what_is_seen(site: Site, browser: Browser) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("keys", "chart"),
+    [
+        (["carrier"], "mark=bar&x=carrier&aggregate=max&y=mean"),
+        (["carrier", "dest"], "mark=heatmap&x=carrier&aggregate=max&y=dest&color=mean"),
+    ],
+)
+async def test_the_first_chart_of_groups_shows_their_figure(
+    site: Site, browser: Browser, keys: list[str], chart: str
+) -> None:
+    columns = [FLIGHTS.c[key] for key in keys]
+    groups = select(*columns, func.count().label("n"), func.avg(FLIGHTS.c.delay).label("mean"))
+    async with tab(browser) as page:
+        await opened(page, await site.create(groups.group_by(*columns)))
+        await page.get_by_role("button", name="Chart", exact=True).click()
+        await expect(page.locator("img.chart")).to_be_visible()
+        await expect(page.locator("img.chart")).to_have_attribute("src", re.compile(re.escape(chart)))
+        size = await page.locator("img.chart").bounding_box()
+        panel = await page.locator(".chart-panel").bounding_box()
+        assert size and panel and size["y"] + size["height"] <= panel["y"] + panel["height"]
+
+
+@pytest.mark.long
 async def test_keys_reach_the_last_of_sixty_columns(site: Site, browser: Browser) -> None:
     wide = select(FLIGHTS.c.id, *((FLIGHTS.c.id * 1000 + n).label(f"a_long_name_{n}") for n in range(60)))
     async with tab(browser) as page:
@@ -282,6 +306,8 @@ INSERT INTO airlines VALUES ('UA', 'United'), ('O''K', 'Okay');
 INSERT INTO trips VALUES (1, 'O''K', 10.5), (2, 'UA', 20.25), (3, 'UA', 1.5);
 CREATE TABLE odd (id INTEGER PRIMARY KEY, x REAL, label TEXT);
 INSERT INTO odd VALUES (1, 9e999, ''), (2, -9e999, 'a'), (3, 1.5, NULL), (4, 9e999, 'null');
+CREATE TABLE prices (id INTEGER PRIMARY KEY, price DECIMAL(8, 2));
+INSERT INTO prices VALUES (1, 97.71), (2, 97.71000000000001);
 """
 
 
@@ -398,3 +424,20 @@ async def test_a_chart_is_seen_where_its_button_is_pressed(
         close = await page.get_by_role("button", name="Close the chart").bounding_box()
         assert close is not None
         assert min(close["width"], close["height"]) >= 24
+
+
+@pytest.mark.long
+async def test_a_column_whose_type_does_not_hold_its_values_is_saved_as_text(
+    served: str, browser: Browser
+) -> None:
+    async with tab(browser) as page:
+        await page.goto(served)
+        await page.get_by_label("SQL: one SELECT").fill("SELECT * FROM prices")
+        await page.keyboard.press("Control+Enter")
+        await expect(page.get_by_role("grid")).to_be_visible()
+        await page.get_by_text("Download", exact=True).click()
+        async with page.expect_download() as downloading:
+            await page.get_by_role("link", name="Parquet").click()
+        table = pq.read_table(await (await downloading.value).path())
+        assert table.column("price").to_pylist() == ["97.71", "97.71000000000001"]
+        await expect(page.get_by_text("Saved as text: price")).to_be_visible()

@@ -16,7 +16,7 @@ export function showCard({ y, columns, values, isExact, follow, move }) {
   });
   const step = (by, words) => make("button", { onclick: () => { dialog.close(); move(by); } }, words);
   const dialog = openDialog(`Row ${grouped(y + 1)}`, make("dl", { className: "card", tabIndex: 0 }, ...entries),
-    make("div", { className: "tools" }, step(-1, "Row before"), step(1, "Row behind")));
+    make("div", { className: "tools" }, step(-1, "Previous row"), step(1, "Next row")));
 }
 
 /** Open the row that a value refers to: the form of the home page, which only this browser can send. */

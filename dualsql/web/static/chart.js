@@ -8,7 +8,15 @@ import { isNumber, isTime, visible } from "./values.js";
 
 const { aggregates: AGGREGATES, buckets: BUCKETS, marks: MARKS } = VOCABULARY;
 const WORDS = { heatmap: { y: "Other axis", color: "Of" }, point: { y: "Height" } };
+const DAY = 10; // characters of a day
 const PICTURES = ["svg", "png"];
+const BESIDE = 90; // pixels of a picture beside its plot: the axis and what is free
+const BELOW = 80; // above and below it: the title, the axis
+const LEGEND = 100;
+const RATIO = 1.6; // of a plot's width to its height
+const NARROW = 0.6; // of the panel's width
+const NARROWEST = 200;
+const STEP = 20; // a window that becomes a little narrower shows the same picture
 
 /** The panel of a chart; its choices stand in the page's state. */
 export class ChartPanel {
@@ -54,8 +62,8 @@ export class ChartPanel {
     this.message = make("p", { role: "status" });
     this.files = make("div", { className: "tools" });
     this.place.replaceChildren(
-      make("div", { className: "facet-head" }, make("h2", {}, "Chart"), make("button", { "aria-label": "Close the chart", onclick: () => this.on.closed() }, "✕")),
-      make("div", { className: "beside" }, ...Object.values(this.fields)), this.message, this.picture, this.files);
+      make("div", { className: "facet-head" }, make("h2", {}, "Chart"), this.files, make("button", { "aria-label": "Close the chart", onclick: () => this.on.closed() }, "✕")),
+      make("div", { className: "beside" }, ...Object.values(this.fields)), this.message, this.picture);
   }
 
   #set(chart) {
@@ -83,11 +91,18 @@ export class ChartPanel {
     this.#load(query);
   }
 
+  /** The pixels of the plot's width: as wide as the panel, or so wide that all of it is in sight, if it stays readable. */
+  #width(query) {
+    const wide = this.place.clientWidth - BESIDE - (query.has("color") || query.get("mark") === "heatmap" ? LEGEND : 0);
+    const high = this.place.clientHeight - (this.message.offsetTop - this.place.offsetTop) - BELOW;
+    return Math.max(NARROWEST, Math.floor(Math.min(wide, Math.max(high * RATIO, wide * NARROW)) / STEP) * STEP);
+  }
+
   /** The picture in the colors of the page. Files are light: they go into documents. */
   #load(query) {
     const address = (format) => `${this.url}/chart?${query}&format=${format}`;
     const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const source = `${address("svg")}${isDark ? "&theme=dark" : ""}`;
+    const source = `${address("svg")}&width=${this.#width(query)}${isDark ? "&theme=dark" : ""}`;
     if (this.picture.getAttribute("src") === source) return;
     this.message.textContent = "Drawing…";
     this.picture.onload = () => { this.message.textContent = ""; this.picture.hidden = false; };
@@ -100,8 +115,8 @@ export class ChartPanel {
   }
 }
 
-/** The chart that is shown first: of the groups, or of the first columns that fit. */
-export function firstChart(columns, group) {
+/** The chart that is shown first: of the groups, or of the first columns that fit; `values` are all rows, where they are few. */
+export function firstChart(columns, group, values) {
   const keys = group ? keysOf(group) : [];
   if (keys.length) {
     const measure = group.aggregates.at(-1);
@@ -109,5 +124,16 @@ export function firstChart(columns, group) {
   }
   const key = columns.find(isTime) ?? columns.find((column) => !isNumber(column));
   if (!key) return { mark: "histogram", x: columns[0].name };
-  return isTime(key) ? { mark: "line", x: key.name, bucket: "month" } : { mark: "bar", x: key.name };
+  return chartOfGroups(columns, key, values) ?? (isTime(key) ? { mark: "line", x: key.name, bucket: "month" } : { mark: "bar", x: key.name });
+}
+
+/** The chart of rows that are groups already: each has keys of its own, and a number. Undefined for others. */
+function chartOfGroups(columns, key, values) {
+  const measure = columns.findLast(isNumber);
+  if (!measure || !(values?.length > 1)) return undefined;
+  const cell = (row, column) => (isTime(column) ? String(row[columns.indexOf(column)]).slice(0, DAY) : row[columns.indexOf(column)]);
+  const differ = (...keys) => new Set(values.map((row) => JSON.stringify(keys.map((column) => cell(row, column))))).size === values.length;
+  if (differ(key)) return { mark: isTime(key) ? "line" : "bar", x: key.name, bucket: isTime(key) ? "day" : undefined, aggregate: "max", y: measure.name };
+  const other = columns.find((column) => column !== key && !isNumber(column) && !isTime(column) && differ(key, column));
+  return other && { mark: "heatmap", x: key.name, bucket: isTime(key) ? "day" : undefined, y: other.name, aggregate: "max", color: measure.name };
 }

@@ -1,7 +1,8 @@
 // Files of what is seen: the filters, the order, the columns and the groups of the page, through the server's streams.
 
-import { saveFile } from "./dom.js";
+import { make, saveFile } from "./dom.js";
 import { Problem, isAsked, orderBy } from "./rows.js";
+import { visible } from "./values.js";
 
 /** Names of the columns that are shown; undefined where all are, in their own order. */
 function columnsOf(state, columns) {
@@ -19,8 +20,9 @@ function fitsLink(state, names) {
  * @param {HTMLAnchorElement} link of a format, for all rows
  * @param {object} seen state, columns in their order, body of the question, url of the result
  * @param {function} attempt runs work(signal) and tells the person
+ * @param {function} say tells the person
  */
-export function setFileLink(link, { state, columns, body, url }, attempt) {
+export function setFileLink(link, { state, columns, body, url }, attempt, say) {
   const address = new URL(link.href);
   const names = columnsOf(state, columns);
   const sort = state.sort.map((key) => (key.order === "desc" ? `-${key.field}` : key.field)).join(",");
@@ -30,10 +32,41 @@ export function setFileLink(link, { state, columns, body, url }, attempt) {
     else address.searchParams.delete(name);
   }
   link.href = address.href;
-  link.onclick = isLink ? null : (event) => {
+  const save = isLink
+    ? (texts, signal) => followed(address, texts, signal)
+    : (texts, signal) => fetchFile(`${url}/query`, { ...bodyOf(address, state, names, body), ...(texts.length ? { text_columns: texts } : {}) }, signal);
+  // The browser says nothing of a link that the server refuses.
+  link.onclick = isLink && !("typed" in link.dataset) ? null : async (event) => {
     event.preventDefault();
-    attempt((signal) => fetchFile(`${url}/query`, bodyOf(address, state, names, body), signal));
+    const texts = await attempt((signal) => withTexts((some) => save(some, signal)));
+    if (texts?.length) say(`Saved as text: ${texts.map(visible).join(", ")}, with values that the type of the column does not hold.`);
   };
+}
+
+/** Save a file; columns with values that their type cannot hold are texts in it. Their names. */
+async function withTexts(save) {
+  for (const texts = []; ;) {
+    try {
+      await save(texts);
+      return texts;
+    } catch (error) {
+      const more = error.textColumns?.filter((name) => !texts.includes(name)) ?? [];
+      if (!more.length) throw error;
+      texts.push(...more);
+    }
+  }
+}
+
+/** Follow a link, unless the server refuses it. */
+async function followed(address, texts, signal) {
+  const whole = new URL(address);
+  if (texts.length) whole.searchParams.set("text_columns", texts.join(","));
+  const controller = new AbortController();
+  signal.addEventListener("abort", () => controller.abort());
+  const response = await fetch(whole, { signal: controller.signal, redirect: "manual" });
+  if (!response.ok) throw new Problem(response.status || 401, await response.json().catch(() => null));
+  controller.abort(); // the browser reads it anew, and writes the file while it comes
+  make("a", { href: whole.href, download: "" }).click();
 }
 
 function bodyOf(address, state, names, body) {

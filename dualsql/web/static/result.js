@@ -349,7 +349,7 @@ function tools() {
     may.query && button(state.group ? "Change groups" : "Group", group),
     may.query && !state.group && button("Values", toggleValues, { "aria-pressed": String(state.facets.length > 0) }),
     button("Columns", chooseColumns),
-    may.chart && button("Chart", () => arrange({ chart: state.chart ? null : firstChart(columns, state.group) }), { "aria-pressed": String(Boolean(state.chart)) }),
+    may.chart && button("Chart", () => arrange({ chart: state.chart ? null : firstChart(columns, state.group, fewRows()) }), { "aria-pressed": String(Boolean(state.chart)) }),
     may.query && button("Profile", profile),
     download,
     isAsked(state) && button("Keep as a new result", keep),
@@ -357,7 +357,12 @@ function tools() {
     ...chips(state, change, changeFilter),
   ].filter(Boolean));
   const question = { state, columns: ordered(columns, state), body: rows?.body ?? {}, url };
-  for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, question, attempt);
+  for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, question, attempt, say);
+}
+
+/** All rows, where one page has them. */
+function fewRows() {
+  return rows?.isCounted && rows.count <= limit ? rows.pages.get(0)?.values : undefined;
 }
 
 function search() {

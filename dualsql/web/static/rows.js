@@ -22,6 +22,7 @@ export class Problem extends Error {
     this.status = status;
     this.code = body?.code ?? "";
     this.hint = body?.hint ?? "";
+    this.textColumns = body?.details?.text_columns ?? []; // that the file can have as texts
   }
 }
 

@@ -45,9 +45,13 @@ export function shown(value, column, isExact) {
  */
 export function digitsOf(column, values) {
   if (column.encoding !== "float" && column.encoding !== "decimal") return undefined;
-  const digits = values.filter((value) => value !== null).map((value) => digitsIn(exact(value))).sort((one, other) => one - other);
+  const texts = values.filter((value) => value !== null).map(exact);
+  const sorted = (written) => written.map(digitsIn).sort((one, other) => one - other);
+  const digits = sorted(texts);
   if (!digits.length || digits[0] === digits.at(-1)) return column.encoding === "float" ? Math.min(digits[0] ?? 0, MOST_DIGITS) : undefined;
-  return digits.at(-1) <= FEW_DIGITS ? digits.at(-1) : Math.min(digits[Math.floor(digits.length * 0.8)], MOST_DIGITS);
+  if (digits.at(-1) <= FEW_DIGITS) return digits.at(-1);
+  // 97.71000000000001 is a double of two digits.
+  return sorted(texts.map((text) => String(Number(Number(text).toFixed(MOST_DIGITS)))))[Math.floor(texts.length * 0.8)];
 }
 
 function digitsIn(text) {
