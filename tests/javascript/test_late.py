@@ -19,7 +19,7 @@ from tests.kept.test_results import ROWS, KeptServer, kept_server
 
 @asynccontextmanager
 async def _served(folder: Path, **options: Any) -> AsyncIterator[tuple[str, KeptServer]]:
-    folder.mkdir()
+    folder.mkdir()  # noqa: ASYNC240
     options = {"anonymous_actions": ALL_ACTIONS, "query_timeout": timedelta(seconds=1), **options}
     with listening_socket() as bound:
         async with kept_server(folder, **options) as kept, serving(mounted(kept.dual), bound):
