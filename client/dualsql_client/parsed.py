@@ -18,11 +18,9 @@ from dualsql_client.answers import (
     ResourceMetadata,
     exact_total,
     is_pending,
-    is_refreshing,
     read_metadata,
     read_page,
     require_confirmed,
-    rows_so_far,
     with_columns,
 )
 from dualsql_client.budget import Budget
@@ -59,7 +57,7 @@ from dualsql_client.query import (
 )
 from dualsql_client.rewriting import is_rewritten
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
-from dualsql_client.transport import Transport, wait_while
+from dualsql_client.transport import Transport, is_refreshing, rows_so_far, wait_while
 from dualsql_client.wire import UNFIT_KEY, Column, Row, TotalCountKind
 from dualsql_client.wire_requests import PageBody
 

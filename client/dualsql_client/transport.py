@@ -303,8 +303,6 @@ class Transport:
     async def _wait_for_rows(self, uri: str) -> None:
         """Wait until the server has kept the rows of a result."""
 
-        from dualsql_client.answers import is_refreshing  # which needs origins, and those this module
-
         async def report(_: Any) -> None:
             """Nothing: the call has no progress."""
 
@@ -605,6 +603,18 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 
 _LONGEST_RETRY_AFTER = 60.0
 """The most seconds that a server may request between them."""
+
+
+def is_refreshing(answer: object) -> bool:
+    """Whether the metadata are those of a result whose query runs again."""
+    return rows_so_far(answer) is not None
+
+
+def rows_so_far(answer: object) -> int | None:
+    """The number of rows read so far by a query that still runs; None when the metadata have none."""
+    record = answer.get("kept") if isinstance(answer, dict) else None
+    rows = record.get("rows_so_far") if isinstance(record, dict) else None
+    return rows if type(rows) is int else None
 
 
 async def wait_while(
