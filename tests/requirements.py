@@ -723,6 +723,7 @@ BEYOND: dict[str, str] = {
     "serve/test_local_store.py": "over stdio: results outlast their process, and clients find the server that runs",
     "tasks/test_tasks.py": "110 tasks of a model: right answers, hints that lead on, few extra calls",
     "javascript/test_source.py": "the JavaScript client against a real server and wrong ones",
+    "javascript/test_late.py": "a page that takes too long: the JavaScript client waits until its rows are kept",
     "javascript/test_package.py": "the packed JavaScript client in node, under tsc and in a browser of another origin",
     "http/typescript/test_typescript.py": "a TypeScript client generated from the OpenAPI document reads every row",
     "web/bridge/test_bridge.py": "the App in the AppBridge of MCP Apps: every request, every state of a result, sizes",

@@ -5,7 +5,7 @@ import { Budget } from "./budget.ts";
 import { FetchError, isObject, rowsForMetadata } from "./errors.ts";
 import { decodeRows, UNFIT } from "./json.ts";
 import { download, isRows, rowBlocks, type Download } from "./stream.ts";
-import { pause, type Transport } from "./transport.ts";
+import { pause, type Answer, type Transport } from "./transport.ts";
 import type {
   Column, Condition, PageBody, Profile, QueryBody, ResourceDescription, Row, RowsBody, SortKey, SqlBody, StreamFormat, TotalCountKind,
 } from "./wire.ts";
@@ -124,7 +124,7 @@ export class DualResult {
     return (this.timeLeft() ?? 1) <= 0;
   }
 
-  /** One page. */
+  /** One page. Where it takes too long, the call waits until the server has kept the rows, if it keeps any. */
   async page(options: PageOptions = {}): Promise<Page> {
     requireKnown("page", options, [...PAGES, "offset", "cursor"]);
     const { below, body } = pageRequest(options);
@@ -270,7 +270,12 @@ export class DualResult {
    */
   async refresh({ signal }: CallOptions = {}): Promise<Metadata> {
     const answer = await this.#configured().send("POST", this.uri, { below: "/refresh", signal, isRepeatable: false });
-    let metadata = this.#update(readMetadata(answer.body));
+    return this.#waitForRows(readMetadata(answer.body), signal);
+  }
+
+  /** The metadata of the result when the server has kept its rows. */
+  async #waitForRows(described: Metadata, signal?: AbortSignal): Promise<Metadata> {
+    let metadata = this.#update(described);
     if (metadata.kept?.rows_so_far !== undefined) metadata = await this.#waitUntil(({ kept }) => kept?.rows_so_far === undefined, signal);
     if (metadata.kept?.error) throw failed(metadata.kept.error);
     return metadata;
@@ -334,7 +339,7 @@ export class DualResult {
     const budget = transport.budget();
     for (let offset: number | null = 0; offset !== null && offset < limit; ) {
       const body = { offset, limit: Math.min(batchSize || ROWS_OF_PAGE, limit - offset), ...sorted(sort) };
-      const page: Page = await this.#page("", body, options, budget);
+      const page: Page = await this.#page("", body, options, budget, false);
       // Only after a page: for a missing resource the answer is 404, too.
       transport.hasStreams = false;
       offset = page.nextOffset;
@@ -353,7 +358,7 @@ export class DualResult {
       for (let lifetime = this.timeLeft(); lifetime !== null && lifetime > 0; ) {
         const wait = Math.min(Math.max(lifetime / 2, SHORTEST_LIFE), LONGEST_TIMER);
         await pause(wait, signal);
-        await this.page({ limit: 1, signal });
+        await this.#page("", { offset: 0, limit: 1 }, { signal }, undefined, false);
         const after = this.timeLeft();
         lifetime = after !== null && after > lifetime - wait ? after : null;
       }
@@ -364,10 +369,20 @@ export class DualResult {
     return () => controller.abort();
   }
 
-  async #page(below: string, body: object, options: PageOptions, budget?: Budget): Promise<Page> {
+  async #page(below: string, body: object, options: PageOptions, budget?: Budget, isDeferrable = true): Promise<Page> {
     const transport = this.#configured();
-    const how = { below, signal: options.signal, budget };
-    const answer = below ? (await transport.send("POST", this.uri, { ...how, body })).body : await transport.page(this.uri, body, how);
+    const read = (isDeferrable: boolean): Promise<Answer> => {
+      const how = { below, signal: options.signal, budget, isDeferrable };
+      return below ? transport.send("POST", this.uri, { ...how, body }) : transport.page(this.uri, body, how);
+    };
+    // A cursor of the database's rows is refused among kept ones.
+    let { body: answer, isDeferred } = await read(isDeferrable && (body as PageBody).cursor === undefined);
+    if (isDeferred) {
+      const startedAt = Date.now();
+      await this.#waitForRows(readMetadata(answer), options.signal);
+      budget?.leaveOut(Date.now() - startedAt);
+      ({ body: answer } = await read(false));
+    }
     const page = readPage(answer, (body as PageBody).cursor === undefined ? (options.offset ?? (body as PageBody).offset ?? 0) : undefined);
     requireConfirmed(page, body);
     if (!below) {

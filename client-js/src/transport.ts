@@ -35,12 +35,17 @@ export interface RequestOptions {
   signal?: AbortSignal | undefined;
   /** The request may be sent twice: it reads, or sets the same value again. Default: true. */
   isRepeatable?: boolean;
+  /** Of a page that takes too long: let the server keep the rows of the result instead, and answer 202. */
+  isDeferrable?: boolean;
   /** Of a call that reads all rows, which waits for a server that is busy or restarts. */
   budget?: Budget | undefined;
 }
 
 const CHECK_ADDRESS = "Check that the configured address is that of dual response resources.";
 const ROWS_BY_GET = 100;
+/** The part of the time of a request after which a page is late: the answer that says so has to arrive in the rest. */
+const PATIENCE = 0.8;
+const LONGEST_PATIENCE = 86_400;
 const LONGEST_TOKEN = 16 * 1024;
 
 /** Sends requests to the resources below one address. */
@@ -96,7 +101,7 @@ export class Transport {
     if (!(error instanceof FetchError && error.isUnrouted)) return;
     let answer: unknown;
     try {
-      answer = await this.page(uri, { offset: 0, limit: 1 }, { signal });
+      answer = (await this.page(uri, { offset: 0, limit: 1 }, { signal })).body;
     } catch {
       return;
     }
@@ -113,11 +118,11 @@ export class Transport {
    * @throws {FetchError} the request failed, or its answer is an error; or the server has GET only, and the request has a sort
    * or a cursor, or the answer may be another page.
    */
-  async page(uri: string, body: PageBody, options: RequestOptions): Promise<unknown> {
+  async page(uri: string, body: PageBody, options: RequestOptions): Promise<Answer> {
     let refusal: FetchError | undefined;
     if (this.hasPosts) {
       try {
-        return (await this.send("POST", uri, { ...options, body })).body;
+        return await this.send("POST", uri, { ...options, body });
       } catch (error) {
         if (!(error instanceof FetchError && error.isUnrouted)) throw error;
         refusal = error;
@@ -132,7 +137,7 @@ export class Transport {
     }
   }
 
-  private async pageByGet(uri: string, request: PageBody, options: RequestOptions): Promise<unknown> {
+  private async pageByGet(uri: string, request: PageBody, options: RequestOptions): Promise<Answer> {
     const unsupported = request.sort === undefined ? (request.cursor === undefined ? undefined : "cursor") : "sort";
     if (unsupported !== undefined) {
       throw new FetchError(`The server takes no POST, and its pages by GET have no ${unsupported}.`, {
@@ -142,7 +147,8 @@ export class Transport {
     // A server of the reference design ignores `skip` where there is no `limit`, and sends everything.
     const { offset = 0, limit = ROWS_BY_GET } = request;
     const query = { skip: String(offset), limit: String(limit) };
-    const { body } = await this.send("GET", uri, { ...options, query });
+    const answer = await this.send("GET", uri, { ...options, query, isDeferrable: false });
+    const { body } = answer;
     const fields = isObject(body) ? body : {};
     const hasPosition = ["skip", "offset", "next_offset"].some((name) => (fields[name] ?? null) !== null);
     if (!("data" in fields) || (offset && !hasPosition)) {
@@ -150,7 +156,7 @@ export class Transport {
         status: 200, hint: CHECK_ADDRESS,
       });
     }
-    return fields;
+    return { ...answer, body: fields };
   }
 
   private async sendTo(method: string, address: string, options: RequestOptions): Promise<Answer> {
@@ -184,11 +190,14 @@ export class Transport {
   private async sendOnce(method: string, url: string, options: RequestOptions): Promise<Answer> {
     const watch = new Watch(this.settings.timeout, options.signal);
     try {
-      const response = await this.authorized(method, url, options.body, "application/json", watch);
+      const seconds = Math.max(1, Math.floor((this.settings.timeout * PATIENCE) / 1_000));
+      const prefer = options.isDeferrable ? `respond-async, wait=${Math.min(seconds, LONGEST_PATIENCE)}` : undefined;
+      const response = await this.authorized(method, url, options.body, "application/json", watch, prefer);
       await this.checkStatus(response, watch);
       const retryAfter = readRetryAfter(response.headers.get("retry-after"));
       if (response.status === 204) return { body: null, retryAfter };
-      return { body: await this.json(response, watch, options.budget), retryAfter };
+      const isDeferred = response.status === 202;
+      return { body: await this.json(response, watch, options.budget), retryAfter, isDeferred };
     } catch (error) {
       throw this.mapError(error, watch);
     } finally {
@@ -233,22 +242,26 @@ export class Transport {
     }
   }
 
-  private async authorized(method: string, url: string, body: object | undefined, accept: string, watch: Watch): Promise<Response> {
+  private async authorized(
+    method: string, url: string, body: object | undefined, accept: string, watch: Watch, prefer?: string,
+  ): Promise<Response> {
     const token = await this.bearer();
-    const response = await this.request(method, url, body, accept, token, watch);
+    const response = await this.request(method, url, body, accept, token, watch, prefer);
     if (response.status !== 401 || typeof this.origin.token !== "function") return response;
     const renewed = await this.renewed(token!);
     if (renewed === token) return response;
     await response.body?.cancel();
-    return this.request(method, url, body, accept, renewed, watch);
+    return this.request(method, url, body, accept, renewed, watch, prefer);
   }
 
   private async request(
     method: string, url: string, body: object | undefined, accept: string, token: string | undefined, watch: Watch,
+    prefer?: string,
   ): Promise<Response> {
     const headers = new Headers({ ...this.origin.headers, accept });
     if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
     if (body !== undefined) headers.set("content-type", "application/json");
+    if (prefer !== undefined) headers.set("prefer", prefer);
     const { credentials } = this.origin;
     const { fetch } = this.settings;
     const response = await fetch(url, {
@@ -358,6 +371,8 @@ export class Transport {
 export interface Answer {
   body: unknown;
   retryAfter: number | undefined;
+  /** It is 202: the metadata of the result, whose rows are being kept. */
+  isDeferred?: boolean;
 }
 
 export interface Streamed {

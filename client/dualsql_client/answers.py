@@ -254,18 +254,6 @@ def is_pending(answer: object) -> bool:
     return isinstance(answer, dict) and answer.get("status") == "pending"
 
 
-def is_refreshing(answer: object) -> bool:
-    """Whether the metadata are those of a result whose query runs again."""
-    return rows_so_far(answer) is not None
-
-
-def rows_so_far(answer: object) -> int | None:
-    """The number of rows read so far by a query that still runs; None when the metadata have none."""
-    record = answer.get("kept") if isinstance(answer, dict) else None
-    rows = record.get("rows_so_far") if isinstance(record, dict) else None
-    return rows if type(rows) is int else None
-
-
 def read_listing(answer: object) -> tuple[list[ResourceMetadata], str | None]:
     """The answer of GET on the collection: its resources, and the cursor of the next page.
 

@@ -18,11 +18,9 @@ from dualsql_client.answers import (
     ResourceMetadata,
     exact_total,
     is_pending,
-    is_refreshing,
     read_metadata,
     read_page,
     require_confirmed,
-    rows_so_far,
     with_columns,
 )
 from dualsql_client.budget import Budget
@@ -59,7 +57,7 @@ from dualsql_client.query import (
 )
 from dualsql_client.rewriting import is_rewritten
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
-from dualsql_client.transport import Transport, wait_while
+from dualsql_client.transport import Transport, is_refreshing, rows_so_far, wait_while
 from dualsql_client.wire import UNFIT_KEY, Column, Row, TotalCountKind
 from dualsql_client.wire_requests import PageBody
 
@@ -115,7 +113,7 @@ class ParsedDualResponse(QueryMethods):
 
         This works if the server's lifetimes slide. The methods that read all rows include it.
         """
-        return kept_alive(partial(self.fetch, limit=1), self.time_left)
+        return kept_alive(partial(self._page, PageBody(offset=0, limit=1), typed=False), self.time_left)
 
     def _repr_html_(self) -> str:
         return html(preview(self, is_configured=self._transport is not None))
@@ -134,7 +132,7 @@ class ParsedDualResponse(QueryMethods):
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
     ) -> FetchResult:
-        """Fetch one page.
+        """Fetch one page. Where it takes too long, the call waits until the server has kept the rows, if it keeps any.
 
         Args:
             offset: position of its first row, from 0.
@@ -556,14 +554,16 @@ class ParsedDualResponse(QueryMethods):
     ) -> FetchResult:
         """A page of the rows, or with columns or filters, of the answer to a query."""
         if columns is None and filters is None:
-            return await self._page(request, typed=typed, budget=budget)
+            return await self._page(request, typed=typed, budget=budget, waits=True)
         return await self._post(
             "query", narrowing_body(request, columns, filters), typed=typed, budget=budget
         )
 
-    async def _page(self, request: PageBody, *, typed: bool, budget: Budget | None = None) -> FetchResult:
+    async def _page(
+        self, request: PageBody, *, typed: bool, budget: Budget | None = None, waits: bool = False
+    ) -> FetchResult:
         transport = self._configured()
-        answer = await transport.page(self.resource_uri, request, budget=budget)
+        answer = await transport.page(self.resource_uri, request, budget=budget, waits=waits)
         page = read_page(answer, offset=request.get("offset"), columns=self.columns, typed=typed)
         require_confirmed(page, request)
         self._note_expiry(answer)

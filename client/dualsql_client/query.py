@@ -455,7 +455,9 @@ class QueryMethods:
         self, route: str, body: Mapping[str, Any], *, typed: bool, budget: Budget | None = None
     ) -> FetchResult:
         transport = self._configured()
-        answer = await transport.send("POST", self.resource_uri, body, below=f"/{route}", budget=budget)
+        answer = await transport.send(
+            "POST", self.resource_uri, body, below=f"/{route}", budget=budget, waits=True
+        )
         page = read_page(answer, offset=body.get("offset"), columns=(), typed=typed)
         require_confirmed(page, body)
         return page

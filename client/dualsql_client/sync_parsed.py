@@ -249,7 +249,7 @@ class SyncParsedDualResponse:
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
     ) -> FetchResult:
-        """Fetch one page.
+        """Fetch one page. Where it takes too long, the call waits until the server has kept the rows, if it keeps any.
 
         Args:
             offset: position of its first row, from 0.

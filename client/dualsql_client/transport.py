@@ -8,7 +8,15 @@ import math
 import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol, cast
 from urllib.parse import urlencode
 
@@ -22,6 +30,7 @@ from dualsql_client.errors import (
     UntrustedOriginError,
     fetch_error,
     pages_only,
+    query_failed,
 )
 from dualsql_client.lifetimes import ServerClock
 
@@ -120,6 +129,9 @@ _HEADERS = {
     "x-response-format": "",
     "x-execution-context": "",
 }
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_PATIENCE = 0.8
+"""The part of the time of a request after which a page is late: the answer that says so has to arrive in the rest."""
 _JSON_TYPE = re.compile(r"application/(?:.*\+)?json")
 _ROWS_BY_GET = 100
 _CHECK_ADDRESS = "Check that base_url is the address of dual response resources."
@@ -239,20 +251,33 @@ class Transport:
         query: Mapping[str, str] | None = None,
         below: str = "",
         budget: Budget | None = None,
+        waits: bool = False,
     ) -> Any:
         """The decoded JSON of the answer; None when it has no content.
 
         Args:
             below: the path below the resource's address, such as "/pin".
             budget: of a call that reads several answers.
+            waits: where a page takes too long, wait until the server has kept the rows of the result.
 
         Raises:
             FetchError: the request failed, or its answer is unusable or an error.
+            ResourceFailedError: the rows could not be kept.
         """
         parameters = f"?{urlencode(query)}" if query else ""
         url, repeats = self.url_of(uri) + below + parameters, _is_repeatable(method, below)
+        send = partial(self._send, method, url, body, repeats=repeats, budget=budget)
         try:
-            return (await self._send(method, url, body, repeats=repeats, budget=budget))[0]
+            # A cursor of the database's rows is refused among kept ones.
+            if not waits or "cursor" in (body or {}):
+                return (await send())[0]
+            prefer = f"respond-async, wait={max(1, int(self._seconds * _PATIENCE))}"
+            answer, headers = await send(more_headers={"prefer": prefer})
+            if headers.get("preference-applied") != "respond-async":
+                return answer
+            with budget.paused() if budget is not None else nullcontext():
+                await self._wait_for_rows(uri)
+            return (await send())[0]
         except FetchError as error:
             if below or method not in ("GET", "POST"):
                 await self.require_more_than_pages(uri, error)
@@ -275,8 +300,24 @@ class Transport:
             return
         raise pages_only(error.status, has_posts=self.has_posts) from None
 
-    async def page(self, uri: str, body: Mapping[str, Any], *, budget: Budget | None = None) -> Any:
+    async def _wait_for_rows(self, uri: str) -> None:
+        """Wait until the server has kept the rows of a result."""
+
+        async def report(_: Any) -> None:
+            """Nothing: the call has no progress."""
+
+        metadata = await wait_while(is_refreshing, transport=self, uri=uri, seconds=None, report=report)
+        kept = metadata.get("kept") if isinstance(metadata, dict) else None
+        if isinstance(kept, dict) and "error" in kept:
+            raise query_failed(kept["error"])
+
+    async def page(
+        self, uri: str, body: Mapping[str, Any], *, budget: Budget | None = None, waits: bool = False
+    ) -> Any:
         """The decoded JSON of POST /{id}; of GET /{id}?skip=&limit= from a server without POST.
+
+        Args:
+            waits: see `send`.
 
         Raises:
             FetchError: the request failed, or its answer is unusable or an error; or the server has GET only, and the
@@ -285,7 +326,7 @@ class Transport:
         post_error: FetchError | None = None
         if self.has_posts:
             try:
-                return await self.send("POST", uri, body, budget=budget)
+                return await self.send("POST", uri, body, budget=budget, waits=waits)
             except FetchError as error:
                 if not error.is_unrouted:
                     raise
@@ -371,11 +412,12 @@ class Transport:
         *,
         repeats: bool = True,
         budget: Budget | None = None,
+        more_headers: Mapping[str, str] = _NO_HEADERS,
     ) -> tuple[Any, Mapping[str, str]]:
         limits = Budget(self.retry) if budget is None else budget
         while True:
             try:
-                return await self._send_once(method, url, body, budget)
+                return await self._send_once(method, url, body, budget, more_headers)
             except FetchError as error:
                 is_repeated = repeats and error.may_pass and not self.carries_link
                 # An answer with an error status is returned to the caller, except in a call that reads all rows: like
@@ -390,12 +432,17 @@ class Transport:
             await asyncio.sleep(delay)
 
     async def _send_once(
-        self, method: str, url: str, body: Mapping[str, Any] | None, budget: Budget | None
+        self,
+        method: str,
+        url: str,
+        body: Mapping[str, Any] | None,
+        budget: Budget | None,
+        more_headers: Mapping[str, str],
     ) -> tuple[Any, Mapping[str, str]]:
         with self._mapped_errors():
             async with (
                 asyncio.timeout(self._seconds),
-                self._answer(method, url, body, self._headers) as response,
+                self._answer(method, url, body, {**self._headers, **more_headers}) as response,
             ):
                 await self._check_status(response, url)
                 answer = None if response.status_code == 204 else await self._json(response, budget)
@@ -556,6 +603,18 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 
 _LONGEST_RETRY_AFTER = 60.0
 """The most seconds that a server may request between them."""
+
+
+def is_refreshing(answer: object) -> bool:
+    """Whether the metadata are those of a result whose query runs again."""
+    return rows_so_far(answer) is not None
+
+
+def rows_so_far(answer: object) -> int | None:
+    """The number of rows read so far by a query that still runs; None when the metadata have none."""
+    record = answer.get("kept") if isinstance(answer, dict) else None
+    rows = record.get("rows_so_far") if isinstance(record, dict) else None
+    return rows if type(rows) is int else None
 
 
 async def wait_while(

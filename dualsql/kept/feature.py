@@ -7,6 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from starlette.middleware import Middleware
+
 from dualsql.changes import Changes
 from dualsql.errors import BadParameterError
 from dualsql.events import GaugeReading
@@ -14,6 +16,7 @@ from dualsql.extension import Extension, Parts
 from dualsql.http.parameters import read_body, refuse_query, resource_id_of
 from dualsql.http.problems import RETRY_SOON, BodyTooLargeError, JSONAnswer, method_routes
 from dualsql.http.router import FeatureRoutes
+from dualsql.kept.late_pages import LatePages
 from dualsql.kept.objects import storage_at
 from dualsql.kept.refresh import Refreshes
 from dualsql.kept.runs import KeptRunner
@@ -172,7 +175,12 @@ class Kept(DescribedFeature):
             is_running = "rows_so_far" in metadata.get("kept", {})
             return JSONAnswer(metadata, headers=RETRY_SOON if is_running else {})
 
-        return FeatureRoutes(routes=method_routes(REFRESH, {"POST": refresh}, REFRESH_METHODS))
+        is_offered = self.work is not None and self.settings.keep is not False
+        late = Middleware(LatePages, server=server, refresh=self.refresh)
+        return FeatureRoutes(
+            routes=method_routes(REFRESH, {"POST": refresh}, REFRESH_METHODS),
+            middleware=[late] if is_offered else (),
+        )
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
         return [

@@ -71,6 +71,14 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
 @pytest.fixture
 async def url(request: pytest.FixtureRequest, make_engine: Callable[[str], AsyncEngine]) -> str:
     """Of a database of the kind of the parameter, with as many sales as there are ROWS."""
+    if request.param == "duckdb":
+        path = request.getfixturevalue("tmp_path") / "data.duckdb"
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(
+                "CREATE TABLE sales AS SELECT range::INTEGER AS id, 'a' AS tenant, 's' || range % 7 AS state, "
+                f"range / 7 AS price, range::DECIMAL(10, 2) AS paid FROM range({ROWS})"
+            )
+        return f"duckdb:///{path}"
     url: str = request.getfixturevalue(f"{request.param}_url")
     async with make_engine(url).begin() as connection:
         await connection.exec_driver_sql(
@@ -272,21 +280,25 @@ async def test_a_result_fills_the_disk(
 
 
 @pytest.mark.quick(1)
+@pytest.mark.parametrize("url", [*DATABASES, "duckdb"], indirect=True)
 @pytest.mark.parametrize("keep_after", [timedelta(), timedelta(seconds=0.5)])
 async def test_a_run_that_was_stopped_is_not_begun_again(
-    tmp_path: Path, statements: Statements, keep_after: timedelta
+    tmp_path: Path, statements: Statements, url: str, keep_after: timedelta
 ) -> None:
     """`query_timeout` bounds the attempt that was quick, the run whose rows are kept, and all that follows."""
-    a, b, c, d = (sales.alias(name) for name in "abcd")
-    forever = select(func.count()).select_from(a.join(b, true()).join(c, true()).join(d, true()))
+    a, b, c, d, e = (sales.alias(name) for name in "abcde")
+    pairs = a.join(b, a.c.id != b.c.id).join(c, b.c.id != c.c.id)
+    pairs = pairs.join(d, c.c.id != d.c.id).join(e, d.c.id != e.c.id)
+    forever = select(func.count(a.c.id + b.c.id - c.c.id + d.c.id - e.c.id)).select_from(pairs)
     options = {"keep_after": keep_after, "query_timeout": timedelta(seconds=2)}
-    async with kept_server(tmp_path, **options) as kept:
+    async with kept_server(tmp_path, url=url, **options) as kept:
         started = time.monotonic()
-        statements.number = 0
+        statements.number = statements.whole = 0
         with pytest.raises(QueryTimeoutError):
             await kept.make(select=forever, keep="slow")
-        assert keep_after or statements.number == 1
-        assert time.monotonic() - started < 2 + 2
+        assert keep_after or url.startswith("duckdb") or statements.number == 1
+        assert statements.whole <= 1
+        assert time.monotonic() - started < 2 + 3
         assert kept.files() == []
 
 

@@ -37,7 +37,7 @@ from dualsql.kept.feature import KeptWork
 from dualsql.pending.progress import RunRecords
 from dualsql.resource import KeptRows
 from dualsql.results.kept_rows import RunProgress
-from dualsql_client import DualResponseClient, FetchError
+from dualsql_client import DualResponseClient, FetchError, ResourceFailedError
 from dualsql_client.progress import Progress
 from dualsql_client.wire import row_digest
 from tests.kept.test_results import ANN, BOB, ROWS, KeptServer, altered, change, kept_server, sales, stored
@@ -446,3 +446,114 @@ async def test_with_the_client(web: tuple[KeptServer, httpx.AsyncClient]) -> Non
         with pytest.raises(FetchError, match="database"):
             await parsed.refresh()
         assert len(await parsed.fetch_all()) == LEFT
+
+
+# A page that takes too long ----------------------------------------------------------------------------------
+
+_a, _b, _c = (sales.alias(name) for name in "abc")
+_EACH = (
+    select(func.count())
+    .select_from(_a.join(_b, true()).join(_c, _c.c.id < 8))
+    .where(_a.c.id + _b.c.id != sales.c.id)
+    .scalar_subquery()
+)
+SLOW_TO_SORT: dict[str, Any] = {
+    "select": select(sales.c.id, _EACH.label("n")).order_by(sales.c.id),
+    "sample_size": 1,
+    "count": "none",
+    "keep": False,
+}
+"""Its first rows come at once; an order by `n` needs all of them, which takes some seconds."""
+IN_ORDER = {"limit": 5, "sort": [{"field": "n", "order": "desc"}]}
+
+
+@pytest.fixture
+async def hasty(tmp_path: Path) -> AsyncIterator[tuple[KeptServer, httpx.AsyncClient]]:
+    """A server whose pages have a second."""
+    async with kept_server(
+        tmp_path,
+        authenticate=by_header,
+        query_timeout=timedelta(seconds=1),
+        cors_origins=["https://app.example"],
+    ) as kept:
+        transport = httpx.ASGITransport(app=mounted(kept.dual))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1/resources/", headers={"x-user": "ann"}
+        ) as http:
+            yield kept, http
+
+
+@pytest.mark.long
+async def test_a_page_that_is_late_keeps_the_rows_where_the_caller_may_wait(
+    hasty: tuple[KeptServer, httpx.AsyncClient],
+) -> None:
+    kept, http = hasty
+    made = await kept.make(ANN, **SLOW_TO_SORT)
+    path, late = made.resource_id, {"prefer": "respond-async"}
+    for headers in ({}, {"prefer": "respond-async-not"}, {"prefer": "wait=0"}):
+        answer = await http.post(path, json=IN_ORDER, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (504, "QUERY_TIMEOUT")
+    for headers in ({"x-user": "bob"}, {"x-user": ""}):
+        assert (await http.post(path, json=IN_ORDER, headers=late | headers)).status_code == 404
+    assert (await http.post(path, json={"sort": 7}, headers=late)).status_code == 400
+    assert (await http.post(path, json={"limit": 5}, headers=late)).status_code == 200
+    assert "kept" not in (await http.get(path)).json() and not kept.files()
+    answer = await http.post(path, json=IN_ORDER, headers=late | {"origin": "https://app.example"})
+    assert (answer.status_code, answer.headers["preference-applied"]) == (202, "respond-async")
+    assert (answer.json()["kept"]["rows_so_far"], answer.json()["status"]) == (0, "ready")
+    assert answer.headers["access-control-allow-origin"] == "https://app.example"
+    assert (answer.headers["cache-control"], answer.headers["retry-after"]) == ("no-store", "2")
+    again = await http.post(f"{path}/query", json={"order_by": [{"column": "n"}], "limit": 1}, headers=late)
+    assert again.status_code == 202  # one run for all
+    await kept.dual.drain(timedelta(seconds=60))
+    assert len(kept.files()) == 1
+    page = await http.post(path, json=IN_ORDER, headers=late)
+    assert (page.status_code, len(page.json()["data"])) == (200, 5)
+
+
+@pytest.mark.long
+async def test_the_callers_own_time_is_kept(tmp_path: Path) -> None:
+    async with kept_server(tmp_path, authenticate=by_header) as kept:
+        made = await kept.make(ANN, **SLOW_TO_SORT)
+        transport = httpx.ASGITransport(app=mounted(kept.dual))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/resources/") as http:
+            for wait in ("wait=1", 'wait="1"; x=y', "WAIT=1"):
+                headers = {"x-user": "ann", "prefer": f"respond-async, {wait}"}
+                answer = await http.post(made.resource_id, json=IN_ORDER, headers=headers)
+                assert answer.status_code == 202, wait
+        await kept.dual.drain(timedelta(seconds=60))
+        assert len((await kept.page(made, ANN, **IN_ORDER)).rows) == 5
+
+
+@pytest.mark.long
+async def test_the_client_waits_for_the_rows_of_a_late_page(
+    hasty: tuple[KeptServer, httpx.AsyncClient],
+) -> None:
+    kept, http = hasty
+    made, other = await kept.make(ANN, **SLOW_TO_SORT), await kept.make(ANN, **SLOW_TO_SORT)
+    async with DualResponseClient("http://127.0.0.1/resources", http=http) as client:
+        parsed = await client.open(made.resource_id)
+        pages = [page async for page in parsed.pages(sort="-n", limit=200)]
+        assert sum(len(page.data) for page in pages) == ROWS
+        counts = [row["n"] for page in pages for row in page.data]
+        assert counts == sorted(counts, reverse=True)
+        asked = await client.open(other.resource_id)
+        answer = await asked.sql("SELECT max(n) AS most FROM data")
+        assert answer.data == [{"most": counts[0]}]
+    assert len(kept.files()) == 2
+
+
+@pytest.mark.long
+async def test_a_late_page_of_rows_that_cannot_be_kept_says_why(
+    tmp_path: Path,
+) -> None:
+    async with kept_server(
+        tmp_path, authenticate=by_header, query_timeout=timedelta(seconds=1), keep_rows=10
+    ) as kept:
+        made = await kept.make(ANN, **SLOW_TO_SORT)
+        transport = httpx.ASGITransport(app=mounted(kept.dual))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1/resources/", headers={"x-user": "ann"}
+        ) as http, DualResponseClient("http://127.0.0.1/resources", http=http) as client:  # fmt: skip
+            with pytest.raises(ResourceFailedError, match="more than 10 rows"):
+                await (await client.open(made.resource_id)).fetch(**IN_ORDER)

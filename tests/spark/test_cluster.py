@@ -19,6 +19,7 @@ from sqlalchemy import BigInteger, Column, MetaData, String, Table, func, select
 from dualsql import ConfigurationError, DatabaseBusyError, DualResponseServer
 from dualsql.databases.reflection import Selection, reflect
 from dualsql.databases.spark.driver import SparkConnection, literal
+from dualsql.databases.spark.jobs import JobList
 from dualsql.results.streams import StreamRequest
 from tests import waiting
 from tests.servers import create_server
@@ -281,20 +282,36 @@ def test_a_value_of_any_type_is_bound_as_it_is(spark: Cluster) -> None:
 
 @pytest.mark.parametrize("milliseconds", [0, 50, 200, 1_000, 5_000])
 async def test_no_job_of_a_statement_begins_after_its_end(
-    spark: Cluster, make_server: Callable[..., Any], milliseconds: int
+    spark: Cluster, numbers_url: str, milliseconds: int
 ) -> None:
-    """Before Spark plans, while it plans, and during work."""
+    """Before Spark plans, while it plans, and during work; with the address of Spark's pages."""
     await until(lambda: len(spark.executors()) == 2)  # an earlier test may have ended one
-    server = await make_server(queue_timeout=timedelta(minutes=1))
 
     def ours() -> list[str]:
         return [text for job in spark.jobs() if "numbers" in (text := job.get("description", ""))]
 
-    for _ in range(4):
-        asking = asyncio.create_task(server.create_response(SLOW, name="Heavy", count="exact"))
-        await asyncio.wait({asking}, timeout=milliseconds / 1000)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        await asyncio.sleep(2)  # what is tested: whatever Spark planned has begun and was ended in that time
-        assert await asyncio.to_thread(ours) == []
+    async with create_server(
+        f"{numbers_url}?ui={spark.ui}",
+        base_url=BASE_URL,
+        tables=NUMBERS.metadata,
+        unproved_read_only=True,
+        queue_timeout=timedelta(minutes=1),
+    ) as server:
+        for _ in range(4):
+            asking = asyncio.create_task(server.create_response(SLOW, name="Heavy", count="exact"))
+            await asyncio.wait({asking}, timeout=milliseconds / 1000)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            await asyncio.sleep(
+                2
+            )  # what is tested: whatever Spark planned has begun and was ended in that time
+            assert await asyncio.to_thread(ours) == []
+
+
+@pytest.mark.parametrize(
+    "address", ["", "here", "ftp://spark.example", "http://", "http://spark.example?x=1"]
+)
+def test_an_address_of_pages_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="ui"):
+        JobList(address)

@@ -21,6 +21,7 @@ from dualsql.columns.exact import read_document
 from dualsql.columns.own_types import stored_type
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.spark.driver import SparkConnection, SparkError, literal
+from dualsql.databases.spark.jobs import job_list
 from dualsql.sqlalchemy_internals import limit_clause, offset_clause
 
 
@@ -308,6 +309,8 @@ class SparkDialect(DefaultDialect):
         }
         if url.password is not None:
             arguments = {"auth": "LDAP", **arguments, "password": url.password}
+        if "ui" in arguments:
+            arguments["ui"] = job_list(str(arguments["ui"]))
         return [], arguments
 
     def connect(self, *_: Any, **options: Any) -> Any:

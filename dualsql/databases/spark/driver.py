@@ -13,6 +13,7 @@ from math import ceil, isfinite
 from typing import Any
 
 from dualsql.databases.guard import FailureKind
+from dualsql.databases.spark.jobs import JobList, new_tag
 from dualsql.errors import ConfigurationError
 from dualsql.formats.cells import Unfit
 
@@ -191,6 +192,7 @@ def stop_error() -> SparkError:
 
 
 _READING = re.compile(r"[\s(]*(SELECT|WITH|SHOW|DESCRIBE|USE)\b", re.IGNORECASE)
+_QUERY = re.compile(r"[\s(]*(SELECT|WITH)\b", re.IGNORECASE)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 _FINISHED, _FAILED = "FINISHED_STATE", ("ERROR_STATE", "UKNOWN_STATE")
 _STOPPED = ("CANCELED_STATE", "CLOSED_STATE", "TIMEDOUT_STATE")
@@ -230,11 +232,13 @@ class SparkConnection:
         self.only_reads = False
         self.seconds: int | None = None
         self.streams: bool | None = False
-        self._options = options
+        self._options = {name: value for name, value in options.items() if name != "ui"}
+        self._jobs: JobList | None = options.get("ui")
+        self._tag = ""
         self._is_stopped = threading.Event()
         self._streamed: Any = None
         with _lost_connections():
-            self._hive = _open(options)
+            self._hive = _open(self._options)
         try:
             _require_plain_session(self)
         except BaseException:
@@ -291,6 +295,9 @@ class SparkConnection:
         from TCLIService import ttypes
 
         self.require_going()
+        if self._jobs is not None and _QUERY.match(sql) is not None:
+            self._tag = new_tag()
+            sql = f"{sql}\n/* {self._tag} */"
         request = ttypes.TExecuteStatementReq(self.session, sql, runAsync=True, queryTimeout=self.seconds)
         begun = time.monotonic()
         operation = self.call("ExecuteStatement", request).operationHandle
@@ -298,6 +305,7 @@ class SparkConnection:
             self._wait(operation)
         except SparkError as error:
             if error.kind is FailureKind.TIMEOUT:
+                self._end_jobs()
                 self._end_later(operation, begun + _PLANNED)
             raise
         return operation
@@ -336,12 +344,17 @@ class SparkConnection:
         self._is_stopped.set()
         streamed, self._streamed = self._streamed, None
         if streamed is not None:
+            self._end_jobs()
             _in_background(self._close_stream, streamed, time.monotonic() + _STREAM_PLANNED)
 
     def require_going(self) -> None:
         """Raise the error of a stopped statement after `stop`."""
         if self._is_stopped.is_set():
             raise stop_error()
+
+    def _end_jobs(self) -> None:
+        if self._jobs is not None:
+            self._jobs.end(self._tag)
 
     def _end_later(self, operation: Any, planned: float) -> None:
         """Cancel a statement when it is planned, and close it with the session, which is lost to this connection."""
