@@ -46,7 +46,8 @@ def row_identity(
 ) -> Expressions:
     """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
 
-    `sources` are its own, from `final_froms`, which prepares a compilation for each answer; `identities` are those of subqueries, by id: CTEs that read each other twice have exponentially many paths.
+    `sources` are its own, from `final_froms`, which prepares a compilation for each answer. `identities` are those of
+    subqueries, by id: CTEs that read each other twice have exponentially many paths.
     """
     identities = {} if identities is None else identities
     if is_distinct(select) or merges_rows(select):
