@@ -9,7 +9,21 @@ from typing import Any
 from dualsql_client.keywords import refuse_unknown_keywords
 
 
-def mistake_in_call(
+def require_taken(
+    method: Callable[..., Any],
+    signature: inspect.Signature,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    elsewhere: Callable[[str], str | None] | None,
+) -> None:
+    """Raise the error for arguments that `signature` does not take."""
+    try:
+        signature.bind(*arguments, **keywords)
+    except TypeError:
+        raise _mistake_in_call(method, signature, arguments, keywords, elsewhere) from None
+
+
+def _mistake_in_call(
     method: Callable[..., Any],
     signature: inspect.Signature,
     arguments: Sequence[Any],

@@ -393,13 +393,14 @@ def takes(
         @wraps(method)
         def call(*arguments: Any, **keywords: Any) -> T:
             try:
-                signature.bind(*arguments, **keywords)
-            except TypeError:
-                from dualsql.arguments import mistake_in_call
+                owner, *values = arguments
+                taken = make(*values, **keywords)
+            except (TypeError, ValueError):
+                from dualsql.arguments import require_taken
 
-                raise mistake_in_call(method, signature, arguments, keywords, elsewhere) from None
-            owner, *values = arguments
-            return method(owner, make(*values, **keywords))
+                require_taken(method, signature, arguments, keywords, elsewhere)
+                raise
+            return method(owner, taken)
 
         returned = method.__annotations__.get("return", inspect.Signature.empty)
         # inspect.signature, and with it help(), reads this attribute (PEP 362).

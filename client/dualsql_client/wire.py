@@ -1,6 +1,7 @@
-"""The JSON shapes that cross between server and client. Both packages read them from here."""
+"""The JSON shapes that cross between server and client. Both packages read them from here.
 
-from __future__ import annotations
+Annotations are evaluated: each that is a text would be compiled at import, which takes as long as all else here.
+"""
 
 from collections.abc import Mapping
 from hashlib import sha256

@@ -2,8 +2,8 @@
 
 from dualsql.charts.axes import VegaLite
 from dualsql.charts.chart import Chart, chart_of, chart_query, columns_of, read_chart
-from dualsql.charts.marks import MOST_MARKS
 from dualsql.charts.render import MEDIA_TYPE, drawn, picture
+from dualsql.charts.rows import MOST_MARKS
 
 __all__ = [
     "MEDIA_TYPE",

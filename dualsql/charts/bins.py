@@ -19,7 +19,7 @@ from typing import Any
 from dualsql import profiles
 from dualsql.charts.axes import ticks
 from dualsql.charts.chart import Chart
-from dualsql.charts.marks import Marks
+from dualsql.charts.rows import Marks
 from dualsql.formats import json
 from dualsql.results.view import View
 

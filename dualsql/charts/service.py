@@ -24,8 +24,8 @@ from dualsql.charts.chart import (
     read_chart,
     with_exact_names,
 )
-from dualsql.charts.marks import limits_of, marks_of
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat
+from dualsql.charts.rows import limits_of, marks_of
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.kept.cells import Use

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy import URL, Engine
@@ -141,5 +141,6 @@ def backend_named(name: str) -> Backend | None:
 
             _loaded[name] = load_backend(name, bare)
         else:
-            _loaded[name] = resolve_name(location)
+            module, _, attribute = location.partition(":")
+            _loaded[name] = getattr(import_module(module), attribute)
     return _loaded[name]

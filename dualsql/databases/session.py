@@ -142,21 +142,21 @@ async def read_only(
         limit=source.limits.longest_stream if limit is None else limit,
         settings=settings if rules is None else (*settings, *rules.settings),
     )
-    async with AsyncExitStack() as stack:
-        # The slot first: who waits for one must not hold a connection meanwhile.
-        await stack.enter_async_context(source.limits.slot(for_stream=limit is None))
-        connection = await _begin(source, terms, stack, on_connect)
-        opened = connection.sync_connection
-        # After the guard, whose own statements name no table.
-        if rules is not None and opened is not None:
-            opened.dialect = rules.dialect(opened.engine.dialect)
-        yield connection
+    # The slot first: who waits for one must not hold a connection meanwhile.
+    async with source.limits.slot(for_stream=limit is None):
+        connection, session = await _begin(source, terms, on_connect)
+        async with session:
+            opened = connection.sync_connection
+            # After the guard, whose own statements name no table.
+            if rules is not None and opened is not None:
+                opened.dialect = rules.dialect(opened.engine.dialect)
+            yield connection
 
 
 async def _begin(
-    source: Source, terms: SessionTerms, stack: AsyncExitStack, on_connect: Callable[[AsyncConnection], None]
-) -> AsyncConnection:
-    """A connection in a read-only transaction that ends with `stack`.
+    source: Source, terms: SessionTerms, on_connect: Callable[[AsyncConnection], None]
+) -> tuple[AsyncConnection, AsyncExitStack]:
+    """A connection in a read-only transaction, and what ends both.
 
     If a connection of an earlier session turns out to be dead, because its database was restarted, another one is
     taken. A ping at each checkout (`pool_pre_ping`) would cost three round trips more with asyncpg.
@@ -179,8 +179,7 @@ async def _begin(
                 await connection.invalidate()
             else:
                 memory[USED] = True
-                stack.push_async_exit(attempt.pop_all())
-                return connection
+                return connection, attempt.pop_all()
 
 
 async def _connect(source: Source, stack: AsyncExitStack) -> AsyncConnection:

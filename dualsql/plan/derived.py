@@ -69,8 +69,9 @@ _CONVERTING = frozenset(
 
 def sole_key(select: AnySelect) -> Callable[[Any], bool] | None:
     """A function that recognizes columns with a different value in each row; None if there may be none."""
-    leaves = list(leaves_of(select))
-    if len(leaves) != 1 or not is_table(leaves[0]) or not row_identity(select):
+    sources = internals.final_froms(select)
+    leaves = list(leaves_of(sources))
+    if len(leaves) != 1 or not is_table(leaves[0]) or not row_identity(select, sources):
         return None
     keys = list(leaves[0].primary_key)
     return lambda expression: (

@@ -40,17 +40,19 @@ _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"
 
 def row_identity(
     select: AnySelect,
+    sources: Sequence[FromClause],
     row_number_of: Callable[[Any], str | None] = lambda _: None,
     identities: dict[int, Expressions] | None = None,
 ) -> Expressions:
     """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
 
-    `identities` are those of subqueries, by id: CTEs that read each other twice have exponentially many paths.
+    `sources` are its own, from `final_froms`, which prepares a compilation for each answer. `identities` are those of
+    subqueries, by id: CTEs that read each other twice have exponentially many paths.
     """
     identities = {} if identities is None else identities
     if is_distinct(select) or merges_rows(select):
         return []
-    leaves = list(leaves_of(select))
+    leaves = list(leaves_of(sources))
     keys = [_identity_in(leaf, row_number_of, identities) for leaf in leaves]
     if not all(keys) or _is_renewed(leaves, select):
         return []
@@ -74,7 +76,7 @@ def _identity_in(
     if not is_subquery or not isinstance(inner, Select):
         return []
     if id(inner) not in identities:
-        identities[id(inner)] = row_identity(inner, identities=identities)
+        identities[id(inner)] = row_identity(inner, internals.final_froms(inner), identities=identities)
     outputs: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
     inner_keys = [column_identity(key) for key in identities[id(inner)]]
     outside = [leaf.corresponding_column(outputs[key]) for key in inner_keys if key in outputs]
@@ -89,7 +91,7 @@ def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
     """
     aliases = [leaf for leaf in leaves if isinstance(leaf, selectable.Alias)]
     is_unnamed = any(isinstance(alias.name, internals.AnonymousLabel) for alias in aliases)
-    return is_unnamed and set(leaves) != set(leaves_of(select))
+    return is_unnamed and set(leaves) != set(leaves_of(internals.final_froms(select)))
 
 
 def _group_identity(select: AnySelect) -> Expressions:
@@ -153,8 +155,9 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
         UnknownColumnError: a requested key names no column of the result.
         BadParameterError: the database cannot sort by the column of a requested key.
     """
-    reader = _KeyReader(shape, capabilities, is_masked)
-    identity = row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
+    sources = internals.final_froms(shape.select)
+    reader = _KeyReader(shape, capabilities, is_masked, sources)
+    identity = row_identity(shape.select, sources, capabilities.row_number) or _group_identity(shape.select)
     # Without an identity, two rows may be equal in all columns. No key distinguishes them.
     ties = identity or _whole_row(shape, capabilities)
     is_unique = bool(identity) or is_distinct(shape.select)
@@ -168,7 +171,7 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
         by_column.setdefault(column_identity(key.expression) or id(key), key)
     keys = tuple(by_column.values())
     # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
-    samples = [leaf for leaf in leaves_of(shape.select) if isinstance(leaf, selectable.TableSample)]
+    samples = [leaf for leaf in leaves_of(sources) if isinstance(leaf, selectable.TableSample)]
     if any(sample.seed is None for sample in samples) or any(is_random(key.expression) for key in keys):
         return Order(keys, is_unique, is_total=False, obstacle="Its order changes with every read.")
     return Order(keys, is_unique, obstacle=_obstacle(shape.select, keys))
@@ -192,14 +195,15 @@ _NULLS = {operators.nulls_last_op: True, operators.nulls_first_op: False}
 class _KeyReader:
     """Makes keys from the expressions of one statement."""
 
-    def __init__(self, shape: Shape, capabilities: Capabilities, is_masked: IsMasked) -> None:
+    def __init__(
+        self, shape: Shape, capabilities: Capabilities, is_masked: IsMasked, sources: Sequence[FromClause]
+    ) -> None:
         self._shape = shape
         self._capabilities = capabilities
         self._is_masked = is_masked
         self._is_row_by_row = reads_row_by_row(shape.select)
-        self._has_null_rows = dict(
-            side for source in internals.final_froms(shape.select) for side in _sides(source)
-        )
+        self._sources = sources
+        self._has_null_rows = dict(side for source in sources for side in _sides(source))
         self._outputs = {
             _identity(column.expression): position for position, column in enumerate(shape.columns)
         }
@@ -290,7 +294,7 @@ class _KeyReader:
         for output in self._shape.select.selected_columns:
             if name in (getattr(output, "name", None), internals.table_qualified_label(output)):
                 return output
-        return next((leaf.c[name] for leaf in leaves_of(self._shape.select) if name in leaf.c), None)
+        return next((leaf.c[name] for leaf in leaves_of(self._sources) if name in leaf.c), None)
 
     def _output(self, expression: ColumnElement[Any]) -> int | None:
         position = self._outputs.get(_identity(expression))

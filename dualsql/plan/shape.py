@@ -5,7 +5,7 @@ The shape of any statement is a Select of the same rows in the same order, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -221,9 +221,9 @@ def is_table(source: FromClause) -> bool:
     return isinstance(internals.table_under(source), Table)
 
 
-def leaves_of(select: AnySelect) -> Iterator[FromClause]:
-    """The sources that it reads, without the joins around them."""
-    stack: list[FromClause] = list(reversed(internals.final_froms(select)))
+def leaves_of(sources: Sequence[FromClause]) -> Iterator[FromClause]:
+    """The sources without the joins around them."""
+    stack: list[FromClause] = list(reversed(sources))
     while stack:
         source = stack.pop()
         if isinstance(source, Join):

@@ -81,7 +81,7 @@ class StreamRequest(NamedTuple):
 ALL_ROWS = StreamRequest()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamEnding:
     """How far a stream got.
 
