@@ -204,6 +204,49 @@ async def test_a_frozen_column_stays_in_sight(site: Site, browser: Browser) -> N
         await expect(page.locator("th.frozen")).to_have_count(0)
 
 
+async def columns_of(page: Page) -> list[str]:
+    return [
+        title or ""
+        for title in await page.locator("thead .sort").evaluate_all("all => all.map(each => each.title)")
+    ]
+
+
+@pytest.mark.long
+async def test_columns_are_moved_by_mouse_and_keys(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        headers = page.locator("thead tr").first.locator("th")
+        await headers.nth(4).locator(".sort").drag_to(headers.nth(1))
+        await page.wait_for_url("**order=**")
+        assert (await columns_of(page))[:3] == ["delay", "id", "carrier"]
+        await expect(page.locator("th[aria-sort=ascending]")).to_have_count(0)
+        await page.get_by_role("gridcell").first.click()
+        await page.keyboard.press("End")
+        await page.keyboard.press("Alt+ArrowDown")
+        await expect(page.get_by_role("dialog", name="cancelled")).to_be_visible()
+        await page.get_by_label("Position").fill("2")
+        await page.keyboard.press("Enter")
+        await expect(headers.nth(2).locator(".sort")).to_have_text("cancelled")
+        await expect(page.locator("td.active")).to_have_attribute(
+            "aria-colindex", "3"
+        )  # it goes with its column
+        await page.locator("tbody th").nth(1).drag_to(page.locator("tbody th").nth(4))
+        await expect(page.locator("#status")).to_contain_text("4 rows × 9 columns")
+
+
+@pytest.mark.long
+async def test_the_focus_stays_where_rows_are_read(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        await page.get_by_role("button", name="delay", exact=True).press("Enter")
+        await expect(page.locator("th[aria-sort=ascending]")).to_have_count(1)
+        await expect(page.get_by_role("button", name="delay ▲")).to_be_focused()
+        await page.get_by_role("searchbox").fill("carrier=UA")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#total")).to_have_text("20,000 rows")
+        await expect(page.get_by_role("searchbox")).to_be_focused()
+
+
 @pytest.mark.long
 async def test_the_last_row_is_seen_on_a_phone(site: Site, browser: Browser) -> None:
     async with tab(browser, width=390) as page:

@@ -6,7 +6,7 @@ import { drawBars } from "./bars.js";
 import { csvLine } from "./csv.js";
 import { askForColumn, askForGroups, showCell } from "./dialogs.js";
 import { chips, inWords, searchField, withSearch } from "./filters.js";
-import { make } from "./dom.js";
+import { keepFocus, make } from "./dom.js";
 import { Grid, ROW } from "./grid.js";
 import { ask, connect, host, notify } from "./host.js";
 import { Problem, Rows, bodyOf, isAsked, orderBy, sortedBy } from "./rows.js";
@@ -251,7 +251,7 @@ function tools() {
   const other = displayMode === "fullscreen" ? "inline" : "fullscreen";
   const button = (text, onclick) => make("button", { onclick: () => Promise.resolve(onclick()).catch(failed) }, text);
   const isRead = !isSample && rows?.columns;
-  bar.replaceChildren(...[
+  keepFocus(bar, () => bar.replaceChildren(...[
     isRead && !state.group && searchField(columns, (conditions) => change({ filters: withSearch(state.filters, conditions) }), say),
     isRead && button(state.group ? "Change groups" : "Group", group),
     modes.includes(other) && button(other === "fullscreen" ? "Fullscreen" : "Leave fullscreen", () => showIn(other)),
@@ -259,7 +259,7 @@ function tools() {
     isRead && can.downloadFile && button("Save as CSV", save),
     can.updateModelContext && answer.resource && button("Tell the model", tellModel),
     ...chips(state, change),
-  ].filter(Boolean));
+  ].filter(Boolean)), grid);
 }
 
 async function group() {
