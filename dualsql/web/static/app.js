@@ -30,6 +30,7 @@ const body = document.getElementById("rows");
 const total = document.getElementById("total");
 const message = document.getElementById("message");
 const bar = document.getElementById("tools");
+const fonts = document.head.appendChild(make("style")); // those of the host
 
 let answer = null; // of the tool: resource, metadata and the rows of its sample
 let state = START;
@@ -58,6 +59,7 @@ function adopt(context) {
   const root = document.documentElement;
   if (theme) root.dataset.theme = theme;
   for (const [name, value] of Object.entries(styles?.variables ?? {})) if (value !== undefined) root.style.setProperty(name, value);
+  if (styles?.css?.fonts) fonts.textContent = styles.css.fonts;
   root.classList.toggle("fullscreen", displayMode === "fullscreen");
   root.classList.toggle("filled", displayMode === "fullscreen" || containerDimensions?.height !== undefined);
   if (safeAreaInsets) for (const [side, pixels] of Object.entries(safeAreaInsets)) document.body.style.setProperty(`padding-${side}`, `${pixels}px`);
@@ -69,9 +71,9 @@ function adopt(context) {
 function fit() {
   const root = document.documentElement;
   if (root.classList.contains("filled")) body.style.height = "";
-  else if (grid) {
+  else if (grid?.rows) {
     const others = root.offsetHeight - body.offsetHeight;
-    const height = (rows.count + 1) * ROW + 2 + grid.table.offsetHeight - grid.table.clientHeight;
+    const height = (grid.rows.count + 1) * ROW + 2 + grid.table.offsetHeight - grid.table.clientHeight;
     body.style.height = `${Math.min(height, Math.max(tallest() - others, FEWEST * ROW))}px`;
   }
   grid?.draw();

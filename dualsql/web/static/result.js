@@ -63,6 +63,7 @@ const lifetime = new Lifetime({ url, place: document.getElementById("time-left")
     status.remove();
     bar.replaceChildren();
     document.getElementById("total").textContent = "no rows any more";
+    for (const each of [document.getElementById("took")?.parentElement, root.querySelector(".sql .button")]) each?.remove();
     say("The result is deleted.");
   },
 });
@@ -298,7 +299,7 @@ async function card(y) {
 function showSelection(selection) {
   const last = Math.min(rows.count, grid.top + grid.visible);
   const place = rows.count ? `Rows ${grouped(grid.top + 1)} to ${grouped(last)}` : "";
-  const hint = state.group?.by.length ? "Enter shows the rows of a group" : "Space shows a row as a card";
+  const hint = state.group?.by.length ? "Enter shows the rows of a group" : rows.count > 0 && button("Row as a card", () => card(grid.active.y), { title: "Space" });
   const selectedColumns = grid.columns.slice(selection.x0, selection.x1 + 1);
   const words = selectionInWords(rows, selectedColumns, selection);
   status.replaceChildren(...[place, words || hint, !words.includes(":") && words && wholeColumn(selectedColumns, selection)].filter(Boolean).map((part) => make("span", {}, part)));
