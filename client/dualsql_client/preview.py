@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
@@ -223,19 +223,26 @@ class TerminalPreview:
     content: Preview
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
         content, columns = self.content, max(1, options.max_width // _NARROWEST)
+        lengths = [
+            max(cell_len("NULL" if text is None else text) for text in column)
+            for column in zip(
+                content.headings[:columns], *(row[:columns] for row in content.rows), strict=True
+            )
+        ]
+        widest = _widest(lengths, options.max_width - _BORDER * len(lengths) - 1)
         table = Table()
         # rich reads a str as markup, and a Text as it is.
         for heading, is_number in zip(content.headings[:columns], content.numeric, strict=False):
             justify: Literal["left", "right"] = "right" if is_number else "left"
-            table.add_column(Text(heading), justify=justify, overflow="ellipsis", no_wrap=True)
+            table.add_column(Text(_within(heading, widest, cell_len)), justify=justify, no_wrap=True)
         for row in content.rows:
-            table.add_row(
-                *(Text("NULL", style="dim") if value is None else Text(value) for value in row[:columns])
-            )
+            texts = (None if value is None else _within(value, widest, cell_len) for value in row[:columns])
+            table.add_row(*(Text("NULL", style="dim") if each is None else Text(each) for each in texts))
         hidden = len(content.headings) - columns
         narrow = f"{hidden:,} more columns in a wider terminal" if hidden > 0 else ""
         view = f"dualsql-client view {content.address}" if content.address else ""
@@ -247,6 +254,27 @@ class TerminalPreview:
 
 _NARROWEST = 11
 """Width of a column of a terminal, with its border."""
+
+_BORDER = 3
+"""Width of the border and the blanks of a column."""
+
+
+def _within(text: str, width: int, length: Callable[[str], int]) -> str:
+    """The text, or as many of its whole signs as the width has room for."""
+    if length(text) <= width:
+        return text
+    end = len(text) - 1
+    while end > 0 and length(text[:end]) >= width:
+        end = _end_within(text, end - 1) if end > 1 else 0
+    return f"{text[:end]}…"
+
+
+def _widest(lengths: Sequence[int], room: int) -> int:
+    """The width at which long columns are cut, so that all of them fit; rich would cut the short ones to nothing."""
+    widest = max(lengths, default=1)
+    while widest > 1 and sum(min(length, widest) for length in lengths) > room:
+        widest -= 1
+    return widest
 
 
 def cell_text(value: Any, characters: int = CELL_CHARACTERS) -> str | None:

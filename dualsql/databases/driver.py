@@ -21,8 +21,8 @@ from dualsql.formats.cells import Processor
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
 
-_SHORTEST_CUT = 60
-"""Bytes of the names that PostgreSQL cuts: to 63, less what is left of a character."""
+_SHORTEST_CUT = 59
+"""Bytes of names that are cut: by SQLAlchemy to 57 with a number, by PostgreSQL to 63 less the rest of a character."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,9 +72,9 @@ def require_described(names: Sequence[str], described: Sequence[str]) -> None:
 def _is_described(name: str, described: str) -> bool:
     if name == described or not described:
         return True
-    # SQLAlchemy may prefix the table's name and append a number, and PostgreSQL cuts long names.
+    # SQLAlchemy may prefix the table's name and append a number; it and PostgreSQL cut long names.
     one, other = (_NUMBER.sub("", each.casefold()) for each in (name, described))
-    is_cut = len(name.encode()) >= _SHORTEST_CUT and described.startswith(name)
+    is_cut = len(name.encode()) >= _SHORTEST_CUT and described.startswith(re.sub("_[0-9a-f]+$", "", name))
     return one == other or one.endswith("_" + other) or is_cut
 
 

@@ -257,3 +257,16 @@ SPANS = [
 def test_the_time_left(left: timedelta, said: str) -> None:
     assert expiry_in_words(left) == said
     assert expiry_in_words(None) == ""
+
+
+@pytest.mark.parametrize("width", [40, 57, 80, 100])
+def test_long_texts_leave_room_for_short_ones_and_are_cut_behind_whole_signs(width: int) -> None:
+    flags = "\U0001f1fa\U0001f1f8" * 90
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    rows = [{"id": 4711, "flags": flags, "families": family * 40, "long": "word " * 90}]
+    lines = on_terminal(response(rows), width=width).splitlines()
+    [row] = [line for line in lines if "4711" in line]
+    _, identity, of_flags, of_families, *_ = [cell.strip() for cell in row.split("│")]
+    assert identity == "4711"
+    assert of_flags.removesuffix("…").count("\U0001f1fa") == of_flags.count("\U0001f1f8") > 0
+    assert of_families.removesuffix("…") == family * of_families.count("\U0001f468") != ""

@@ -228,6 +228,49 @@ async def test_a_frozen_column_stays_in_sight(site: Site, browser: Browser) -> N
         await expect(page.locator("th.frozen")).to_have_count(0)
 
 
+async def columns_of(page: Page) -> list[str]:
+    return [
+        title or ""
+        for title in await page.locator("thead .sort").evaluate_all("all => all.map(each => each.title)")
+    ]
+
+
+@pytest.mark.long
+async def test_columns_are_moved_by_mouse_and_keys(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        headers = page.locator("thead tr").first.locator("th")
+        await headers.nth(4).locator(".sort").drag_to(headers.nth(1))
+        await page.wait_for_url("**order=**")
+        assert (await columns_of(page))[:3] == ["delay", "id", "carrier"]
+        await expect(page.locator("th[aria-sort=ascending]")).to_have_count(0)
+        await page.get_by_role("gridcell").first.click()
+        await page.keyboard.press("End")
+        await page.keyboard.press("Alt+ArrowDown")
+        await expect(page.get_by_role("dialog", name="cancelled")).to_be_visible()
+        await page.get_by_label("Position").fill("2")
+        await page.keyboard.press("Enter")
+        await expect(headers.nth(2).locator(".sort")).to_have_text("cancelled")
+        await expect(page.locator("td.active")).to_have_attribute(
+            "aria-colindex", "3"
+        )  # it goes with its column
+        await page.locator("tbody th").nth(1).drag_to(page.locator("tbody th").nth(4))
+        await expect(page.locator("#status")).to_contain_text("4 rows × 9 columns")
+
+
+@pytest.mark.long
+async def test_the_focus_stays_where_rows_are_read(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        await page.get_by_role("button", name="delay", exact=True).press("Enter")
+        await expect(page.locator("th[aria-sort=ascending]")).to_have_count(1)
+        await expect(page.get_by_role("button", name="delay ▲")).to_be_focused()
+        await page.get_by_role("searchbox").fill("carrier=UA")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#total")).to_have_text("20,000 rows")
+        await expect(page.get_by_role("searchbox")).to_be_focused()
+
+
 @pytest.mark.long
 async def test_the_last_row_is_seen_on_a_phone(site: Site, browser: Browser) -> None:
     async with tab(browser, width=390) as page:
@@ -240,24 +283,21 @@ async def test_the_last_row_is_seen_on_a_phone(site: Site, browser: Browser) -> 
         assert status["y"] + status["height"] <= 800
 
 
-PUSH = """async () => {
-  const target = document.querySelector("regular-table table");
-  const fire = (name, ...ys) => target.dispatchEvent(new TouchEvent(name, { bubbles: true,
-    touches: ys.map((clientY) => new Touch({ identifier: 1, target, clientX: 200, clientY })) }));
-  fire("touchstart", 700);
-  for (let y = 680; y >= 560; y -= 20) { await new Promise(requestAnimationFrame); fire("touchmove", y); }
-  fire("touchend");
-}"""
-"""A finger that moves by the height of five rows."""
-
-
 @pytest.mark.long
 async def test_a_table_that_is_pushed_glides(site: Site, browser: Browser) -> None:
-    async with tab(browser, width=390, has_touch=True) as page:
+    async with tab(browser, width=390, has_touch=True, is_mobile=True) as page:
         await opened(page, await site.create(BY_ID))
-        await page.evaluate(PUSH)
-        row = page.locator("tbody th").first
-        await expect(row).not_to_have_text(re.compile("^[1-6]$"))
+        finger = await page.context.new_cdp_session(page)
+
+        async def touch(kind: str, *ys: int) -> None:
+            points = [{"x": 200, "y": y} for y in ys]
+            await finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        await touch("touchStart", 700)
+        for y in range(680, 540, -20):  # the height of five rows
+            await touch("touchMove", y)
+        await touch("touchEnd")
+        await expect(page.locator("tbody th").first).not_to_have_text(re.compile("^[1-6]$"))
 
 
 @pytest.mark.long

@@ -219,6 +219,8 @@ async def test_what_the_person_sees_goes_to_the_browser_and_to_the_model(
         await frame.get_by_role("searchbox").fill("INSTITUTION 00")
         await page.keyboard.press("Enter")
         await expect(frame.locator("#total")).to_have_text("9 rows")
+        later = [each["params"]["height"] for each in sent if each.get("method", "").endswith("size-changed")]
+        assert later[: len(heights)] == heights and min(later[len(heights) :], default=600) > 200, later
         await frame.get_by_role("gridcell").nth(1).click()
         await page.keyboard.press("Shift+ArrowDown")
         await frame.get_by_role("button", name="Open in the browser").click()

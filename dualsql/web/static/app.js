@@ -6,7 +6,7 @@ import { drawBars } from "./bars.js";
 import { csvLine } from "./csv.js";
 import { askForColumn, askForGroups, showCell } from "./dialogs.js";
 import { chips, inWords, searchField, withSearch } from "./filters.js";
-import { make } from "./dom.js";
+import { keepFocus, make } from "./dom.js";
 import { Grid, ROW } from "./grid.js";
 import { ask, connect, host, notify } from "./host.js";
 import { Problem, Rows, bodyOf, isAsked, orderBy, sortedBy } from "./rows.js";
@@ -30,6 +30,7 @@ const body = document.getElementById("rows");
 const total = document.getElementById("total");
 const message = document.getElementById("message");
 const bar = document.getElementById("tools");
+const fonts = document.head.appendChild(make("style")); // those of the host
 
 let answer = null; // of the tool: resource, metadata and the rows of its sample
 let state = START;
@@ -58,6 +59,7 @@ function adopt(context) {
   const root = document.documentElement;
   if (theme) root.dataset.theme = theme;
   for (const [name, value] of Object.entries(styles?.variables ?? {})) if (value !== undefined) root.style.setProperty(name, value);
+  if (styles?.css?.fonts) fonts.textContent = styles.css.fonts;
   root.classList.toggle("fullscreen", displayMode === "fullscreen");
   root.classList.toggle("filled", displayMode === "fullscreen" || containerDimensions?.height !== undefined);
   if (safeAreaInsets) for (const [side, pixels] of Object.entries(safeAreaInsets)) document.body.style.setProperty(`padding-${side}`, `${pixels}px`);
@@ -69,9 +71,9 @@ function adopt(context) {
 function fit() {
   const root = document.documentElement;
   if (root.classList.contains("filled")) body.style.height = "";
-  else if (grid) {
+  else if (grid?.rows) {
     const others = root.offsetHeight - body.offsetHeight;
-    const height = (rows.count + 1) * ROW + 2 + grid.table.offsetHeight - grid.table.clientHeight;
+    const height = (grid.rows.count + 1) * ROW + 2 + grid.table.offsetHeight - grid.table.clientHeight;
     body.style.height = `${Math.min(height, Math.max(tallest() - others, FEWEST * ROW))}px`;
   }
   grid?.draw();
@@ -251,7 +253,7 @@ function tools() {
   const other = displayMode === "fullscreen" ? "inline" : "fullscreen";
   const button = (text, onclick) => make("button", { onclick: () => Promise.resolve(onclick()).catch(failed) }, text);
   const isRead = !isSample && rows?.columns;
-  bar.replaceChildren(...[
+  keepFocus(bar, () => bar.replaceChildren(...[
     isRead && !state.group && searchField(columns, (conditions) => change({ filters: withSearch(state.filters, conditions) }), say),
     isRead && button(state.group ? "Change groups" : "Group", group),
     modes.includes(other) && button(other === "fullscreen" ? "Fullscreen" : "Leave fullscreen", () => showIn(other)),
@@ -259,7 +261,7 @@ function tools() {
     isRead && can.downloadFile && button("Save as CSV", save),
     can.updateModelContext && answer.resource && button("Tell the model", tellModel),
     ...chips(state, change),
-  ].filter(Boolean));
+  ].filter(Boolean)), grid);
 }
 
 async function group() {

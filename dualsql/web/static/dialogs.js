@@ -77,7 +77,7 @@ export function labelled(text, field) {
 }
 
 /**
- * What can be done with a column: { sort }, { filter }, { hide }, { width }, { values }, { move: -1 or 1 }, { freeze } or null.
+ * What can be done with a column: { sort }, { filter }, { hide }, { width }, { values }, { place } from 1 on, { freeze } or null.
  * @param {object?} options canFilter; isOnPage: it can be hidden, moved and measured, and its values listed; filter: the
  *   condition to change
  */
@@ -85,16 +85,17 @@ export function askForColumn(column, { canFilter, isOnPage = true, filter }) {
   let action = null;
   const button = (text, result, id) => make("button", { id, "data-free": "yes", onclick: () => { action = result(); } }, text);
   const width = make("input", { type: "number", className: "short", min: "40", max: "2000", value: String(column.width ?? ""), "aria-label": "Width in pixels", "data-button": "set-width" });
+  const place = make("input", { type: "number", className: "short", min: "1", max: String(column.places), value: String(column.place), "aria-label": "Position", "data-button": "set-place" });
   const values = canFilter ? filterFields(column, filter) : null;
   return ask(visible(column.name), (data) => action ?? { filter: condition(column, choiceNamed(data.get("op")), values.read(data)) },
     filter ? null : make("div", { className: "tools" },
       button("Sort ascending", () => ({ sort: "asc" })), button("Sort descending", () => ({ sort: "desc" })),
       ...(isOnPage ? [
         canFilter && button("Values", () => ({ values: true })), button("Hide", () => ({ hide: true })),
-        button("Move left", () => ({ move: -1 })), button("Move right", () => ({ move: 1 })),
         button(column.isFrozen ? "Unfreeze" : "Freeze", () => ({ freeze: true })),
       ] : [])),
-    isOnPage && !filter ? make("div", { className: "tools" }, width, button("Set width", () => ({ width: Number(width.value) || null }), "set-width")) : null,
+    isOnPage && !filter ? make("div", { className: "tools" }, width, button("Set width", () => ({ width: Number(width.value) || null }), "set-width"),
+      place, button("Move to position", () => ({ place: Math.max(1, Number(place.value)) }), "set-place")) : null,
     ...(values ? [make("h3", {}, "Filter"), ...values.fields, make("div", { className: "tools" }, make("button", { className: "main" }, "Filter"))] : []));
 }
 

@@ -66,6 +66,15 @@ export function downloadButton(read, name) {
   return button;
 }
 
+/** Draw a place anew: what has the focus there keeps it, and where it is gone, `otherwise` gets it. */
+export async function keepFocus(place, draw, otherwise) {
+  const nameOf = (element) => element.ariaLabel || element.title || element.textContent;
+  const focused = place.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  await draw();
+  if (focused === null || document.activeElement !== document.body) return;
+  ([...place.querySelectorAll("button, summary, input")].find((each) => nameOf(each) === focused) ?? otherwise)?.focus();
+}
+
 /** Menus close by Esc, and by a click elsewhere. */
 export function closeMenus(place) {
   const open = () => place.querySelector("details[open]");

@@ -4,7 +4,7 @@
 // therefore keeps the number of its top row, and draws as many rows as fit. The scroll bar beside it is an element of its own.
 
 import "./vendor/regular-table.js";
-import { make } from "./dom.js";
+import { keepFocus, make } from "./dom.js";
 import { sentenceOf } from "./rows.js";
 import { exact, grouped, isNumber, visible } from "./values.js";
 
@@ -25,7 +25,7 @@ export class Grid {
    * @param {object} on sort(column, order, isAdded), menu(column), cell(value, column, index, cut), drawn(first), say(text),
    *   resized(widths) by the names of columns; cut, of a cell that is not whole: { characters, read }. A page may give more:
    *   summary(column), an element below a column's name; summarised(columns), those in view; follow(column, value) and label(column, value) of
-   *   columns with a reference; selected(selection) when it changes; card(y)
+   *   columns with a reference; selected(selection) when it changes; card(y); move(column, place), when a header was dragged
    */
   constructor(host, on) {
     this.on = on;
@@ -54,7 +54,10 @@ export class Grid {
     this.table.addEventListener("mouseover", (event) => this.#drag(event));
     this.table.addEventListener("dblclick", () => this.open());
     document.addEventListener("copy", (event) => this.#copy(event));
-    document.addEventListener("mouseup", () => this.#resized());
+    document.addEventListener("mouseup", (event) => {
+      this.#resized();
+      this.#drop(event);
+    });
   }
 
   /**
@@ -62,6 +65,7 @@ export class Grid {
    * The columns that are `isFrozen` come first.
    */
   async show(rows, columns, { sort, widths = {}, keepsPlace = false }) {
+    const activeName = this.columns[this.active.x]?.name;
     this.rows = rows;
     this.frozen = Math.min(columns.filter((column) => column.isFrozen).length, columns.length - 1);
     this.columns = columns.map((column) => {
@@ -70,13 +74,17 @@ export class Grid {
       return { ...sorted, headers: [this.#header(sorted), ...(this.on.summary ? [this.on.summary(column)] : [])] };
     });
     this.anchor = null;
-    if (!keepsPlace) {
+    const x = this.columns.findIndex((column) => column.name === activeName);
+    const isMoved = x >= 0 && x !== this.active.x;
+    if (keepsPlace) this.active.x = x < 0 ? Math.min(this.active.x, columns.length - 1) : x;
+    else {
       this.active = { x: 0, y: 0 };
       this.top = 0;
     }
     this.table.resetAutoSize({ auto: true, override: true, indices: true, row_height: false });
     this.table.restoreColumnSizes(Object.fromEntries(this.columns.flatMap((column, x) => (widths[column.name] ? [[x + 1, widths[column.name]]] : []))));
-    await this.draw();
+    await keepFocus(this.table, () => this.draw(), this);
+    if (keepsPlace && isMoved) await this.#reveal(x);
   }
 
   /** The widths that the reader chose, in pixels, by the names of columns. */
@@ -345,39 +353,70 @@ export class Grid {
   }
 
   #point(event) {
-    const cell = event.button === 0 && event.target.closest?.("td, tbody th");
+    if (event.button !== 0) return;
+    this.carried = this.on.move && !event.target.closest?.(".more, .summary, .rt-column-resize") ? this.#headerAt(event) : undefined;
+    const cell = event.target.closest?.("td, tbody th");
     const place = cell && this.#placeOf(cell);
-    if (cell && !place) return this.#pointRow(event, this.top + this.table.getMeta(cell).y);
-    if (!place || event.target.closest(".follow")) return undefined;
-    this.anchor = event.shiftKey ? this.anchor ?? this.active : null;
-    this.active = place;
+    if (!cell || event.target.closest(".follow")) return;
+    this.selectsRows = !place;
+    if (!place) this.#selectRows(this.top + this.table.getMeta(cell).y, event.shiftKey);
+    else {
+      this.anchor = event.shiftKey ? this.anchor ?? this.active : null;
+      this.active = place;
+    }
     this.focus();
     event.preventDefault();
     this.draw();
-    return undefined;
   }
 
-  /** Select a row by its number; with Shift, all rows from the first one on. */
-  #pointRow(event, y) {
-    const from = event.shiftKey ? this.selection().y0 : y;
-    this.anchor = { x: this.columns.length - 1, y: from };
+  /** Select a row; or all rows from the first one that was selected to this one. */
+  #selectRows(y, isAdded) {
+    this.anchor = { x: this.columns.length - 1, y: isAdded ? (this.anchor ?? this.active).y : y };
     this.active = { x: 0, y };
-    this.focus();
-    event.preventDefault();
-    this.draw();
   }
 
   #drag(event) {
-    const cell = event.buttons === 1 && event.target.closest?.("td, tbody th");
+    if (event.buttons !== 1) return;
+    if (this.carried !== undefined) this.table.classList.toggle("carries", this.#headerAt(event) !== this.carried);
+    const cell = event.target.closest?.("td, tbody th");
     const place = cell && this.#placeOf(cell);
-    if (!place || (place.x === this.active.x && place.y === this.active.y)) return;
-    this.anchor ??= this.active;
-    this.active = place;
+    if (!cell || this.carried !== undefined || (place?.x === this.active.x && place.y === this.active.y)) return;
+    if (this.selectsRows) this.#selectRows(this.table.getMeta(cell).y + this.top, true);
+    else if (place) {
+      this.anchor ??= this.active;
+      this.active = place;
+    }
     this.draw();
+  }
+
+  /** The place of the column whose header an event is on; undefined elsewhere. */
+  #headerAt({ target }) {
+    const cell = target.closest?.("thead th");
+    return cell && this.table.contains(cell) ? this.#placeOf(cell)?.x : undefined;
+  }
+
+  /** A header that was dragged to another one: its column goes there. */
+  #drop(event) {
+    const [from, to] = [this.carried, this.#headerAt(event)];
+    this.carried = undefined;
+    this.table.classList.remove("carries");
+    if (from !== undefined && to !== undefined && from !== to) this.on.move(this.columns[from], to);
   }
 
   #press(event) {
     if (event.target.closest("button")) return;
+    if (event.altKey) this.#pressMenu(event);
+    else this.#pressKey(event);
+  }
+
+  /** Alt and the arrow down open a column's options, as in spreadsheets; Alt and another key are the browser's. */
+  #pressMenu(event) {
+    if (event.key !== "ArrowDown") return;
+    event.preventDefault();
+    this.on.menu(this.columns[this.active.x]);
+  }
+
+  #pressKey(event) {
     const { x, y } = this.active;
     const page = Math.max(1, this.visible - 1);
     const isFar = event.ctrlKey || event.metaKey;

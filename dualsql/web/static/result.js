@@ -10,7 +10,7 @@ import { addressOf, ordered, readState } from "./state.js";
 import { setFileLink } from "./download.js";
 import { askForColumn, askForColumns, askForGroups, showCell, showProfile } from "./dialogs.js";
 import { bucketNamed, chips, columnOf, conditionsOfGroup, inWords, keysOf, searchField, searchIn, withSearch } from "./filters.js";
-import { closeMenus, make } from "./dom.js";
+import { closeMenus, keepFocus, make } from "./dom.js";
 import { columnInWords, selectionInWords } from "./status.js";
 import { drawBars } from "./bars.js";
 import { grouped, isNumber, shown, totalInWords, wholeNumber } from "./values.js";
@@ -63,6 +63,7 @@ const lifetime = new Lifetime({ url, place: document.getElementById("time-left")
     status.remove();
     bar.replaceChildren();
     document.getElementById("total").textContent = "no rows any more";
+    for (const each of [document.getElementById("took")?.parentElement, root.querySelector(".sql .button")]) each?.remove();
     say("The result is deleted.");
   },
 });
@@ -226,6 +227,7 @@ function start() {
     menu: askAbout,
     cell: (value, column, y, cut) => (state.group?.by.length ? drill(y) : showCell(value, column, y, cut)),
     card,
+    move,
     follow: (column, value) => attempt(() => openReferred(root.dataset.home, column.reference, value)),
     label: (column, value) => labels.of(column.reference, value),
     summary: summaries ? (column) => summaries.placeOf(column) : undefined,
@@ -250,23 +252,23 @@ function start() {
 }
 
 async function askAbout(column) {
-  const shownColumn = { ...column, width: grid.widthOf(column), hasZone: rows.hasZone(column.index) };
+  const names = shownColumns().map(({ name }) => name);
+  const shownColumn = { ...column, width: grid.widthOf(column), hasZone: rows.hasZone(column.index), place: names.indexOf(column.name) + 1, places: names.length };
   const answer = await askForColumn(shownColumn, { canFilter: may.query && !state.group });
   if (answer && "width" in answer) arrange({ widths: { ...state.widths, [column.name]: answer.width ?? undefined } });
   if (answer?.sort) sortBy(column, answer.sort);
   if (answer?.hide) arrange({ hidden: [...state.hidden, column.name] });
   if (answer?.filter) change({ filters: [...state.filters, answer.filter] });
   if (answer?.values) openValues(column);
-  if (answer?.move) move(column, answer.move);
+  if (answer?.place) move(column, answer.place - 1);
   if (answer?.freeze) arrange({ frozen: column.isFrozen ? state.frozen.filter((name) => name !== column.name) : [...state.frozen, column.name] });
 }
 
-function move(column, by) {
-  const names = shownColumns().map(({ name }) => name);
-  const place = names.indexOf(column.name);
-  const target = Math.max(0, Math.min(names.length - 1, place + by));
-  names.splice(target, 0, ...names.splice(place, 1));
-  arrange({ order: names });
+/** Move a column to a place; frozen ones stay before the others. */
+function move(column, place) {
+  const names = shownColumns().map(({ name }) => name).filter((name) => name !== column.name);
+  names.splice(place, 0, column.name);
+  arrange({ order: names, frozen: names.filter((name) => state.frozen.includes(name)) });
 }
 
 /** The values of a column beside the grid. */
@@ -297,7 +299,7 @@ async function card(y) {
 function showSelection(selection) {
   const last = Math.min(rows.count, grid.top + grid.visible);
   const place = rows.count ? `Rows ${grouped(grid.top + 1)} to ${grouped(last)}` : "";
-  const hint = state.group?.by.length ? "Enter shows the rows of a group" : "Space shows a row as a card";
+  const hint = state.group?.by.length ? "Enter shows the rows of a group" : rows.count > 0 && button("Row as a card", () => card(grid.active.y), { title: "Space" });
   const selectedColumns = grid.columns.slice(selection.x0, selection.x1 + 1);
   const words = selectionInWords(rows, selectedColumns, selection);
   status.replaceChildren(...[place, words || hint, !words.includes(":") && words && wholeColumn(selectedColumns, selection)].filter(Boolean).map((part) => make("span", {}, part)));
@@ -343,7 +345,7 @@ function sortBy(column, order, isAdded) {
 // Tools.
 
 function tools() {
-  bar.replaceChildren(...[
+  keepFocus(bar, () => bar.replaceChildren(...[
     may.query && !state.group && search(),
     goTo(),
     may.query && button(state.group ? "Change groups" : "Group", group),
@@ -355,7 +357,7 @@ function tools() {
     isAsked(state) && button("Keep as a new result", keep),
     ...lifetime.buttons(),
     ...chips(state, change, changeFilter),
-  ].filter(Boolean));
+  ].filter(Boolean)), grid);
   const question = { state, columns: ordered(columns, state), body: rows?.body ?? {}, url };
   for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, question, attempt, say);
 }

@@ -84,6 +84,7 @@ async def page_rows(source: Source, described: Sequence[str]) -> Rows:
         (["id_2"], ["id_3"]),
         (["x" * 63], ["x" * 80]),
         (["é" * 31], ["é" * 40]),
+        (["x" * 57 + "_1a"], ["x" * 80]),
     ],
 )
 def test_what_databases_and_sqlalchemy_make_of_a_name_is_no_difference(found: Any, described: Any) -> None:
