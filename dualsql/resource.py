@@ -345,10 +345,7 @@ class Clock:
 def new_resource_id(start: str = "") -> str:
     """A fresh identifier: `start`, up to 160 random bits (MCP asks for UUIDv4's 122), and a checksum for clients."""
     while True:
-        drawn, number = start, secrets.randbelow(len(ID_ALPHABET) ** (ID_RANDOM - len(start)))
-        while len(drawn) < ID_RANDOM:
-            number, digit = divmod(number, len(ID_ALPHABET))
-            drawn += ID_ALPHABET[digit]
+        drawn = start + "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM - len(start)))
         # Detection skips words of one case: one of 1.2 million draws.
         if not (drawn.islower() or drawn.isupper()):
             return with_checksum(drawn)

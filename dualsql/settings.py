@@ -204,7 +204,7 @@ class Settings(SettingsGroup):
     )
     maximum_concurrent_queries: int = setting(
         15,
-        "Statements that run at once on one database, besides its streams. On SQLite, at most three for each core.",
+        "Statements at once on one database, besides streams; on SQLite at most three a core.",
         positive=True,
     )
     maximum_queued_queries: int = setting(250, "Statements that may wait for their turn on one database.")

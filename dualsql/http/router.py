@@ -368,6 +368,19 @@ def _host_name(url: str) -> str:
     return f"[{name}]" if ":" in name else name
 
 
+class OfHeader:
+    """Passes requests that have the header `name` through `middleware`."""
+
+    def __init__(self, app: ASGIApp, *, name: bytes, middleware: Middleware) -> None:
+        self._name = name
+        self._app = app
+        self._around = middleware.cls(app, *middleware.args, **middleware.kwargs)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        is_meant = any(name == self._name for name, _ in scope.get("headers", ()))
+        return (self._around if is_meant else self._app)(scope, receive, send)
+
+
 def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:
     origins = [origin_of(origin) for origin in server.settings.cors_origins]
     cross_origin: list[Middleware] = []

@@ -15,7 +15,7 @@ from dualsql.events import GaugeReading
 from dualsql.extension import Extension, Parts
 from dualsql.http.parameters import read_body, refuse_query, resource_id_of
 from dualsql.http.problems import RETRY_SOON, BodyTooLargeError, JSONAnswer, method_routes
-from dualsql.http.router import FeatureRoutes
+from dualsql.http.router import FeatureRoutes, OfHeader
 from dualsql.kept.late_pages import LatePages
 from dualsql.kept.objects import storage_at
 from dualsql.kept.refresh import Refreshes
@@ -176,7 +176,9 @@ class Kept(DescribedFeature):
             return JSONAnswer(metadata, headers=RETRY_SOON if is_running else {})
 
         is_offered = self.work is not None and self.settings.keep is not False
-        late = Middleware(LatePages, server=server, refresh=self.refresh)
+        late = Middleware(
+            OfHeader, name=b"prefer", middleware=Middleware(LatePages, server=server, refresh=self.refresh)
+        )
         return FeatureRoutes(
             routes=method_routes(REFRESH, {"POST": refresh}, REFRESH_METHODS),
             middleware=[late] if is_offered else (),

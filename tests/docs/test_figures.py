@@ -26,7 +26,7 @@ from dualsql.capabilities import LONGEST_PATTERN
 from dualsql.catalogue import catalogue, mcp as catalogue_mcp
 from dualsql.catalogue.search import MOST_TERMS
 from dualsql.changes import ChangeSettings
-from dualsql.charts import marks
+from dualsql.charts import rows as chart_rows
 from dualsql.charts.chart import _LONGEST_TITLE
 from dualsql.charts.render import _LONGEST_TEXT, _MOST_DOTS
 from dualsql.cli.local_store import _UNUSED
@@ -159,11 +159,11 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
     ],
     "docs/charts.md": [
         ("up to # characters |", _LONGEST_TITLE), ("are cut to # characters", _LONGEST_TEXT),
-        ("| `point` | # points |", f"{marks.MOST_MARKS:,}"),
-        ("texts, numbers or flags | # categories |", marks.MOST_BARS),
-        ("| its `color` | # | the largest", marks.MOST_COLORS),
-        ("more than # categories or # parts", marks.MOST_BARS, f"{marks.MOST_MARKS:,}"),
-        ("`bar` of dates | # marks |", f"{marks.MOST_MARKS:,}"),
+        ("| `point` | # points |", f"{chart_rows.MOST_MARKS:,}"),
+        ("texts, numbers or flags | # categories |", chart_rows.MOST_BARS),
+        ("| its `color` | # | the largest", chart_rows.MOST_COLORS),
+        ("more than # categories or # parts", chart_rows.MOST_BARS, f"{chart_rows.MOST_MARKS:,}"),
+        ("`bar` of dates | # marks |", f"{chart_rows.MOST_MARKS:,}"),
         ("Lines of more than # marks have no dots", _MOST_DOTS),
     ],
     "docs/client.md": [

@@ -464,7 +464,7 @@ SLOW_TO_SORT: dict[str, Any] = {
     "keep": False,
 }
 """Its first rows come at once; an order by `n` needs all of them, which takes some seconds."""
-IN_ORDER = {"limit": 5, "sort": [{"field": "n", "order": "desc"}]}
+IN_ORDER: dict[str, Any] = {"limit": 5, "sort": [{"field": "n", "order": "desc"}]}
 
 
 @pytest.fixture
