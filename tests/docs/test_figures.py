@@ -163,6 +163,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("texts, numbers or flags | # categories |", chart_rows.MOST_BARS),
         ("| its `color` | # | the largest", chart_rows.MOST_COLORS),
         ("more than # categories or # parts", chart_rows.MOST_BARS, f"{chart_rows.MOST_MARKS:,}"),
+        ("their bar would be more than # times as high", chart_rows._GIANT),
         ("`bar` of dates | # marks |", f"{chart_rows.MOST_MARKS:,}"),
         ("Lines of more than # marks have no dots", _MOST_DOTS),
     ],
