@@ -12,6 +12,9 @@ Only `mcp` imports MCP. Nothing here queries a database.
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind, page_of
 from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, PlacedTable, Visible
+from dualsql.catalogue.describe import TableFacts
+from dualsql.catalogue.search import Index
+from dualsql.tenancy.visibility import VisibleNames
 
 __all__ = [
     "Address",
@@ -19,8 +22,11 @@ __all__ = [
     "Catalogue",
     "CatalogueView",
     "Entry",
+    "Index",
     "Kind",
     "PlacedTable",
+    "TableFacts",
     "Visible",
+    "VisibleNames",
     "page_of",
 ]

@@ -541,6 +541,8 @@ async def test_charts(asker: Asker) -> None:
         GET /chart?mark=line&x=founded&bucket=year&aggregate=avg&y=enrollment&filters={filters}
         GET /chart?mark=histogram&x=enrollment&scale=log
         GET /chart?mark=histogram&x=enrollment&theme=dark
+        GET /chart?mark=histogram&x=enrollment&width=400
+        GET /chart?mark=histogram&x=enrollment&width=1
         GET /chart?mark=heatmap&x=state&y=founded&y_bucket=year&aggregate=max&color=enrollment
         HEAD /chart?mark=bar&x=state&aggregate=count
         GET /chart?mark=bar&x=state

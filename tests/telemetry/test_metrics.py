@@ -180,7 +180,7 @@ async def test_the_pool(postgresql_url: str) -> None:
 async def test_two_servers_of_one_process_are_added_up(institutions_url: str) -> None:
     with exporting() as exports:
         async with running(institutions_url), running(institutions_url):
-            assert exports.value("dualsql.slots.limit", dualsql__slot="query") == 2 * 15
+            assert exports.value("dualsql.slots.limit", dualsql__slot="stream") == 2 * 10
 
 
 async def _path(server: Live) -> str:
