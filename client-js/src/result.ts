@@ -1,5 +1,5 @@
 /** A dual response in the application: pages, streams, files and the life of the resource. */
-import { notConfigured, type Origins } from "./addresses.ts";
+import { isChecked, notConfigured, requiredId, type Origins } from "./addresses.ts";
 import { isCount, kindOfTotal, readColumns, readInstant, readStructure, type Detected } from "./detect.ts";
 import { Budget } from "./budget.ts";
 import { FetchError, isObject, rowsForMetadata } from "./errors.ts";
@@ -375,8 +375,9 @@ export class DualResult {
       const how = { below, signal: options.signal, budget, isDeferrable };
       return below ? transport.send("POST", this.uri, { ...how, body }) : transport.page(this.uri, body, how);
     };
-    // A cursor of the database's rows is refused among kept ones.
-    let { body: answer, isDeferred } = await read(isDeferrable && (body as PageBody).cursor === undefined);
+    // A cursor of the database's rows is refused among kept ones, and the header `Prefer` perhaps by another server's CORS.
+    const mayDefer = isDeferrable && (body as PageBody).cursor === undefined && isChecked(requiredId(this.uri));
+    let { body: answer, isDeferred } = await read(mayDefer);
     if (isDeferred) {
       const startedAt = Date.now();
       await this.#waitForRows(readMetadata(answer), options.signal);

@@ -32,6 +32,7 @@ from dualsql_client.errors import (
     pages_only,
     query_failed,
 )
+from dualsql_client.identifiers import is_checked
 from dualsql_client.lifetimes import ServerClock
 
 _LONGEST_TOKEN = 16 * 1024
@@ -268,8 +269,8 @@ class Transport:
         url, repeats = self.url_of(uri) + below + parameters, _is_repeatable(method, below)
         send = partial(self._send, method, url, body, repeats=repeats, budget=budget)
         try:
-            # A cursor of the database's rows is refused among kept ones.
-            if not waits or "cursor" in (body or {}):
+            # A cursor of the database's rows is refused among kept ones. Other servers do not keep rows.
+            if not waits or "cursor" in (body or {}) or not is_checked(resource_id(uri) or ""):
                 return (await send())[0]
             prefer = f"respond-async, wait={max(1, int(self._seconds * _PATIENCE))}"
             answer, headers = await send(more_headers={"prefer": prefer})
