@@ -56,7 +56,8 @@ def dying(storage):
         if step == "uploading":
             with file.open("ab") as more:
                 more.truncate(64 * 1024**2)
-            asyncio.get_running_loop().call_later(0.02, killed)
+            # In a folder, it is a change of a name.
+            asyncio.get_running_loop().call_later(0 if place == "folder" else 0.02, killed)
         await put(name, file)
         if step == "named":
             killed()
