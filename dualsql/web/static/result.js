@@ -37,6 +37,7 @@ const limit = Math.min(PAGE, Number(root.dataset.limit));
 let state = readState();
 let rows = null;
 let columns = []; // of the result itself
+let field = null; // of the search
 const zoned = new Set(); // names of those whose instants have a zone
 let grid = null;
 let settling; // the timer after which the address has the row
@@ -367,8 +368,14 @@ function fewRows() {
   return rows?.isCounted && rows.count <= limit ? rows.pages.get(0)?.values : undefined;
 }
 
+/** The field of the search. What is typed while rows load stays. */
 function search() {
-  return searchField(columns, (conditions) => change({ filters: withSearch(state.filters, conditions) }), say, { ask, example: EXAMPLE });
+  const filter = (conditions) => {
+    field.value = "";
+    change({ filters: withSearch(state.filters, conditions) });
+  };
+  field ??= searchField(columns, filter, say, { ask, example: EXAMPLE });
+  return field;
 }
 
 /** Whether a text of the search field is a question. It is asked of the rows that the filters keep. */
@@ -378,6 +385,7 @@ function ask(text) {
     if (!question) return false;
     const { filters, group, sort, hasChart } = question;
     const chosen = hasChart ? firstChart(columns, group) : null;
+    field.value = "";
     change({ filters: [...state.filters, ...filters], group, sort: sort.length || group || state.group ? sort : state.sort, ...(chosen ? { chart: chosen } : {}) });
   } catch (error) {
     say(`${error.message} In double quotes, the text is searched for.`);
