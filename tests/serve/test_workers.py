@@ -206,7 +206,7 @@ async def test_kill_9_amid_creations_loses_none_that_was_answered(shop: str, sto
 @pytest.mark.long
 async def test_all_drain_at_a_signal(shop: str, store: str) -> None:
     async with serving(shop, store) as served, httpx.AsyncClient(timeout=AGES) as http:
-        rows = await stored(served)
+        rows = f"{await stored(served)}/rows"
         async with AsyncExitStack() as stack:
             streams = []
             for _ in range(4):
@@ -229,7 +229,7 @@ async def test_all_drain_at_a_signal(shop: str, store: str) -> None:
 async def test_workers_are_replaced_without_a_request_that_fails(shop: str, store: str) -> None:
     """A stream that runs is read to its end, and pages on new connections and on open ones are answered."""
     async with serving(shop, store) as served, httpx.AsyncClient(timeout=AGES) as http:
-        before, url, rows = workers_of(served), await create(served), await stored(served)
+        before, url, rows = workers_of(served), await create(served), f"{await stored(served)}/rows"
         async with http.stream("GET", f"{served.origin}{rows}", params={"format": "ndjson"}) as answer:
             pieces = answer.aiter_bytes()
             begun = await anext(pieces)
@@ -247,7 +247,7 @@ async def test_workers_are_replaced_without_a_request_that_fails(shop: str, stor
 @pytest.mark.long
 async def test_workers_drain_and_end_when_their_parent_is_killed(shop: str, store: str) -> None:
     async with serving(shop, store) as served, httpx.AsyncClient(timeout=AGES) as http:
-        workers, rows = workers_of(served), await stored(served)
+        workers, rows = workers_of(served), f"{await stored(served)}/rows"
         async with http.stream("GET", f"{served.origin}{rows}", params={"format": "ndjson"}) as answer:
             pieces = answer.aiter_bytes()
             begun = await anext(pieces)
