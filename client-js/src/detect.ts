@@ -7,7 +7,7 @@ import { Origins, isChecked, isWeb, resourceId, uriOfURL } from "./addresses.ts"
 import { isObject } from "./errors.ts";
 import { set } from "./json.ts";
 import { LinkReader, linkIn } from "./links.ts";
-import { ANYTHING, NOTHING, RESPONSES, Walk, fieldsOf, nested, untyped, type Fields, type Scope } from "./walk.ts";
+import { ANYTHING, NOTHING, RESPONSES, Walk, fieldsOf, leadingPairs, nested, untyped, type Fields, type Scope } from "./walk.ts";
 import type { Column, Encoding, Row, TotalCountKind } from "./wire.ts";
 
 /** A dual response as the tool result describes it. It is untrusted; a bare link has little more than the URI. */
@@ -38,11 +38,13 @@ export function findDetected(value: unknown, origins: Origins): Detected[] {
   const walk = new Walk(value, (text) => (reader.read(text) ? RESPONSES : ANYTHING));
   for (let visited = walk.next(); visited !== undefined; visited = walk.next()) {
     const fields = nested(visited);
+    const pairs = leadingPairs(fields);
+    if (!pairs.length) continue;
     const words = wordsOf(fields);
     const failed = isFailed(fields, words);
     const scope = failed ? NOTHING : scopeOf(words, walk);
     const response = scope === NOTHING ? undefined : toResponse(fields, origins);
-    if (!response?.sample) walk.descend(fields, scopesOf(fields, scope, failed, response !== undefined));
+    if (!response?.sample) walk.descend(pairs, scopesOf(fields, scope, failed, response !== undefined));
     const detected = response ?? (scope === ANYTHING ? namedLink(fields, origins) : undefined);
     if (detected && isMoreComplete(detected, responses.get(detected.key))) responses.set(detected.key, detected);
   }

@@ -101,11 +101,9 @@ export class Walk {
     return undefined;
   }
 
-  /** Visit the values of an object, too, each in the scope of its name. */
-  descend(fields: Fields, scopeOf: (name: string, value: unknown) => Scope): void {
-    for (const [name, value] of Object.entries(fields)) {
-      if (mayLeadOn(value)) this.push(value, scopeOf(name, value), this.here.nesting);
-    }
+  /** Visit values of an object, too, each in the scope of its name. */
+  descend(pairs: [name: string, value: unknown][], scopeOf: (name: string, value: unknown) => Scope): void {
+    for (const [name, value] of pairs) this.push(value, scopeOf(name, value), this.here.nesting);
   }
 
   private push(value: unknown, scope: Scope, nesting: number): void {
@@ -191,6 +189,11 @@ function jsonWithin(text: string): [values: Value[], rest: string] {
     valueEnd = end;
   }
   return [values, [...rest, text.slice(valueEnd)].join(" ")];
+}
+
+/** Names and values that may hold a result. Most rows of a table have none. */
+export function leadingPairs(fields: Fields): [name: string, value: unknown][] {
+  return Object.entries(fields).filter(([, value]) => mayLeadOn(value));
 }
 
 /** Whether a value has values, or is a text that may hold a result. */

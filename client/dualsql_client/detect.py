@@ -19,7 +19,15 @@ from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import MOST_COUNTED, is_count, read_instant, whole_or_none
 from dualsql_client.identifiers import is_checked
 from dualsql_client.links import LinkReader, link_in
-from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, nested_fields, untyped
+from dualsql_client.object_walk import (
+    Evidence,
+    Fields,
+    Walk,
+    fields_of,
+    leading_pairs,
+    nested_fields,
+    untyped,
+)
 from dualsql_client.origins import Origins
 from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
@@ -116,6 +124,9 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
     if not fields:
         return None
     fields = nested_fields(fields)
+    pairs = leading_pairs(fields)
+    if not pairs:
+        return None
     names = set(map(_words, fields))
     words = _words_of_fields(fields)
     is_failed = _is_failed(fields, names, words)
@@ -123,7 +134,7 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
     detected = _response(fields, origins) if scope else None
     if detected and detected.sample is not None:
         return detected
-    walk.descend(fields, _scopes(fields, names, scope, is_failed=is_failed, is_response=detected is not None))
+    walk.descend(pairs, _scopes(fields, names, scope, is_failed=is_failed, is_response=detected is not None))
     return detected or (_link_with_name(fields, origins) if scope is Evidence.ANYTHING else None)
 
 

@@ -164,13 +164,14 @@ class Walk:
             return fields_of(value, hidden=self._hidden)
         return None
 
-    def descend(self, fields: Fields, scope_of: Callable[[object, object], Evidence] | None = None) -> None:
-        """Visit the values of a mapping, too, each in the scope of its name."""
+    def descend(
+        self, pairs: Iterable[tuple[object, object]], scope_of: Callable[[object, object], Evidence]
+    ) -> None:
+        """Visit values of a mapping, too, each in the scope of its name."""
         if self._depth < MAXIMUM_DEPTH:
-            for name, value in fields.items():
-                if _may_lead_on(value):
-                    scope = scope_of(name, value) if scope_of else self.scope
-                    self._queue.append((value, self._depth + 1, self._nesting, scope))
+            self._queue.extend(
+                (value, self._depth + 1, self._nesting, scope_of(name, value)) for name, value in pairs
+            )
 
     def _push_all(self, values: Iterable[object], scope: Evidence) -> None:
         if self._depth < MAXIMUM_DEPTH:
@@ -245,6 +246,11 @@ def _position(error: Exception, end: int) -> int:
     """The position at which the decoder stopped; `end` for deep nesting and a string without its end."""
     is_within = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string")
     return error.pos if is_within else end  # type: ignore[attr-defined]
+
+
+def leading_pairs(fields: Fields) -> list[tuple[object, object]]:
+    """Names and values that may hold a result. Most rows of a table have none."""
+    return [(name, value) for name, value in fields.items() if _may_lead_on(value)]
 
 
 def _may_lead_on(value: object) -> bool:
