@@ -377,8 +377,8 @@ class OfHeader:
         self._around = middleware.cls(app, *middleware.args, **middleware.kwargs)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        is_meant = any(name == self._name for name, _ in scope.get("headers", ()))
-        return (self._around if is_meant else self._app)(scope, receive, send)
+        app = self._around if self._name in dict(scope.get("headers", ())) else self._app
+        return app(scope, receive, send)
 
 
 def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:
