@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate, takewhile
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from dualsql.formats.json import dumps
@@ -55,17 +54,17 @@ def fit(rows: Sequence[Row], budget: int) -> Fitted:
     # There are at least as many bytes as characters, and one call measures all rows.
     if len(dumps(beginning(rows, budget))) <= budget:
         return Fitted(list(rows), None)
-    whole = _within(rows, budget)
+    whole = _rows_within(rows, budget)
     if len(whole) >= min(_KEPT_ROWS, len(rows)):
         return Fitted(whole, None)
     # A cell may hold megabytes: it is written once.
     ends = [_shortened(row, max(budget, _LEAST_WIDTH) + 1) for row in rows]
 
     def fits(part: Sequence[Row], width: int) -> bool:
-        return len(_within([_shortened(row, width) for row in part], budget)) == len(part)
+        return len(_rows_within((_shortened(row, width) for row in part), budget)) == len(part)
 
     width = _widest(fits, [(ends, _LEAST_WIDTH), (ends[:_KEPT_ROWS], _LEAST_WIDTH)], budget)
-    shortened = _within([_shortened(row, width) for row in ends], budget)
+    shortened = _rows_within((_shortened(row, width) for row in ends), budget)
     return Fitted(shortened, None if shortened == list(rows[: len(shortened)]) else width)
 
 
@@ -107,18 +106,27 @@ def shows_all(names: Sequence[str], rows: Sequence[Row], *, text_budget: int, re
     if len(dumps(beginning(rows, results_budget))) > results_budget:
         return False
     lines = LAYOUTS["markdown"].lines(names, rows, _LEAST_WIDTH)
-    return _count_within(lines, text_budget + 1) == len(rows) + 2
+    return len(_lines_within(lines, text_budget + 1)) == len(rows) + 2
 
 
-def _count_within(lines: Iterable[str], budget: int) -> int:
-    """How many lines, from the first, have at most `budget` characters with one after each."""
-    return sum(1 for _ in takewhile(budget.__ge__, accumulate(len(line) + 1 for line in lines)))
+def _first(items: Iterable[_Plain], room: int, size: Callable[[_Plain], int]) -> list[_Plain]:
+    """The items, from the first, that take at most `room` with one more for each. No item after them is read."""
+    first = []
+    for item in items:
+        room -= size(item) + 1
+        if room < 0:
+            break
+        first.append(item)
+    return first
 
 
-def _within(rows: Sequence[Row], budget: int) -> list[Row]:
-    # Two for [ and ]; and a comma for each row.
-    texts = (dumps(beginning(row, budget)).decode() for row in rows)
-    return list(rows[: _count_within(texts, budget - 2)])
+def _lines_within(lines: Iterable[str], room: int) -> list[str]:
+    return _first(lines, room, len)
+
+
+def _rows_within(rows: Iterable[Row], budget: int) -> list[Row]:
+    # Two for [ and ].
+    return _first(rows, budget - 2, lambda row: len(dumps(beginning(row, budget)).decode()))
 
 
 def _shortened(row: Row, width: int) -> Row:
@@ -186,31 +194,24 @@ def table(
 ) -> Table:
     """The largest rendering within `budget` characters: rows are left out, then ends of cells, then columns."""
     layout, room = LAYOUTS[text_format], budget + 1  # the last line has no line break
-    heads, columns, width = 1 + layout.has_rule, len(names), budget
+    heads = 1 + layout.has_rule
     least = heads + min(_SAMPLE_KEPT_ROWS, len(rows))
+
+    def fits(part: Sequence[Row], width: int, columns: int = len(names)) -> bool:
+        lines = layout.lines(names[:columns], part, width)
+        return len(_lines_within(lines, room)) == heads + len(part)
+
     # A cell that is longer than the budget does not fit.
-    lines = whole = list(layout.lines(names, rows, budget))
-    count = _count_within(lines, room)
-    if count < least:
-        rows = [_shortened(row, max(budget, NARROWEST) * 4 + 1) for row in rows]
-
-        def fits(part: Sequence[Row], width: int) -> bool:
-            return _size(layout.lines(names, part, width)) <= room
-
-        width = _widest(fits, [(rows, _LEAST_WIDTH), (rows[:_SAMPLE_KEPT_ROWS], NARROWEST)], budget)
-        lines = list(layout.lines(names, rows, width))
-        count = _count_within(lines, room)
-    if count < least:
+    lines = _lines_within(layout.lines(names, rows, budget), room)
+    if len(lines) >= least:
+        return Table("\n".join(lines), len(lines) - heads, len(names), None)
+    rows = [_shortened(row, max(budget, NARROWEST) * 4 + 1) for row in rows]
+    width = _widest(fits, [(rows, _LEAST_WIDTH), (rows[:_SAMPLE_KEPT_ROWS], NARROWEST)], budget)
+    lines = _lines_within(layout.lines(names, rows, width), room)
+    if len(lines) < least:
         rows = rows[:_SAMPLE_KEPT_ROWS]
-        columns = bisect(
-            range(1, len(names)), room, key=lambda number: _size(layout.lines(names[:number], rows, width))
-        )
-        columns = max(1, columns)
-        lines, whole = (list(layout.lines(names[:columns], rows, each)) for each in (width, budget))
-        count = max(heads, _count_within(lines, room))
-    is_cut = any(line != other for line, other in zip(lines[:count], whole, strict=False))
-    return Table("\n".join(lines[:count]), count - heads, columns, width if is_cut else None)
-
-
-def _size(lines: Iterable[str]) -> int:
-    return sum(len(line) + 1 for line in lines)
+        names = names[: 1 + bisect(range(2, len(names)), 0, key=lambda number: not fits(rows, width, number))]
+        whole = list(layout.lines(names, rows, width))
+        lines = whole[: max(heads, len(_lines_within(whole, room)))]
+    is_cut = any(line != whole for line, whole in zip(lines, layout.lines(names, rows, budget), strict=False))
+    return Table("\n".join(lines), len(lines) - heads, len(names), width if is_cut else None)
