@@ -34,6 +34,16 @@ const ENCODED = /(?<![\w+/-])[\w+/-]{60,}(?:\r?\n[\w+/-]+(?=\r?\n|=|$|["'<\\]))*
 const SHORTEST_DIGITS = 60;
 /** How forms and mails write what is in and around base64, and how terminals colour it. */
 const AROUND_ENCODED = /((?:%(?!25)[0-9a-f]{2}){1,256})|%25([0-9a-f]{2})?|=(3D)|\x1b\[[\d;]{0,20}m/gi;
+interface Zlib {
+  unzipSync(data: Uint8Array, options: object): Uint8Array;
+}
+/** Node, Deno and Bun have it. Browsers read compressed data in the course of time only. */
+const ZLIB = (globalThis as { process?: { getBuiltinModule?: (name: string) => Zlib } }).process?.getBuiltinModule?.("node:zlib");
+/** The beginnings of data of gzip and zlib. */
+const COMPRESSED = [0x1f8b, 0x7801, 0x789c, 0x78da];
+/** How many times as long compressed data may become: JSON becomes 10 times as long. */
+const MOST_EXPANSION = 32;
+const Z_SYNC_FLUSH = 2;
 /** Bytes as JSON has them. */
 const NUMBERS = /(?<!\d)(?:\d{1,3},\s?){24}/;
 /** What begins each line of a server-sent event and of a quotation. */
@@ -261,9 +271,17 @@ function tryJSON<T>(read: () => T): T | undefined {
 /** The text whose base64, whole or truncated, or hexadecimal digits a text is; undefined for any other text. */
 function ofBase64(text: string): string | undefined {
   const digits = digitsOf(text);
-  const data = tryJSON(() => (digits === undefined ? bytesOfBase64(base64(text)) : bytesOfDigits(digits)));
+  const data = tryJSON(() => uncompressed(digits === undefined ? bytesOfBase64(base64(text)) : bytesOfDigits(digits)));
   // Of a binary encoding, such as MessagePack, the links are read.
   return data && (tryJSON(() => textOf(data, true)) ?? ofBinary(textOf(data)));
+}
+
+/** What gzip or zlib made `data` of, whole or truncated, where the runtime reads it at once; else `data` itself. */
+function uncompressed(data: Uint8Array | undefined): Uint8Array | undefined {
+  const isCompressed = data && COMPRESSED.includes((data[0]! << 8) | data[1]!);
+  if (!isCompressed || !ZLIB) return data;
+  const options = { finishFlush: Z_SYNC_FLUSH, maxOutputLength: MOST_EXPANSION * data.length };
+  return tryJSON(() => ZLIB.unzipSync(data, options)) ?? data;
 }
 
 /** The hexadecimal digits that a text is; undefined for any other text. */

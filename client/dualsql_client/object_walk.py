@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from base64 import b64decode
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections import deque
@@ -52,6 +53,10 @@ _BASE64 = re.compile(
 _ENCODED = re.compile(r"(?<![\w+/-])[\w+/-]{60,}+(?:\r?\n[\w+/-]++(?=\r?\n|=|\Z|[\"'<\\]))*+", re.ASCII)
 """Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer."""
 _HEXADECIMAL = re.compile(r"(?:\\?[xX]|0[xX])?([0-9a-fA-F]{60,}+)")
+_COMPRESSED = (b"\x1f\x8b", b"x\x01", b"x\x9c", b"x\xda")
+"""The beginnings of data of gzip and zlib."""
+_MOST_EXPANSION = 32
+"""How many times as long compressed data may become: JSON becomes 10 times as long."""
 _NUMBERS = re.compile(r"(?<!\d)(?:\d{1,3},\s?){24}")
 """Bytes as JSON has them."""
 _AROUND_ENCODED = re.compile(
@@ -331,12 +336,27 @@ def _of_base64(text: str) -> str | None:
         )
     except ValueError:
         return None
+    data = _uncompressed(data)
     try:
         return getincrementaldecoder(_encoding(data))("strict").decode(data)
     except ValueError:
         # Of a binary encoding, such as MessagePack, the links are read.
         plain = data.decode(errors="replace")
         return plain if may_hold_id(plain) else None
+
+
+def _uncompressed(data: bytes) -> bytes:
+    """What gzip or zlib made `data` of, whole or truncated; `data` itself if they did not, or of too much."""
+    if not data.startswith(_COMPRESSED):
+        return data
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        plain = reader.decompress(data, _MOST_EXPANSION * len(data))
+    except zlib.error:
+        return data
+    # As node does: behind the end, gzip has further data of its own.
+    is_broken = reader.unused_data and data[0] == 0x1F
+    return data if reader.unconsumed_tail or is_broken else plain
 
 
 def _encoded_within(text: str) -> list[tuple[Any, Evidence]]:
