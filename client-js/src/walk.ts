@@ -21,6 +21,8 @@ const MOST_VALUES = 1_000;
 const SHORTEST_TEXT = 24;
 const BEGINS_JSON = /^\s{0,64}(\{|"|\[\s{0,64}([[{"\]\d-]|true|false|null))/;
 const BRACKET = /\{\s{0,64}"|\[\s{0,64}[[{"]/g;
+/** Also the beginning of a string whose text is JSON. */
+const BRACKET_OR_STRING = new RegExp(String.raw`${BRACKET.source}|"\s{0,64}[[{]\s{0,64}\\"`, "g");
 /** How many times the characters of a text that is not JSON are read as JSON. */
 const MOST_REPEATED = 8;
 const LONGEST_NAME = 200;
@@ -151,12 +153,12 @@ type Value = readonly [value: unknown, scope: Scope];
 /**
  * The JSON values within a text that may hold a result, and the text without them. The lines within a value that is no
  * JSON, or is truncated, are no values of their own. The values behind its error on the same line may be parts of it: in
- * them only dual responses count, and they remain in the text.
+ * them, as in strings, only dual responses count, and they remain in the text.
  */
 function jsonWithin(text: string): [values: Value[], rest: string] {
   const values: Value[] = [];
   const rest: string[] = [];
-  const bracket = new RegExp(BRACKET);
+  const bracket = new RegExp(text.includes('\\"') ? BRACKET_OR_STRING : BRACKET);
   let line = 0;
   let scanned = 0;
   let valueEnd = 0;
@@ -194,7 +196,12 @@ function jsonWithin(text: string): [values: Value[], rest: string] {
       values.push([value, RESPONSES]);
       continue;
     }
-    values.push([value, ARGUMENTS.test(text.slice(Math.max(start - LONGEST_NAME, 0), start)) ? NOTHING : ANYTHING]);
+    const isArgument = ARGUMENTS.test(text.slice(Math.max(start - LONGEST_NAME, 0), start));
+    if (typeof value === "string") {
+      values.push([value, isArgument || isQuotation(text, start, end) ? NOTHING : RESPONSES]);
+      continue;
+    }
+    values.push([value, isArgument ? NOTHING : ANYTHING]);
     rest.push(text.slice(valueEnd, start));
     valueEnd = end;
   }

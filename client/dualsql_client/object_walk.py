@@ -42,6 +42,8 @@ _SHORTEST_TEXT = 24
 
 _BEGINS_JSON = re.compile(r"\s{0,64}(?:\{|\"|\[\s{0,64}(?:[\[{\"\]\d-]|true|false|null))")
 _BRACKET = re.compile(r"\{\s{0,64}\"|\[\s{0,64}[\[{\"]")
+_BRACKET_OR_STRING = re.compile(rf"{_BRACKET.pattern}|\"\s{{0,64}}[\[{{]\s{{0,64}}\\\"")
+"""Also the beginning of a string whose text is JSON."""
 _MOST_REPEATED = 8
 """How many times the characters of a text that is not JSON are read as JSON."""
 _SHORTEST_BASE64 = 44
@@ -209,14 +211,15 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
     """The JSON values within a text that may hold a result, with what counts in each, and the text without them.
 
     The lines within a value that is no JSON, or is truncated, are no values of their own. The values behind its error
-    on the same line may be parts of it: in them only dual responses count, and they remain in the text.
+    on the same line may be parts of it: in them, as in strings, only dual responses count, and they remain in the text.
     """
     values: list[tuple[Any, Evidence]] = []
     rest: list[str] = []
     at = line = scanned = value_end = 0
     broken = -1  # the line of such a value
     budget = _MOST_REPEATED * len(text)
-    while budget > 0 and len(values) < MAXIMUM_TEXTS and (bracket := _BRACKET.search(text, at)):
+    beginning = _BRACKET_OR_STRING if '\\"' in text else _BRACKET
+    while budget > 0 and len(values) < MAXIMUM_TEXTS and (bracket := beginning.search(text, at)):
         start = bracket.start()
         line, scanned = max(line, text.rfind("\n", scanned, start) + 1), start
         if -1 < broken < line and text[line] in " \t}]":
@@ -241,6 +244,10 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
             values.append((value, Evidence.RESPONSES))
             continue
         is_argument = _IN_ARGUMENTS.search(text, max(start - _LONGEST_NAME, 0), start)
+        if isinstance(value, str):
+            is_hidden = is_argument or is_quotation(text, start, at)
+            values.append((value, Evidence.NOTHING if is_hidden else Evidence.RESPONSES))
+            continue
         values.append((value, Evidence.NOTHING if is_argument else Evidence.ANYTHING))
         rest.append(text[value_end:start])
         value_end = at
