@@ -237,6 +237,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "confirm is an error.": (
             "client/test_reference_design.py::test_a_server_that_does_not_say_the_order_may_have_ignored_what_was_asked",
             "client/test_reference_design.py::test_every_row_is_fetched_by_get",
+            "client/test_refusals.py::test_what_is_said_of_each_refusal",
+            "client/test_refusals.py::test_the_javascript_client_says_the_same",
             "client/test_reference_design.py::test_a_url_at_a_configured_address_is_enough",
             "client/test_reference_design.py::test_a_server_that_ignores_where_to_begin_repeats_no_row",
         ),

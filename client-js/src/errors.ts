@@ -59,7 +59,7 @@ export class FetchError extends DualError {
   retryAfter: number | undefined;
   /** The same request may succeed later. */
   mayPass: boolean;
-  /** The server has no such route: 405, 501, or a 404 that is no JSON. */
+  /** The server may have no such route: 405, 501, or a 404 without a code. */
   isUnrouted = false;
 
   constructor(message: string, fields: ErrorFields & { status?: number | undefined } = {}) {
@@ -89,18 +89,24 @@ const TEMPORARY_CODES = new Set([
 const PERMANENT_CODES = new Set(["QUERY_TIMEOUT"]);
 
 const CODES_BY_STATUS: Record<number, string> = { 404: "RESOURCE_NOT_FOUND", 410: "RESOURCE_EXPIRED" };
+/** The codes of a result that is not there. */
+export const GONE = new Set(["RESOURCE_NOT_FOUND", "RESOURCE_EXPIRED"]);
 const LONGEST_TEXT = 2_000;
+/** The statuses of a server that does not take this method at this address. */
+export const UNROUTED = new Set([405, 501]);
+/** What FastAPI says of an unknown route. Its servers say of a missing result what their authors write. */
+const NO_ROUTE = "Not Found";
 
 /** The error for an answer with an error status, or for the problem at the end of a stream. */
 export function fetchError(status: number, body: unknown): FetchError {
   const problem = isObject(body) ? body : {};
   const word = problem["code"];
   const code = typeof word === "string" && /^[A-Z][A-Z0-9_]{1,63}$/.test(word) ? word : undefined;
-  const isForeign = status === 404 && !("code" in problem || "error" in problem || "message" in problem);
+  const message = text(problem["message"]) ?? text(problem["detail"]);
+  const isForeign = status === 404 && !("code" in problem || "error" in problem) && (message ?? NO_ROUTE) === NO_ROUTE;
   const details = problem["details"];
   const error = new FetchError(
-    text(problem["message"]) ??
-      (isForeign ? "The server answered with status 404, and not as dualsql does." : `The server answered with status ${status}.`),
+    isForeign ? "The server answered with status 404, and not as dualsql does." : (message ?? `The server answered with status ${status}.`),
     {
       status,
       code: code ?? CODES_BY_STATUS[status],
@@ -108,7 +114,7 @@ export function fetchError(status: number, body: unknown): FetchError {
       details: isObject(details) ? details : undefined,
     },
   );
-  error.isUnrouted = status === 405 || status === 501 || (status === 404 && body === undefined);
+  error.isUnrouted = UNROUTED.has(status) || (status === 404 && code === undefined);
   return error;
 }
 

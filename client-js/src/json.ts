@@ -20,7 +20,7 @@ export function parseJSON(text: string): unknown {
   return isShort ? JSON.parse(text) : new ExactReader(text).read();
 }
 
-/** The JSON value at a position of a text, undefined if there is none, and where reading ended: of deep nesting, the end. */
+/** The JSON value at a position of a text, also with NaN and Infinity as Python writes them; undefined if there is none, and where reading ended: of deep nesting, the end. */
 export function jsonAt(text: string, start: number): [value: unknown, end: number] {
   const reader = new ExactReader(text, start);
   try {
@@ -31,6 +31,7 @@ export function jsonAt(text: string, start: number): [value: unknown, end: numbe
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const CONSTANT = /NaN|-?Infinity/y;
 const STRING_STOP = /["\\\u0000-\u001f]/g;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 
@@ -41,10 +42,12 @@ const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 class ExactReader {
   at: number;
   private readonly text: string;
+  private readonly isWithin: boolean;
 
-  constructor(text: string, start = 0) {
+  constructor(text: string, start?: number) {
     this.text = text;
-    this.at = start;
+    this.at = start ?? 0;
+    this.isWithin = start !== undefined;
   }
 
   read(): unknown {
@@ -115,10 +118,18 @@ class ExactReader {
 
   private number(): unknown {
     NUMBER.lastIndex = this.at;
-    if (!NUMBER.test(this.text)) throw this.unexpected();
+    if (!NUMBER.test(this.text)) return this.constant();
     const text = this.text.slice(this.at, NUMBER.lastIndex);
     this.at = NUMBER.lastIndex;
     return /[.eE]/.test(text) ? real(text) : whole(text);
+  }
+
+  private constant(): number {
+    CONSTANT.lastIndex = this.at;
+    const [text] = (this.isWithin && CONSTANT.exec(this.text)) || [];
+    if (text === undefined) throw this.unexpected();
+    this.at += text.length;
+    return Number(text);
   }
 
   private word<T>(name: string, value: T): T {

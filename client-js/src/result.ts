@@ -2,7 +2,7 @@
 import { isChecked, notConfigured, requiredId, type Origins } from "./addresses.ts";
 import { isCount, kindOfTotal, readColumns, readInstant, readStructure, type Detected } from "./detect.ts";
 import { Budget } from "./budget.ts";
-import { FetchError, isObject, rowsForMetadata } from "./errors.ts";
+import { FetchError, GONE, isObject, rowsForMetadata } from "./errors.ts";
 import { decodeRows, UNFIT } from "./json.ts";
 import { download, isRows, rowBlocks, type Download } from "./stream.ts";
 import { pause, type Answer, type Transport } from "./transport.ts";
@@ -186,7 +186,11 @@ export class DualResult {
   async download(format: StreamFormat, options: StreamOptions & { guardFormulas?: boolean } = {}): Promise<Download> {
     requireKnown("download", options, [...STREAM, "guardFormulas"]);
     const body = { ...rowsBody(options), ...(options.guardFormulas === undefined ? {} : { guard_formulas: options.guardFormulas }) };
-    return download(this.#configured(), this.uri, format, body, options.signal);
+    const transport = this.#configured();
+    return download(transport, this.uri, format, body, options.signal).catch(async (error: unknown) => {
+      await transport.requireMoreThanPages(this.uri, error, options);
+      throw error;
+    });
   }
 
   /** One page of the answer to a query over the result. */
@@ -429,7 +433,6 @@ const FIRST_WAIT = 100;
 const LONGEST_WAIT = 5_000;
 /** The most seconds that a server may request between two requests for the metadata. */
 const LONGEST_RETRY_AFTER = 60;
-const GONE = new Set(["RESOURCE_NOT_FOUND", "RESOURCE_EXPIRED"]);
 
 function start({ offset, cursor, limit }: PageOptions): PageBody {
   if (cursor !== undefined && offset) throw new TypeError("Give either a cursor or an offset.");

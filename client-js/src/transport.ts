@@ -1,7 +1,7 @@
 /** Requests to one configured address: credentials, retries, bounds and time. */
 import { requiredId } from "./addresses.ts";
 import { Budget, type Retry } from "./budget.ts";
-import { FetchError, NotConfiguredError, fetchError, isObject, pagesOnly } from "./errors.ts";
+import { FetchError, GONE, NotConfiguredError, UNROUTED, fetchError, isObject, pagesOnly } from "./errors.ts";
 import { parseJSON } from "./json.ts";
 import type { PageBody } from "./wire.ts";
 
@@ -88,29 +88,36 @@ export class Transport {
     try {
       return await this.sendTo(method, this.urlOf(uri) + (options.below ?? ""), options);
     } catch (error) {
-      if (options.below || (method !== "GET" && method !== "POST")) await this.requireMoreThanPages(uri, error, options);
+      await this.requireMoreThanPages(uri, error, options);
       throw error;
     }
   }
 
-  /** Check whether a request was refused because the server has only pages of the result.
+  /** Check whether a request was refused because the server has no such route, by a page of the result.
    *
-   * @throws {FetchError} it has only pages.
+   * @throws {FetchError} it has only pages, or it has no such result.
    */
-  private async requireMoreThanPages(uri: string, error: unknown, { signal }: RequestOptions): Promise<void> {
+  async requireMoreThanPages(uri: string, error: unknown, { signal }: Pick<RequestOptions, "signal">): Promise<void> {
     if (!(error instanceof FetchError && error.isUnrouted)) return;
     let answer: unknown;
     try {
       answer = (await this.page(uri, { offset: 0, limit: 1 }, { signal })).body;
-    } catch {
+    } catch (refusal) {
+      if (refusal instanceof FetchError && GONE.has(refusal.code)) throw refusal;
       return;
     }
     if (isObject(answer) && "data" in answer) throw pagesOnly(error.status, this.hasPosts);
   }
 
   /** The same for the collection. */
-  list(options: RequestOptions): Promise<Answer> {
-    return this.sendTo("GET", `${this.base}/`, options);
+  async list(options: RequestOptions): Promise<Answer> {
+    try {
+      return await this.sendTo("GET", `${this.base}/`, options);
+    } catch (error) {
+      if (!(error instanceof FetchError && error.isUnrouted)) throw error;
+      const { status } = error;
+      throw new FetchError(`The server has no list of results: it answered with status ${status}.`, { status, hint: CHECK_ADDRESS });
+    }
   }
 
   /** The JSON of POST /{id}; of GET /{id}?skip=&limit= from a server without POST.
@@ -122,7 +129,7 @@ export class Transport {
     let refusal: FetchError | undefined;
     if (this.hasPosts) {
       try {
-        return await this.send("POST", uri, { ...options, body });
+        return await this.sendTo("POST", this.urlOf(uri), { ...options, body });
       } catch (error) {
         if (!(error instanceof FetchError && error.isUnrouted)) throw error;
         refusal = error;
@@ -133,27 +140,27 @@ export class Transport {
       this.hasPosts = this.hasStreams = false;
       return answer;
     } catch (error) {
-      throw error instanceof FetchError && error.isUnrouted && refusal ? refusal : error;
+      throw error instanceof FetchError && UNROUTED.has(error.status ?? 0) && refusal ? refusal : error;
     }
   }
 
   private async pageByGet(uri: string, request: PageBody, options: RequestOptions): Promise<Answer> {
     const unsupported = request.sort === undefined ? (request.cursor === undefined ? undefined : "cursor") : "sort";
-    if (unsupported !== undefined) {
-      throw new FetchError(`The server takes no POST, and its pages by GET have no ${unsupported}.`, {
-        hint: "Fetch the rows by offset, in the result's own order.",
-      });
-    }
     // A server of the reference design ignores `skip` where there is no `limit`, and sends everything.
     const { offset = 0, limit = ROWS_BY_GET } = request;
-    const query = { skip: String(offset), limit: String(limit) };
-    const answer = await this.send("GET", uri, { ...options, query, isDeferrable: false });
+    const query = { skip: String(offset), limit: String(unsupported === undefined ? limit : 1) };
+    const answer = await this.sendTo("GET", this.urlOf(uri), { ...options, query, isDeferrable: false });
     const { body } = answer;
     const fields = isObject(body) ? body : {};
     const hasPosition = ["skip", "offset", "next_offset"].some((name) => (fields[name] ?? null) !== null);
     if (!("data" in fields) || (offset && !hasPosition)) {
       throw new FetchError("The server takes no POST, and its answer to GET does not say which rows of the result it has.", {
         status: 200, hint: CHECK_ADDRESS,
+      });
+    }
+    if (unsupported !== undefined) { // said only now: the result may be missing
+      throw new FetchError(`The server takes no POST, and its pages by GET have no ${unsupported}.`, {
+        hint: "Fetch the rows by offset, in the result's own order.",
       });
     }
     return { ...answer, body: fields };

@@ -21,6 +21,8 @@ const MOST_VALUES = 1_000;
 const SHORTEST_TEXT = 24;
 const BEGINS_JSON = /^\s{0,64}(\{|"|\[\s{0,64}([[{"\]\d-]|true|false|null))/;
 const BRACKET = /\{\s{0,64}"|\[\s{0,64}[[{"]/g;
+/** Also the beginning of a string whose text is JSON. */
+const BRACKET_OR_STRING = new RegExp(String.raw`${BRACKET.source}|"\s{0,64}[[{]\s{0,64}\\"`, "g");
 /** How many times the characters of a text that is not JSON are read as JSON. */
 const MOST_REPEATED = 8;
 const LONGEST_NAME = 200;
@@ -34,6 +36,16 @@ const ENCODED = /(?<![\w+/-])[\w+/-]{60,}(?:\r?\n[\w+/-]+(?=\r?\n|=|$|["'<\\]))*
 const SHORTEST_DIGITS = 60;
 /** How forms and mails write what is in and around base64, and how terminals colour it. */
 const AROUND_ENCODED = /((?:%(?!25)[0-9a-f]{2}){1,256})|%25([0-9a-f]{2})?|=(3D)|\x1b\[[\d;]{0,20}m/gi;
+interface Zlib {
+  unzipSync(data: Uint8Array, options: object): Uint8Array;
+}
+/** Node, Deno and Bun have it. Browsers read compressed data in the course of time only. */
+const ZLIB = (globalThis as { process?: { getBuiltinModule?: (name: string) => Zlib } }).process?.getBuiltinModule?.("node:zlib");
+/** The beginnings of data of gzip and zlib. */
+const COMPRESSED = [0x1f8b, 0x7801, 0x789c, 0x78da];
+/** How many times as long compressed data may become: JSON becomes 10 times as long. */
+const MOST_EXPANSION = 32;
+const Z_SYNC_FLUSH = 2;
 /** Bytes as JSON has them. */
 const NUMBERS = /(?<!\d)(?:\d{1,3},\s?){24}/;
 /** What begins each line of a server-sent event and of a quotation. */
@@ -141,12 +153,12 @@ type Value = readonly [value: unknown, scope: Scope];
 /**
  * The JSON values within a text that may hold a result, and the text without them. The lines within a value that is no
  * JSON, or is truncated, are no values of their own. The values behind its error on the same line may be parts of it: in
- * them only dual responses count, and they remain in the text.
+ * them, as in strings, only dual responses count, and they remain in the text.
  */
 function jsonWithin(text: string): [values: Value[], rest: string] {
   const values: Value[] = [];
   const rest: string[] = [];
-  const bracket = new RegExp(BRACKET);
+  const bracket = new RegExp(text.includes('\\"') ? BRACKET_OR_STRING : BRACKET);
   let line = 0;
   let scanned = 0;
   let valueEnd = 0;
@@ -184,7 +196,12 @@ function jsonWithin(text: string): [values: Value[], rest: string] {
       values.push([value, RESPONSES]);
       continue;
     }
-    values.push([value, ARGUMENTS.test(text.slice(Math.max(start - LONGEST_NAME, 0), start)) ? NOTHING : ANYTHING]);
+    const isArgument = ARGUMENTS.test(text.slice(Math.max(start - LONGEST_NAME, 0), start));
+    if (typeof value === "string") {
+      values.push([value, isArgument || isQuotation(text, start, end) ? NOTHING : RESPONSES]);
+      continue;
+    }
+    values.push([value, isArgument ? NOTHING : ANYTHING]);
     rest.push(text.slice(valueEnd, start));
     valueEnd = end;
   }
@@ -261,9 +278,17 @@ function tryJSON<T>(read: () => T): T | undefined {
 /** The text whose base64, whole or truncated, or hexadecimal digits a text is; undefined for any other text. */
 function ofBase64(text: string): string | undefined {
   const digits = digitsOf(text);
-  const data = tryJSON(() => (digits === undefined ? bytesOfBase64(base64(text)) : bytesOfDigits(digits)));
+  const data = tryJSON(() => uncompressed(digits === undefined ? bytesOfBase64(base64(text)) : bytesOfDigits(digits)));
   // Of a binary encoding, such as MessagePack, the links are read.
   return data && (tryJSON(() => textOf(data, true)) ?? ofBinary(textOf(data)));
+}
+
+/** What gzip or zlib made `data` of, whole or truncated, where the runtime reads it at once; else `data` itself. */
+function uncompressed(data: Uint8Array | undefined): Uint8Array | undefined {
+  const isCompressed = data && COMPRESSED.includes((data[0]! << 8) | data[1]!);
+  if (!isCompressed || !ZLIB) return data;
+  const options = { finishFlush: Z_SYNC_FLUSH, maxOutputLength: MOST_EXPANSION * data.length };
+  return tryJSON(() => ZLIB.unzipSync(data, options)) ?? data;
 }
 
 /** The hexadecimal digits that a text is; undefined for any other text. */

@@ -103,7 +103,7 @@ class FetchError(DualResponseClientError):
         retry_after: seconds to wait, from the server's Retry-After header; None without it.
         may_pass: the same request may succeed later: the connection broke, or the server was busy, restarting, or
             without its database.
-        is_unrouted: the server has no such route: 405, 501, or a 404 that is no JSON.
+        is_unrouted: the server may have no such route: 405, 501, or a 404 without a code.
     """
 
     default_code = "FETCH_ERROR"
@@ -187,7 +187,10 @@ _NO_DUALSQL = (
     "The server answered with status 404, and not as dualsql does: nothing of dualsql is at this address."
 )
 _CHECK_BASE_URL = "Check base_url, of the client and of DualResponseServer: it is where router() is mounted."
-_UNROUTED = frozenset({405, 501})
+UNROUTED = frozenset({405, 501})
+"""The statuses of a server that does not take this method at this address."""
+_NO_ROUTE = "Not Found"
+"""What FastAPI says of an unknown route. Its servers say of a missing result what their authors write."""
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _BY_STATUS: Mapping[int, type[FetchError]] = {404: ResourceNotFoundError, 410: ResourceExpiredError}
 _KINDS: tuple[type[FetchError], ...] = (*_BY_STATUS.values(), ResourcePendingError, ResourceFailedError)
@@ -206,16 +209,16 @@ def fetch_error(status: int, body: object) -> FetchError:
         code = None
     kind = _BY_CODE.get(code or "") or _BY_STATUS.get(status, FetchError)
     details = problem.get("details")
-    is_foreign = status == 404 and not problem.keys() & {"code", "error", "message"}
+    message = _text(problem, "message") or _text(problem, "detail")
+    is_foreign = status == 404 and not problem.keys() & {"code", "error"} and message in (None, _NO_ROUTE)
     error = kind(
-        _text(problem, "message")
-        or (_NO_DUALSQL if is_foreign else f"The server answered with status {status}."),
+        _NO_DUALSQL if is_foreign else message or f"The server answered with status {status}.",
         status=status,
         code=code,
         hint=_CHECK_BASE_URL if is_foreign else _text(problem, "hint"),
         details=details if isinstance(details, dict) else None,
     )
-    error.is_unrouted = status in _UNROUTED or (status == 404 and body is None)
+    error.is_unrouted = status in UNROUTED or (status == 404 and code is None)
     return error
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from base64 import b64decode
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections import deque
@@ -41,6 +42,8 @@ _SHORTEST_TEXT = 24
 
 _BEGINS_JSON = re.compile(r"\s{0,64}(?:\{|\"|\[\s{0,64}(?:[\[{\"\]\d-]|true|false|null))")
 _BRACKET = re.compile(r"\{\s{0,64}\"|\[\s{0,64}[\[{\"]")
+_BRACKET_OR_STRING = re.compile(rf"{_BRACKET.pattern}|\"\s{{0,64}}[\[{{]\s{{0,64}}\\\"")
+"""Also the beginning of a string whose text is JSON."""
 _MOST_REPEATED = 8
 """How many times the characters of a text that is not JSON are read as JSON."""
 _SHORTEST_BASE64 = 44
@@ -52,6 +55,10 @@ _BASE64 = re.compile(
 _ENCODED = re.compile(r"(?<![\w+/-])[\w+/-]{60,}+(?:\r?\n[\w+/-]++(?=\r?\n|=|\Z|[\"'<\\]))*+", re.ASCII)
 """Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer."""
 _HEXADECIMAL = re.compile(r"(?:\\?[xX]|0[xX])?([0-9a-fA-F]{60,}+)")
+_COMPRESSED = (b"\x1f\x8b", b"x\x01", b"x\x9c", b"x\xda")
+"""The beginnings of data of gzip and zlib."""
+_MOST_EXPANSION = 32
+"""How many times as long compressed data may become: JSON becomes 10 times as long."""
 _NUMBERS = re.compile(r"(?<!\d)(?:\d{1,3},\s?){24}")
 """Bytes as JSON has them."""
 _AROUND_ENCODED = re.compile(
@@ -204,14 +211,15 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
     """The JSON values within a text that may hold a result, with what counts in each, and the text without them.
 
     The lines within a value that is no JSON, or is truncated, are no values of their own. The values behind its error
-    on the same line may be parts of it: in them only dual responses count, and they remain in the text.
+    on the same line may be parts of it: in them, as in strings, only dual responses count, and they remain in the text.
     """
     values: list[tuple[Any, Evidence]] = []
     rest: list[str] = []
     at = line = scanned = value_end = 0
     broken = -1  # the line of such a value
     budget = _MOST_REPEATED * len(text)
-    while budget > 0 and len(values) < MAXIMUM_TEXTS and (bracket := _BRACKET.search(text, at)):
+    beginning = _BRACKET_OR_STRING if '\\"' in text else _BRACKET
+    while budget > 0 and len(values) < MAXIMUM_TEXTS and (bracket := beginning.search(text, at)):
         start = bracket.start()
         line, scanned = max(line, text.rfind("\n", scanned, start) + 1), start
         if -1 < broken < line and text[line] in " \t}]":
@@ -236,6 +244,10 @@ def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
             values.append((value, Evidence.RESPONSES))
             continue
         is_argument = _IN_ARGUMENTS.search(text, max(start - _LONGEST_NAME, 0), start)
+        if isinstance(value, str):
+            is_hidden = is_argument or is_quotation(text, start, at)
+            values.append((value, Evidence.NOTHING if is_hidden else Evidence.RESPONSES))
+            continue
         values.append((value, Evidence.NOTHING if is_argument else Evidence.ANYTHING))
         rest.append(text[value_end:start])
         value_end = at
@@ -331,12 +343,27 @@ def _of_base64(text: str) -> str | None:
         )
     except ValueError:
         return None
+    data = _uncompressed(data)
     try:
         return getincrementaldecoder(_encoding(data))("strict").decode(data)
     except ValueError:
         # Of a binary encoding, such as MessagePack, the links are read.
         plain = data.decode(errors="replace")
         return plain if may_hold_id(plain) else None
+
+
+def _uncompressed(data: bytes) -> bytes:
+    """What gzip or zlib made `data` of, whole or truncated; `data` itself if they did not, or of too much."""
+    if not data.startswith(_COMPRESSED):
+        return data
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        plain = reader.decompress(data, _MOST_EXPANSION * len(data))
+    except zlib.error:
+        return data
+    # As node does: behind the end, gzip has further data of its own.
+    is_broken = reader.unused_data and data[0] == 0x1F
+    return data if reader.unconsumed_tail or is_broken else plain
 
 
 def _encoded_within(text: str) -> list[tuple[Any, Evidence]]:

@@ -23,10 +23,13 @@ from urllib.parse import urlencode
 from dualsql_client.addresses import is_this_computer, leaves_origin, resource_id
 from dualsql_client.budget import Budget, Retry, retry_after
 from dualsql_client.errors import (
+    UNROUTED,
     FetchError,
     FetchTimeoutError,
     NotConfiguredError,
     ParseError,
+    ResourceExpiredError,
+    ResourceNotFoundError,
     UntrustedOriginError,
     fetch_error,
     pages_only,
@@ -265,36 +268,52 @@ class Transport:
             FetchError: the request failed, or its answer is unusable or an error.
             ResourceFailedError: the rows could not be kept.
         """
+        try:
+            return await self._read_answer(
+                method, uri, body, query=query, below=below, budget=budget, waits=waits
+            )
+        except FetchError as error:
+            await self.require_more_than_pages(uri, error)
+            raise
+
+    async def _read_answer(
+        self,
+        method: str,
+        uri: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        below: str = "",
+        budget: Budget | None = None,
+        waits: bool = False,
+    ) -> Any:
         parameters = f"?{urlencode(query)}" if query else ""
         url, repeats = self.url_of(uri) + below + parameters, _is_repeatable(method, below)
         send = partial(self._send, method, url, body, repeats=repeats, budget=budget)
-        try:
-            # A cursor of the database's rows is refused among kept ones. Other servers do not keep rows.
-            if not waits or "cursor" in (body or {}) or not is_checked(resource_id(uri) or ""):
-                return (await send())[0]
-            prefer = f"respond-async, wait={max(1, int(self._seconds * _PATIENCE))}"
-            answer, headers = await send(more_headers={"prefer": prefer})
-            if headers.get("preference-applied") != "respond-async":
-                return answer
-            with budget.paused() if budget is not None else nullcontext():
-                await self._wait_for_rows(uri)
+        # A cursor of the database's rows is refused among kept ones. Other servers do not keep rows.
+        if not waits or "cursor" in (body or {}) or not is_checked(resource_id(uri) or ""):
             return (await send())[0]
-        except FetchError as error:
-            if below or method not in ("GET", "POST"):
-                await self.require_more_than_pages(uri, error)
-            raise
+        prefer = f"respond-async, wait={max(1, int(self._seconds * _PATIENCE))}"
+        answer, headers = await send(more_headers={"prefer": prefer})
+        if headers.get("preference-applied") != "respond-async":
+            return answer
+        with budget.paused() if budget is not None else nullcontext():
+            await self._wait_for_rows(uri)
+        return (await send())[0]
 
     async def require_more_than_pages(self, uri: str, error: FetchError) -> None:
-        """Check whether a request was refused because the server has only pages of the result.
+        """Check whether a request was refused because the server has no such route, by a page of the result.
 
         Raises:
-            FetchError: it has only pages.
+            FetchError: it has only pages, or it has no such result.
         """
         # The check would use up a link for a single use.
         if not error.is_unrouted or self.carries_link:
             return
         try:
             answer = await self.page(uri, {"offset": 0, "limit": 1})
+        except (ResourceNotFoundError, ResourceExpiredError) as missing:
+            raise missing from None
         except FetchError:
             return
         if not isinstance(answer, dict) or "data" not in answer:
@@ -327,7 +346,7 @@ class Transport:
         post_error: FetchError | None = None
         if self.has_posts:
             try:
-                return await self.send("POST", uri, body, budget=budget, waits=waits)
+                return await self._read_answer("POST", uri, body, budget=budget, waits=waits)
             except FetchError as error:
                 if not error.is_unrouted:
                     raise
@@ -335,22 +354,18 @@ class Transport:
         try:
             answer = await self._page_by_get(uri, body, budget)
         except FetchError as error:
-            if post_error is not None and error.is_unrouted:
+            if post_error is not None and error.status in UNROUTED:
                 raise post_error from None
             raise
         self.has_streams = self.has_posts = False
         return answer
 
     async def _page_by_get(self, uri: str, body: Mapping[str, Any], budget: Budget | None) -> Any:
-        if unsupported := [name for name in ("sort", "cursor") if name in body]:
-            raise FetchError(
-                f"The server takes no POST, and its pages by GET have no {unsupported[0]}.",
-                hint="Fetch the rows by offset, in the result's own order.",
-            )
+        unsupported = next((name for name in ("sort", "cursor") if name in body), None)
         # A server of the reference design ignores `skip` where there is no `limit`, and sends everything.
-        offset, limit = body.get("offset", 0), body.get("limit", _ROWS_BY_GET)
+        offset, limit = body.get("offset", 0), 1 if unsupported else body.get("limit", _ROWS_BY_GET)
         query = {"skip": str(offset), "limit": str(limit)}
-        answer = await self.send("GET", uri, query=query, budget=budget)
+        answer = await self._read_answer("GET", uri, query=query, budget=budget)
         fields: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
         has_position = any(fields.get(name) is not None for name in ("skip", "offset", "next_offset"))
         if "data" not in fields or (offset and not has_position):
@@ -358,6 +373,11 @@ class Transport:
                 "The server takes no POST, and its answer to GET does not say which rows of the result it has.",
                 status=200,
                 hint=_CHECK_ADDRESS,
+            )
+        if unsupported:  # said only now: the result may be missing
+            raise FetchError(
+                f"The server takes no POST, and its pages by GET have no {unsupported}.",
+                hint="Fetch the rows by offset, in the result's own order.",
             )
         return answer
 
@@ -377,7 +397,14 @@ class Transport:
             FetchError: the request failed, or its answer is unusable or an error.
         """
         # With the slash: redirects are not followed.
-        return (await self._send("GET", f"{self.base_url}/?{urlencode(parameters)}", budget=budget))[0]
+        url = f"{self.base_url}/?{urlencode(parameters)}"
+        try:
+            return (await self._send("GET", url, budget=budget))[0]
+        except FetchError as error:
+            if not error.is_unrouted:
+                raise
+            refused = f"The server has no list of results: it answered with status {error.status}."
+            raise FetchError(refused, status=error.status, hint=_CHECK_ADDRESS) from None
 
     @asynccontextmanager
     async def stream(

@@ -8,7 +8,7 @@ because they are parsed on the event loop: docs/sql.md has the measurements.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from itertools import islice, pairwise
 from types import FunctionType
@@ -189,13 +189,9 @@ def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:
         if count.token_type is not TokenType.NUMBER:
             continue
         end = index + (4 if is_bracketed else 2)
-        if (
-            tokens[0].token_type is not TokenType.SELECT
-            or index > _LAST_TOP
-            # TOP of a percentage, or with ties.
-            or any(token.text.upper() in {"PERCENT", "WITH"} for token in tokens[end : end + 1])
-        ):
-            _refuse_top(count.text)
+        following = tokens[end].text.upper() if end < len(tokens) else ""
+        if following in _TOP_HINTS or tokens[0].token_type is not TokenType.SELECT or index > _LAST_TOP:
+            _refuse_top(count.text, following)
         return [*tokens[:index], *tokens[end:]], count.text
     return tokens, None
 
@@ -203,6 +199,12 @@ def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:
 _BEFORE_TOP = frozenset({TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL})
 _BRACKETED = [TokenType.L_PAREN, TokenType.NUMBER, TokenType.R_PAREN]
 _LAST_TOP = 2  # SELECT DISTINCT TOP
+_TOP_HINTS: Mapping[str, str] = {
+    "PERCENT": "LIMIT takes a number of rows: count them first, or keep rows by percent_rank() OVER (ORDER BY ...) "
+    "in a subquery.",
+    "WITH": "LIMIT leaves out rows of equal rank: keep rows by rank() OVER (ORDER BY ...) in a subquery.",
+}
+"""What to write for a TOP that is no number of rows, by the word behind the number."""
 
 
 def _with_limit(statements: list[Any], top: str) -> list[Any]:
@@ -214,8 +216,9 @@ def _with_limit(statements: list[Any], top: str) -> list[Any]:
     return statements
 
 
-def _refuse_top(count: str) -> NoReturn:
-    invalid("TOP is not read here.", hint=f"Write LIMIT {count[:20]} at the end of the SELECT.")
+def _refuse_top(count: str, following: str = "") -> NoReturn:
+    hint = _TOP_HINTS.get(following, f"Write LIMIT {count[:20]} at the end of the SELECT.")
+    invalid("TOP is not read here.", hint=hint)
 
 
 def _counting_dialect(name: str) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +32,8 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "$json": json.dumps,
     "$cut": lambda cut: json.dumps(cut[0])[: -cut[1]],
     "$repr": repr,
+    "$gzip": lambda text: b64encode(gzip.compress(text.encode(), mtime=0)).decode(),
+    "$zlib": lambda text: b64encode(zlib.compress(text.encode())).decode(),
     "$join": lambda pieces: "".join(text * times for text, times in pieces),
 }
 
@@ -45,7 +50,8 @@ def cases() -> list[Case]:
     """The cases of `cases.json`, and of the modules that have forms, quotations and results of others.
 
     In the first, `$STRUCTURE` is a dual response, `$merge` replaces parts, `$json` is JSON text, `$cut` is JSON text
-    without its last characters, `$repr` is Python's, and `$join` joins repeated texts.
+    without its last characters, `$repr` is Python's, `$join` joins repeated texts, and `$gzip` and `$zlib` are
+    base64 of compressed texts.
     """
     written = json.loads((Path(__file__).parent / "cases.json").read_text("utf-8"))
     return [

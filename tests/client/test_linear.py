@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import gzip
 import json
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -63,6 +65,7 @@ PIECES = (
     '{"a": x}\n', "[INFO] ", "//a/", "\n \n ", RESOURCE_ID[::-1], "a://", "a.", "a+", "://", "Z", "2026-01-01T",
     "role=user ", "user(", "args=", "args={", "A\n", "args:\n a\n", "isError=True ", "Error('",
     "7b22" * 20 + " ", "eyJ" * 30, RESOURCE_ID[:9] + "\n> " + RESOURCE_ID[9:] + " ", RESOURCE_ID + " 'role'", "1,",
+    b64encode(gzip.compress(b" " * 4_000, mtime=0)).decode() + " ",
 )  # fmt: skip
 SIZE = 16 * 1024
 

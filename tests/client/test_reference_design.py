@@ -204,28 +204,33 @@ async def test_columns_that_pages_lack_are_errors(host: Host, open_at: Open) -> 
         await parsed.fetch_all(text_columns=["id"])
 
 
-async def test_an_unknown_resource_is_asked_for_by_post_alone(host: Host, http: Any) -> None:
-    """A problem in JSON is the server's word; only an address without such a method is tried by GET."""
-    methods = []
+@pytest.mark.parametrize(
+    ("code", "methods"),
+    [("RESOURCE_NOT_FOUND", ["POST"]), (None, ["POST", "GET"]), ("no code", ["POST", "GET"])],
+)
+async def test_a_missing_resource_is_asked_for_by_get_unless_a_code_says_so(
+    host: Host, open_at: Open, code: str | None, methods: list[str]
+) -> None:
+    """Without a code, the same words may be those of a server that has no such route."""
+    asked = []
 
     async def unknown(request: Request) -> Response:
-        methods.append(request.method)
-        return JSONResponse({"error": "not_found", "message": "Resource not found or expired"}, 404)
+        asked.append(request.method)
+        body = {"error": "not_found", "message": "Resource not found or expired", "code": code}
+        return JSONResponse(body, 404)
 
-    base_url = host.serve(unknown)
-    parsed = DualResponseClient(base_url, http=http).parse(answered(f"{base_url}/{RESOURCE_ID}"), strict=True)
     with pytest.raises(ResourceNotFoundError):
-        await parsed.fetch()
-    assert methods == ["POST"]
+        await open_at(host.serve(unknown)).fetch()
+    assert asked == methods
 
 
-async def test_a_server_that_has_neither_is_told_as_it_answered_first(host: Host, open_at: Open) -> None:
+async def test_a_server_that_takes_neither_is_told_as_it_answered_first(host: Host, open_at: Open) -> None:
     async def nothing(request: Request) -> Response:
-        return Response(status_code=405 if request.method == "POST" else 404)
+        return Response(status_code=501 if request.method == "POST" else 405)
 
     with pytest.raises(FetchError) as caught:
         await open_at(host.serve(nothing)).fetch()
-    assert caught.value.status == 405
+    assert caught.value.status == 501
 
 
 async def test_a_url_at_a_configured_address_is_enough(host: Host, http: Any) -> None:

@@ -169,6 +169,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
     ],
     "docs/client.md": [
         ("is bounded: # values, # levels, # million characters of JSON, # million of other texts and # links", f"{object_walk.MAXIMUM_NODES:,}", object_walk.MAXIMUM_DEPTH, object_walk.MAXIMUM_JSON_CHARACTERS // MIB, links._MAXIMUM_CHARACTERS // MIB, f"{links._MAXIMUM_LINKS_IN_ALL:,}"),
+        ("unless it is more than # times as long", object_walk._MOST_EXPANSION),
         ("DuckDB may take # MB", source("client/dualsql_client/database_files.py", r'"memory_limit": "(\d+)MB"')),
         ("for up to # seconds without a new row", seconds(RETRY.budget)),
         ("without a new row. # KiB of an incomplete row count as a new row | # seconds |", _SLOW_BYTES // KIB, seconds(RETRY.budget)),
