@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -239,9 +240,9 @@ class TerminalPreview:
         # rich reads a str as markup, and a Text as it is.
         for heading, is_number in zip(content.headings[:columns], content.numeric, strict=False):
             justify: Literal["left", "right"] = "right" if is_number else "left"
-            table.add_column(Text(_within(heading, widest, cell_len)), justify=justify, no_wrap=True)
+            table.add_column(Text(within(heading, widest, cell_len)), justify=justify, no_wrap=True)
         for row in content.rows:
-            texts = (None if value is None else _within(value, widest, cell_len) for value in row[:columns])
+            texts = (None if value is None else within(value, widest, cell_len) for value in row[:columns])
             table.add_row(*(Text("NULL", style="dim") if each is None else Text(each) for each in texts))
         hidden = len(content.headings) - columns
         narrow = f"{hidden:,} more columns in a wider terminal" if hidden > 0 else ""
@@ -259,14 +260,12 @@ _BORDER = 3
 """Width of the border and the blanks of a column."""
 
 
-def _within(text: str, width: int, length: Callable[[str], int]) -> str:
+def within(text: str, width: int, length: Callable[[str], int]) -> str:
     """The text, or as many of its whole signs as the width has room for."""
     if length(text) <= width:
         return text
-    end = len(text) - 1
-    while end > 0 and length(text[:end]) >= width:
-        end = _end_within(text, end - 1) if end > 1 else 0
-    return f"{text[:end]}…"
+    end = bisect_left(range(len(text)), width, key=lambda place: length(text[: place + 1]))
+    return f"{text[: _end_within(text, end)]}…"
 
 
 def _widest(lengths: Sequence[int], room: int) -> int:

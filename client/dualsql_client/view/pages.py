@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from rich.cells import cell_len
+from rich.console import Console
+from rich.containers import Lines
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,7 +22,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from dualsql_client.answers import FetchResult
 from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.preview import cell_text, printable
+from dualsql_client.preview import cell_text, printable, within
 from dualsql_client.query import OrderKey
 from dualsql_client.wire import Column, Profile, Row, SortKey, TotalCountKind
 from dualsql_client.wire_requests import Operator
@@ -409,4 +412,14 @@ def _cell(value: Any, column: Column) -> Text:
 
 def _align(text: str, column: Column, *, style: str = "") -> Text:
     justify: Literal["left", "right"] = "right" if column["type"] == "number" else "left"
-    return Text(text, style=style, justify=justify, overflow="ellipsis", no_wrap=True)
+    return _Line(text, style=style, justify=justify, overflow="ellipsis", no_wrap=True)
+
+
+class _Line(Text):
+    """A text on one line that is cut between whole signs; rich cuts between the two letters of a flag."""
+
+    def wrap(self, console: Console, width: int, **options: Any) -> Lines:
+        """The line, as long as the width has room for."""
+        line = self.copy()
+        line.plain = within(self.plain, width, cell_len)
+        return line.wrap(console, width, **options)

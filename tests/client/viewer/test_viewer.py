@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 import typer
+from rich.cells import cell_len
+from rich.console import Console
 from sqlalchemy import (
     JSON,
     Column,
@@ -29,6 +31,7 @@ from sqlalchemy import (
     create_engine,
     delete,
     insert,
+    literal,
     select,
 )
 from sqlalchemy.schema import CreateTable
@@ -331,6 +334,31 @@ def test_widths() -> None:
     assert pages.widths_within(100, [3, 45, 400]) == [3, 45, 52]
     assert pages.widths_within(50, [400, 40, 30]) == [16, 40, 30]
     assert pages.widths_within(0, [5]) == [1]
+
+
+FAMILY, FLAG = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f1fa\U0001f1f8"
+
+
+@pytest.mark.parametrize("sign", [FLAG, FAMILY, "e\u0301"])
+@pytest.mark.parametrize("width", range(1, 12))
+def test_a_cell_is_cut_between_whole_signs(sign: str, width: int) -> None:
+    cell = pages._cell(sign * 20, {"name": "sign", "type": "string", "encoding": "text"})
+    console = Console(width=width)
+    [line] = console.render_lines(cell, console.options)
+    text = "".join(segment.text for segment in line)
+    assert text.rstrip() == sign * ((width - 1) // cell_len(sign)) + "…"
+    assert cell_len(text) == width
+
+
+@pytest.mark.long
+async def test_a_narrow_screen_shows_whole_signs(open_viewer: Sit) -> None:
+    signs = select(SCHOOLS.c.id, literal(FLAG * 300).label("flags"), literal(FAMILY * 30).label("families"))
+    for width in (60, 61):
+        async with open_viewer(signs.order_by(SCHOOLS.c.id), size=(width, 24)) as session:
+            for line in session.screen.splitlines()[1:6]:
+                assert FLAG not in line or line.count("\U0001f1fa") == line.count("\U0001f1f8")
+                assert not line.replace(FAMILY, "").count("\u200d")
+                assert "…" in line or "flags" in line
 
 
 @pytest.mark.long
