@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,11 +25,13 @@ _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 # The flag of a region, such as England, is a black flag with a few tags. That of a country is two letters of its own.
 _FLAG = re.compile("(\U0001f3f4[\U000e0030-\U000e007a]{1,8}\U000e007f)")
-_FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 # What belongs to the sign before it: accents, selectors, tones of skin, joiners and tags.
 _JOINED = re.compile(
     "[\u0300-\u036f\u200d\u20d0-\u20ff\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
 )
+REST_OF_SIGN = re.compile(f" ?(?:\u200d.|{_JOINED.pattern})+")
+"""What is left of a sign whose beginning was cut off; of a wide one, a blank may stand before it."""
 _LONGEST_SIGN = 32
 """Characters of a sign that are looked at; joined families have 11."""
 
@@ -55,7 +57,7 @@ def _end_within(text: str, end: int) -> int:
     for index in range(end, max(0, end - _LONGEST_SIGN), -1):
         before = text[:index]
         is_joined = _JOINED.match(text, index) or before.endswith("\N{ZERO WIDTH JOINER}")
-        halves = text[index] in _FLAG_LETTERS and len(before) - len(before.rstrip(_FLAG_LETTERS))
+        halves = text[index] in FLAG_LETTERS and len(before) - len(before.rstrip(FLAG_LETTERS))
         if not is_joined and not halves % 2:
             return index
     return end if end > _LONGEST_SIGN else 0
@@ -262,10 +264,13 @@ _BORDER = 3
 
 def within(text: str, width: int, length: Callable[[str], int]) -> str:
     """The text, or as many of its whole signs as the width has room for."""
-    if length(text) <= width:
-        return text
-    end = bisect_left(range(len(text)), width, key=lambda place: length(text[: place + 1]))
-    return f"{text[: _end_within(text, end)]}…"
+    return text if length(text) <= width else f"{text[: end_of_signs(text, width - 1, length)]}…"
+
+
+def end_of_signs(text: str, width: int, length: Callable[[str], int]) -> int:
+    """How many characters of whole signs the width has room for."""
+    end = bisect_right(range(len(text)), width, key=lambda place: length(text[: place + 1]))
+    return end if end == len(text) else _end_within(text, end)
 
 
 def _widest(lengths: Sequence[int], room: int) -> int:
