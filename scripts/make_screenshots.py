@@ -152,9 +152,11 @@ STATES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "columns": ({}, "Columns"),
     "group": ({"group": _GROUP}, "Change groups"),
     "profile": ({"filters": _FILTER}, "Profile"),
+    "card": ({}, "Row as a card"),
+    "download": ({}, "Download"),
     "delete": ({}, "Delete"),
 }
-"""What a result's page shows: its state, and the button that is pressed."""
+"""What a result's page shows: its state, and the button or the menu that is pressed."""
 _NOTICED = 0.001
 """The share of a picture from which a difference is said."""
 
@@ -174,8 +176,9 @@ async def look_at_states(browser: Browser, dual: Any, home: str, folder: Path) -
             await page.goto(f"{response.resource_url}#{words}")
             await page.wait_for_selector("#status span")
             if button:
-                await page.get_by_role("button", name=button, exact=True).click()
-                await page.wait_for_selector("dialog[open]")
+                buttons = page.get_by_role("button", name=button, exact=True)
+                await buttons.or_(page.locator("summary", has_text=button)).click()
+                await page.wait_for_selector("dialog[open], details.menu[open]")
             await page.wait_for_load_state("networkidle")
             findings += await _keep(page, folder / f"{state_name}-{look_name}.png")
         for place in ("", "resources", "resources/none", f"resources/{response.resource_id}/view/profile"):
@@ -183,6 +186,12 @@ async def look_at_states(browser: Browser, dual: Any, home: str, folder: Path) -
             await page.wait_for_load_state("networkidle")
             name = place.rpartition("/")[2] or "home"
             findings += await _keep(page, folder / f"{name}-page-{look_name}.png")
+        gone = await dual.create_response(query.select, name="Flights from New York", principal=ANA)
+        await page.goto(gone.resource_url)
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await page.wait_for_selector("#time-left[data-deleted]")
+        findings += await _keep(page, folder / f"deleted-{look_name}.png")
         await context.close()
     return findings
 

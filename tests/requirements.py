@@ -662,6 +662,7 @@ BEYOND: dict[str, str] = {
     "serve/test_doctor.py": "dualsql doctor finds each fault, says what to do, and tells no secret",
     "identity/test_rates.py": "how often one principal, and one address, may do what",
     "http/live/test_connections.py": "real connections: slow, cut, endless",
+    "http/live/test_late_values.py": "a value late in a stream that does not fit its column, over real sockets",
     "http/live/test_streams.py": "streams over real sockets: readers who leave or stall, databases that break",
     "mcp/test_catalogue_tenants.py": "two tenants look at one catalogue",
     "mcp/test_discovery.py": "capabilities, the well-known document, the system prompt",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,11 +25,13 @@ _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 # The flag of a region, such as England, is a black flag with a few tags. That of a country is two letters of its own.
 _FLAG = re.compile("(\U0001f3f4[\U000e0030-\U000e007a]{1,8}\U000e007f)")
-_FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 # What belongs to the sign before it: accents, selectors, tones of skin, joiners and tags.
 _JOINED = re.compile(
     "[\u0300-\u036f\u200d\u20d0-\u20ff\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
 )
+REST_OF_SIGN = re.compile(f" ?(?:\u200d.|{_JOINED.pattern})+")
+"""What is left of a sign whose beginning was cut off; of a wide one, a blank may stand before it."""
 _LONGEST_SIGN = 32
 """Characters of a sign that are looked at; joined families have 11."""
 
@@ -54,7 +57,7 @@ def _end_within(text: str, end: int) -> int:
     for index in range(end, max(0, end - _LONGEST_SIGN), -1):
         before = text[:index]
         is_joined = _JOINED.match(text, index) or before.endswith("\N{ZERO WIDTH JOINER}")
-        halves = text[index] in _FLAG_LETTERS and len(before) - len(before.rstrip(_FLAG_LETTERS))
+        halves = text[index] in FLAG_LETTERS and len(before) - len(before.rstrip(FLAG_LETTERS))
         if not is_joined and not halves % 2:
             return index
     return end if end > _LONGEST_SIGN else 0
@@ -239,9 +242,9 @@ class TerminalPreview:
         # rich reads a str as markup, and a Text as it is.
         for heading, is_number in zip(content.headings[:columns], content.numeric, strict=False):
             justify: Literal["left", "right"] = "right" if is_number else "left"
-            table.add_column(Text(_within(heading, widest, cell_len)), justify=justify, no_wrap=True)
+            table.add_column(Text(within(heading, widest, cell_len)), justify=justify, no_wrap=True)
         for row in content.rows:
-            texts = (None if value is None else _within(value, widest, cell_len) for value in row[:columns])
+            texts = (None if value is None else within(value, widest, cell_len) for value in row[:columns])
             table.add_row(*(Text("NULL", style="dim") if each is None else Text(each) for each in texts))
         hidden = len(content.headings) - columns
         narrow = f"{hidden:,} more columns in a wider terminal" if hidden > 0 else ""
@@ -259,14 +262,15 @@ _BORDER = 3
 """Width of the border and the blanks of a column."""
 
 
-def _within(text: str, width: int, length: Callable[[str], int]) -> str:
+def within(text: str, width: int, length: Callable[[str], int]) -> str:
     """The text, or as many of its whole signs as the width has room for."""
-    if length(text) <= width:
-        return text
-    end = len(text) - 1
-    while end > 0 and length(text[:end]) >= width:
-        end = _end_within(text, end - 1) if end > 1 else 0
-    return f"{text[:end]}…"
+    return text if length(text) <= width else f"{text[: end_of_signs(text, width - 1, length)]}…"
+
+
+def end_of_signs(text: str, width: int, length: Callable[[str], int]) -> int:
+    """How many characters of whole signs the width has room for."""
+    end = bisect_right(range(len(text)), width, key=lambda place: length(text[: place + 1]))
+    return end if end == len(text) else _end_within(text, end)
 
 
 def _widest(lengths: Sequence[int], room: int) -> int:

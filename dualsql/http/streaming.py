@@ -44,11 +44,11 @@ class CutOffError(Exception):
 
 
 async def _first_rows(stream: ResultStream) -> bytes:
-    """Read the stream up to its first rows, or to its end if it has none. By then the query has run."""
+    """Read the stream up to the bytes of its first rows, or to its end if it has none. By then the query has run."""
     pieces = []
     async for chunk in stream.chunks:
         pieces.append(chunk.data)
-        if chunk.rows:
+        if chunk.rows and chunk.data:  # a writer may keep rows that follow
             break
     return b"".join(pieces)
 

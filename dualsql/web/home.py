@@ -255,8 +255,11 @@ class Home:
         addresses = sorted(view.tables, key=lambda address: view.tables[address].name.lower())
         tables = _definitions(view, addresses)
         others = [
-            f"{table.schema}.{table.name}" if table.schema else table.name
-            for table in map(view.tables.__getitem__, addresses[len(tables) : _MOST_NAMES])
+            {
+                "name": ".".join(filter(None, (view.tables[address].schema, view.tables[address].name))),
+                "uri": view.catalogue.addressing.write(address),
+            }
+            for address in addresses[len(tables) : _MOST_NAMES]
         ]
         values = {
             "title": self.title,

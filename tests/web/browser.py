@@ -26,6 +26,7 @@ needs_chromium = pytest.mark.skipif(
 _EXPECTED = (
     "Failed to load resource: the server responded with a status of",
     "Failed to load resource: net::ERR_INTERNET_DISCONNECTED",
+    "Failed to load resource: net::ERR_INCOMPLETE_CHUNKED_ENCODING",  # of a stream that the server cuts off
     "Autofocus processing was blocked because a document's URL has a fragment",  # of a search's result
 )
 

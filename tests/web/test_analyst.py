@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
-from sqlalchemy import func, select, text
+from sqlalchemy import Integer, case, func, literal, select, text, type_coerce
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import Pages, default_features
 from dualsql.serve import Selection, build_server, serve_app
 from tests.engines import sqlite_url_in
 from tests.web.browser import needs_chromium, tab
-from tests.web.conftest import FLIGHTS, Site, under_uvicorn
+from tests.web.conftest import FLIGHTS, FLIGHTS_IN_ALL, Site, listening, under_uvicorn
 from tests.web.test_browser import BY_ID, findings_are_none, fits
 
 pytestmark = needs_chromium
@@ -164,6 +165,43 @@ async def test_a_file_has_what_is_seen(site: Site, browser: Browser) -> None:
         assert lines[3].endswith(",2013-01-01 00:05:00")
         await page.keyboard.press("Escape")
         await expect(page.get_by_role("link", name="CSV for Excel")).to_have_count(0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["Parquet", "Arrow"])
+@pytest.mark.parametrize("is_filtered", [False, True])
+@pytest.mark.parametrize(
+    "more", [[], [func.printf("%0600d", FLIGHTS.c.id).label("padding")]], ids=["", "wide"]
+)
+async def test_a_value_late_in_a_file_that_its_type_does_not_hold(
+    site: Site, browser: Browser, kind: str, is_filtered: bool, more: list[Any]
+) -> None:
+    odd = case((FLIGHTS.c.id == FLIGHTS_IN_ALL // 2, literal("abc")), else_=FLIGHTS.c.id)
+    late = select(FLIGHTS.c.id, type_coerce(odd, Integer).label("late, a"), *more).order_by(FLIGHTS.c.id)
+    filters = [{"column": "id", "op": "ge", "value": 1}] if is_filtered else []
+    async with tab(browser) as page:
+        await opened(page, shown(await site.create(late), filters=filters))
+        await page.get_by_text("Download", exact=True).click()
+        async with page.expect_download() as downloading:
+            await page.get_by_role("link", name=kind).click()
+        path = await (await downloading.value).path()
+        table = pq.read_table(path) if kind == "Parquet" else pa.ipc.open_stream(path).read_all()
+        assert (str(table.schema.field("late, a").type), table.num_rows) == ("string", FLIGHTS_IN_ALL)
+        await expect(page.get_by_text("Saved as text: late, a")).to_be_visible()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["NDJSON", "CSV, for", "Parquet"])
+async def test_a_file_that_breaks_off_is_not_saved(flights: AsyncEngine, browser: Browser, kind: str) -> None:
+    filters = [{"column": "id", "op": "ge", "value": 1}]
+    async with listening(flights, maximum_stream_rows=60_000) as site, tab(browser) as page:
+        downloads: list[object] = []
+        page.on("download", downloads.append)
+        await opened(page, shown(await site.create(BY_ID), filters=filters))
+        await page.get_by_text("Download", exact=True).click()
+        await page.get_by_role("link", name=kind).click()
+        await expect(page.get_by_text("The stream reached this server's limit of rows")).to_be_visible()
+        assert not downloads
 
 
 @pytest.mark.long
@@ -337,6 +375,7 @@ async def test_after_delete_the_head_says_so(site: Site, browser: Browser) -> No
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.locator("#time-left")).to_have_text("deleted")
         await expect(page.locator("#total")).to_have_text("no rows any more")
+        await expect(page.locator(".facts")).not_to_contain_text(re.compile("live|whoever"))
 
 
 SHOP = """

@@ -178,7 +178,9 @@ async def test_many_tables_are_listed(tmp_path: Path) -> None:
         page = await http.get("")
         assert "300 tables and views" in page.text
         assert page.text.count('class="table"') == 300
-        assert "part_299" in page.text
+        [uri] = re.findall(r'value="([^"]+)" aria-label="Show the rows of default.part_299"', page.text)
+        answer = await send_form(http, "", "ask", {"table": uri})
+        assert answer.status_code == 303 and "/resources/" in answer.headers["location"]
 
 
 @pytest.mark.long

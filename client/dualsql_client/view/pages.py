@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.containers import Lines
+from rich.segment import Segment
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import DataTable, Footer, Input, Static
 
 from dualsql_client.answers import FetchResult
 from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.preview import cell_text, printable
+from dualsql_client.preview import FLAG_LETTERS, REST_OF_SIGN, cell_text, end_of_signs, printable, within
 from dualsql_client.query import OrderKey
 from dualsql_client.wire import Column, Profile, Row, SortKey, TotalCountKind
 from dualsql_client.wire_requests import Operator
@@ -299,6 +304,15 @@ class RowsTable(DataTable[Text]):
         lengths = [max(text.cell_len for text in column) for column in columns]
         return widths_within(self._free - _PADDING * len(lengths), lengths)
 
+    def render_line(self, y: int) -> Strip:
+        """A line of the screen, whose edges show no part of a flag or of joined emoji."""
+        strip = super().render_line(y)
+        if strip.text.isascii():
+            return strip
+        left = sum(column.get_render_width(self) for column in self.ordered_columns[: self.fixed_columns])
+        right = self.scrollable_content_region.width
+        return Strip.join([strip.crop(0, left), _without_halves(strip.crop(left, right)), strip.crop(right)])
+
     def action_cursor_down(self) -> None:
         """Down a row, or to the next page."""
         if self._is_at(self.row_count - 1):
@@ -359,7 +373,7 @@ class FullRow(ModalScreen[None]):
         with VerticalScroll() as scroll:
             scroll.border_title, scroll.border_subtitle = self._title, "↑↓ scroll"
             for column in self._columns:
-                yield Static(in_full(column, self._row.get(column["name"])))
+                yield Static(_WholeSigns(in_full(column, self._row.get(column["name"]))))
         yield Footer(compact=True, show_command_palette=False)
 
 
@@ -409,4 +423,58 @@ def _cell(value: Any, column: Column) -> Text:
 
 def _align(text: str, column: Column, *, style: str = "") -> Text:
     justify: Literal["left", "right"] = "right" if column["type"] == "number" else "left"
-    return Text(text, style=style, justify=justify, overflow="ellipsis", no_wrap=True)
+    return _Line(text, style=style, justify=justify, overflow="ellipsis", no_wrap=True)
+
+
+def _without_halves(strip: Strip) -> Strip:
+    """The strip with blanks for parts of signs at its edges."""
+    text = strip.text
+    if (len(text) - len(text.rstrip(FLAG_LETTERS))) % 2:
+        strip = Strip.join([strip.crop(0, strip.cell_length - 1), Strip([Segment(" ")])])
+    half = (len(text) - len(text.lstrip(FLAG_LETTERS))) % 2
+    rest = REST_OF_SIGN.match(text)
+    if not half and not rest:
+        return strip
+    first, *others = strip
+    end = rest.end() if rest else half
+    kept = [Segment(" " * cell_len(text[:end]), first.style), Segment(first.text[end:], first.style)]
+    return Strip([*kept, *others])
+
+
+class _WholeSigns:
+    """A text on as many lines as the width demands, broken between whole signs; other lines break between words."""
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in self._text.split(allow_blank=True):
+            if any(letter in line.plain for letter in FLAG_LETTERS):
+                yield from map(Text, _pieces(line.plain, options.max_width))
+            else:
+                yield line
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        some = text[start : start + width * _CHARACTERS_OF_A_SIGN]
+        end = max(1, end_of_signs(some, width, cell_len))
+        if end < len(some):
+            end = some.rfind(" ", 0, end) + 1 or end
+        yield some[:end]
+        start += end
+
+
+_CHARACTERS_OF_A_SIGN = 8
+"""For a cell of the terminal; more of them make a line shorter."""
+
+
+class _Line(Text):
+    """A text on one line that is cut between whole signs; rich cuts between the two letters of a flag."""
+
+    def wrap(self, console: Console, width: int, **options: Any) -> Lines:
+        """The line, as long as the width has room for."""
+        line = self.copy()
+        line.plain = within(self.plain, width, cell_len)
+        return line.wrap(console, width, **options)

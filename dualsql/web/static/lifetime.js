@@ -54,6 +54,7 @@ export class Lifetime {
     clearTimeout(this.ending);
     this.place.dataset.deleted = "yes";
     this.place.textContent = "deleted";
+    while (this.place.nextElementSibling) this.place.nextElementSibling.remove(); // for whom it was, and what they might do
     forget(location.pathname);
     this.on.deleted();
   }

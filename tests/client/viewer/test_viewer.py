@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 import typer
+from rich.cells import cell_len
+from rich.console import Console
 from sqlalchemy import (
     JSON,
     Column,
@@ -29,6 +31,7 @@ from sqlalchemy import (
     create_engine,
     delete,
     insert,
+    literal,
     select,
 )
 from sqlalchemy.schema import CreateTable
@@ -331,6 +334,41 @@ def test_widths() -> None:
     assert pages.widths_within(100, [3, 45, 400]) == [3, 45, 52]
     assert pages.widths_within(50, [400, 40, 30]) == [16, 40, 30]
     assert pages.widths_within(0, [5]) == [1]
+
+
+FAMILY, FLAG = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f1fa\U0001f1f8"
+
+
+@pytest.mark.parametrize("sign", [FLAG, FAMILY, "e\u0301"])
+@pytest.mark.parametrize("width", range(1, 12))
+def test_a_cell_is_cut_between_whole_signs(sign: str, width: int) -> None:
+    cell = pages._cell(sign * 20, {"name": "sign", "type": "string", "encoding": "text"})
+    console = Console(width=width)
+    [line] = console.render_lines(cell, console.options)
+    text = "".join(segment.text for segment in line)
+    assert text.rstrip() == sign * ((width - 1) // cell_len(sign)) + "…"
+    assert cell_len(text) == width
+
+
+def halves_in(screen: str) -> list[str]:
+    """The lines with half a flag, of which a blank or the frame stands at one side, or with flags of other letters."""
+    lines = [line.replace(FLAG, "") for line in screen.splitlines()]
+    return [line for line in lines if re.search("[\U0001f1e6-\U0001f1ff]", line)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [60, 61])
+async def test_a_narrow_screen_shows_whole_signs(open_viewer: Sit, width: int) -> None:
+    signs = select(SCHOOLS.c.id, literal(FLAG * 300).label("flags"), literal(FAMILY * 30).label("families"))
+    signs = signs.add_columns(literal(FLAG * 15).label("more"), literal("end").label("last"))
+    async with open_viewer(signs.order_by(SCHOOLS.c.id), size=(width, 24)) as session:
+        assert FLAG in session.screen and not halves_in(session.screen)
+        for _ in range(4):
+            screen = await session.press("right")
+            assert not halves_in(screen)
+            assert not screen.replace(FAMILY, "").count("\u200d")
+        screen = await session.press("enter")
+        assert screen.count(FLAG) > 100 and not halves_in(screen)
 
 
 @pytest.mark.long
