@@ -730,6 +730,7 @@ BEYOND: dict[str, str] = {
     "http/typescript/test_typescript.py": "a TypeScript client generated from the OpenAPI document reads every row",
     "web/bridge/test_bridge.py": "the App in the AppBridge of MCP Apps: every request, every state of a result, sizes",
     "web/test_analyst.py": "values, summaries, groups and their rows, files and tables on a page, by an analyst",
+    "web/test_late_pages.py": "a page in the browser that takes too long waits until its rows are kept, and says so",
     "web/test_labels.py": "names behind foreign keys: who gets them, of which rows, and within which bounds",
     "web/test_question.py": "short questions in the search field are asked, or what is wrong in them is said",
     "web/test_tasks.py": "ten tasks of an analyst take fewer steps on the page than in Datasette",
