@@ -702,6 +702,7 @@ BEYOND: dict[str, str] = {
     "columns/kinds/test_table.py": "the table of types is what is seen of each type, database and format",
     "columns/kinds/test_unfit.py": "one cell that cannot be read refuses nothing else",
     "databases/test_spark.py": "Spark without a cluster: literals, types, compiled SQL, what is refused",
+    "databases/test_spark_jobs.py": "Spark's pages that are silent, huge, elsewhere or gone: bounded, and said once",
     "spark/test_database.py": "what is asked of every database, on a cluster of Spark",
     "spark/test_asking.py": "profiles, questions and SQL texts on a cluster of Spark, against polars and Python",
     "spark/test_tenants.py": "tenant rules on Spark, against a database of each tenant's own",
