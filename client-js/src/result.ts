@@ -277,10 +277,10 @@ export class DualResult {
     return this.#waitForRows(readMetadata(answer.body), signal);
   }
 
-  /** The metadata of the result when the server has kept its rows. */
-  async #waitForRows(described: Metadata, signal?: AbortSignal): Promise<Metadata> {
-    let metadata = this.#update(described);
-    if (metadata.kept?.rows_so_far !== undefined) metadata = await this.#waitUntil(({ kept }) => kept?.rows_so_far === undefined, signal);
+  /** The metadata of the result when the server has kept its rows; `described` are those that are known. */
+  async #waitForRows(described?: Metadata, signal?: AbortSignal): Promise<Metadata> {
+    let metadata = described && this.#update(described);
+    if (!metadata || metadata.kept?.rows_so_far !== undefined) metadata = await this.#waitUntil(({ kept }) => kept?.rows_so_far === undefined, signal);
     if (metadata.kept?.error) throw failed(metadata.kept.error);
     return metadata;
   }
@@ -384,7 +384,7 @@ export class DualResult {
     let { body: answer, isDeferred } = await read(mayDefer);
     if (isDeferred) {
       const startedAt = Date.now();
-      await this.#waitForRows(readMetadata(answer), options.signal);
+      await this.#waitForRows(undefined, options.signal);
       budget?.leaveOut(Date.now() - startedAt);
       ({ body: answer } = await read(false));
     }

@@ -46,6 +46,7 @@ const ROWS_BY_GET = 100;
 /** The part of the time of a request after which a page is late: the answer that says so has to arrive in the rest. */
 const PATIENCE = 0.8;
 const LONGEST_PATIENCE = 86_400;
+const RESPOND_ASYNC = "respond-async";
 const LONGEST_TOKEN = 16 * 1024;
 
 /** Sends requests to the resources below one address. */
@@ -198,12 +199,12 @@ export class Transport {
     const watch = new Watch(this.settings.timeout, options.signal);
     try {
       const seconds = Math.max(1, Math.floor((this.settings.timeout * PATIENCE) / 1_000));
-      const prefer = options.isDeferrable ? `respond-async, wait=${Math.min(seconds, LONGEST_PATIENCE)}` : undefined;
+      const prefer = options.isDeferrable ? `${RESPOND_ASYNC}, wait=${Math.min(seconds, LONGEST_PATIENCE)}` : undefined;
       const response = await this.authorized(method, url, options.body, "application/json", watch, prefer);
       await this.checkStatus(response, watch);
       const retryAfter = readRetryAfter(response.headers.get("retry-after"));
       if (response.status === 204) return { body: null, retryAfter };
-      const isDeferred = response.status === 202;
+      const isDeferred = isApplied(response.headers, RESPOND_ASYNC);
       return { body: await this.json(response, watch, options.budget), retryAfter, isDeferred };
     } catch (error) {
       throw this.mapError(error, watch);
@@ -378,13 +379,18 @@ export class Transport {
 export interface Answer {
   body: unknown;
   retryAfter: number | undefined;
-  /** It is 202: the metadata of the result, whose rows are being kept. */
+  /** In its place, the server keeps the rows of the result. */
   isDeferred?: boolean;
 }
 
 export interface Streamed {
   headers: Headers;
   pieces: AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined>;
+}
+
+/** Whether a preference of the request was applied (RFC 7240). */
+function isApplied(headers: Headers, preference: string): boolean {
+  return (headers.get("preference-applied") ?? "").toLowerCase().split(/[\s,;]+/).includes(preference);
 }
 
 const TEN_YEARS = 3_650 * 86_400_000;

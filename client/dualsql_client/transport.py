@@ -136,6 +136,8 @@ _HEADERS = {
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _PATIENCE = 0.8
 """The part of the time of a request after which a page is late: the answer that says so has to arrive in the rest."""
+_LONGEST_PATIENCE = 86_400
+_RESPOND_ASYNC = "respond-async"
 _JSON_TYPE = re.compile(r"application/(?:.*\+)?json")
 _ROWS_BY_GET = 100
 _CHECK_ADDRESS = "Check that base_url is the address of dual response resources."
@@ -293,9 +295,10 @@ class Transport:
         # A cursor of the database's rows is refused among kept ones. Other servers do not keep rows.
         if not waits or "cursor" in (body or {}) or not is_checked(resource_id(uri) or ""):
             return (await send())[0]
-        prefer = f"respond-async, wait={max(1, int(self._seconds * _PATIENCE))}"
+        prefer = f"{_RESPOND_ASYNC}, wait={int(min(max(1.0, self._seconds * _PATIENCE), _LONGEST_PATIENCE))}"
         answer, headers = await send(more_headers={"prefer": prefer})
-        if headers.get("preference-applied") != "respond-async":
+        # RFC 7240: a list, as `Prefer` is.
+        if _RESPOND_ASYNC not in re.split(r"[\s,;]+", headers.get("preference-applied", "").lower()):
             return answer
         with budget.paused() if budget is not None else nullcontext():
             await self._wait_for_rows(uri)

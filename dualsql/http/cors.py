@@ -16,8 +16,8 @@ from dualsql_client import wire
 
 # Scripts of other origins see no further headers but the safelisted ones (https://fetch.spec.whatwg.org, CORS).
 _EXPOSED = (
-    "Content-Disposition", "ETag", "Retry-After", wire.RESUME_HEADER, wire.NO_RESUME_HEADER, wire.TOTAL_COUNT_HEADER,
-    wire.TOTAL_COUNT_KIND_HEADER, wire.NOTES_HEADER, REQUEST_ID_HEADER,
+    "Content-Disposition", "ETag", "Preference-Applied", "Retry-After", wire.RESUME_HEADER, wire.NO_RESUME_HEADER,
+    wire.TOTAL_COUNT_HEADER, wire.TOTAL_COUNT_KIND_HEADER, wire.NOTES_HEADER, REQUEST_ID_HEADER,
 )  # fmt: skip
 
 

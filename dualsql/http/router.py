@@ -65,6 +65,7 @@ class FeatureRoutes(NamedTuple):
         listing_representations: the same for the collection.
         reads_link_cookie: a browser may send the signed link of a result in a cookie.
         middleware: around all routes, refusals of the kernel's own middleware included.
+        inner: around all routes, inside the kernel's own middleware: what an endpoint raises reaches it.
     """
 
     routes: Sequence[BaseRoute] = ()
@@ -73,6 +74,7 @@ class FeatureRoutes(NamedTuple):
     listing_representations: Mapping[str, Endpoint] = MappingProxyType({})
     reads_link_cookie: bool = False
     middleware: Sequence[Middleware] = ()
+    inner: Sequence[Middleware] = ()
 
 
 def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASGIApp:
@@ -368,19 +370,6 @@ def _host_name(url: str) -> str:
     return f"[{name}]" if ":" in name else name
 
 
-class OfHeader:
-    """Passes requests that have the header `name` through `middleware`."""
-
-    def __init__(self, app: ASGIApp, *, name: bytes, middleware: Middleware) -> None:
-        self._name = name
-        self._app = app
-        self._around = middleware.cls(app, *middleware.args, **middleware.kwargs)
-
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        app = self._around if self._name in dict(scope.get("headers", ())) else self._app
-        return app(scope, receive, send)
-
-
 def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:
     origins = [origin_of(origin) for origin in server.settings.cors_origins]
     cross_origin: list[Middleware] = []
@@ -395,4 +384,5 @@ def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list
         host_check(server),
         *cross_origin,
         Middleware(Problems),
+        *(each for feature in features for each in feature.inner),
     ]

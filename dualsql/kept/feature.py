@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,15 +16,15 @@ from dualsql.events import GaugeReading
 from dualsql.extension import Extension, Parts
 from dualsql.http.parameters import read_body, refuse_query, resource_id_of
 from dualsql.http.problems import RETRY_SOON, BodyTooLargeError, JSONAnswer, method_routes
-from dualsql.http.router import FeatureRoutes, OfHeader
-from dualsql.kept.late_pages import LatePages
+from dualsql.http.router import FeatureRoutes
+from dualsql.kept.late_pages import ACCEPTED, METHODS, LatePages
 from dualsql.kept.objects import storage_at
 from dualsql.kept.refresh import Refreshes
 from dualsql.kept.runs import KeptRunner
 from dualsql.kept.service import ResultKeeper
 from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import LATE_HINT, KeptViews
-from dualsql.openapi.operations import READS, DescribedFeature, Operation, in_json
+from dualsql.openapi.operations import READS, DescribedFeature, FurtherAnswer, Operation, in_json
 from dualsql.pending.progress import RunRecords
 from dualsql.resource import Principal
 from dualsql.results.kept_rows import storage_missing
@@ -175,14 +176,29 @@ class Kept(DescribedFeature):
             is_running = "rows_so_far" in metadata.get("kept", {})
             return JSONAnswer(metadata, headers=RETRY_SOON if is_running else {})
 
-        is_offered = self.work is not None and self.settings.keep is not False
-        late = Middleware(
-            OfHeader, name=b"prefer", middleware=Middleware(LatePages, server=server, refresh=self.refresh)
-        )
+        late = Middleware(LatePages, server=server, refresh=self.refresh, other=REFRESH)
         return FeatureRoutes(
             routes=method_routes(REFRESH, {"POST": refresh}, REFRESH_METHODS),
-            middleware=[late] if is_offered else (),
+            inner=[late] if self._offers_late_pages else (),
         )
+
+    @property
+    def _offers_late_pages(self) -> bool:
+        return self.work is not None and self.settings.keep is not False
+
+    def extended(self, operation: Operation) -> Operation:
+        """See `DescribedFeature`: whatever reads rows of a result may be late."""
+        is_late = "QUERY_TIMEOUT" in operation.errors and operation.path.startswith("/{id}")
+        if not (self._offers_late_pages and is_late and operation.method in METHODS):
+            return operation
+        answer = FurtherAnswer(
+            "It took too long. The query of the result runs once more, and its rows are kept: ask for the metadata "
+            "until `kept.rows_so_far` is gone, and repeat the request.",
+            answers=in_json("ResourceDescription"),
+            headers=("Preference-Applied", "Retry-After"),
+            asks=("Prefer",),
+        )
+        return replace(operation, further={ACCEPTED: answer})
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
         return [

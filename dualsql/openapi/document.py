@@ -120,7 +120,8 @@ def _parameters(operation: Operation) -> Iterator[Mapping[str, Any]]:
         # Names are joined by commas.
         yield {**described, "style": "form", "explode": False} if schema.get("type") == "array" else described
     enveloped = (FORMAT_HEADER, CONTEXT_HEADER) if operation.is_enveloped else ()
-    for name in (*operation.asks, *enveloped, REQUEST_ID_HEADER):
+    further = (name for answer in operation.further.values() for name in answer.asks)
+    for name in (*operation.asks, *further, *enveloped, REQUEST_ID_HEADER):
         description, schema = REQUEST_HEADERS[name]
         yield {"name": name, "in": "header", "description": description, "schema": schema}
 
@@ -155,15 +156,21 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    content = {media_type: {"schema": schema} for media_type, schema in operation.answers.items()}
-    header_names = (*_ALWAYS, *(("Vary",) if operation.is_enveloped else ()), *operation.headers)
-    answered: dict[str, Any] = {
-        "description": operation.summary,
-        "headers": {name: _header_ref(name) for name in dict.fromkeys(header_names)},
-        **({"content": content} if content else {}),
-        **({"links": dict(operation.links)} if operation.links else {}),
-    }
-    responses = {str(operation.status): answered}
+    always = (*_ALWAYS, *(("Vary",) if operation.is_enveloped else ()))
+
+    def answered(description: str, answers: Mapping[str, Schema], headers: Sequence[str]) -> dict[str, Any]:
+        content = {media_type: {"schema": schema} for media_type, schema in answers.items()}
+        return {
+            "description": description,
+            "headers": {name: _header_ref(name) for name in dict.fromkeys((*always, *headers))},
+            **({"content": content} if content else {}),
+        }
+
+    responses = {str(operation.status): answered(operation.summary, operation.answers, operation.headers)}
+    if operation.links:
+        responses[str(operation.status)]["links"] = dict(operation.links)
+    for status, further in operation.further.items():
+        responses[str(status)] = answered(further.description, further.answers, further.headers)
     if "If-None-Match" in operation.asks:
         headers = {name: _header_ref(name) for name in (*_ALWAYS, "ETag", "Vary")}
         responses["304"] = {"description": "The caller's copy is current.", "headers": headers}
@@ -189,6 +196,7 @@ def _add_plain_methods(item: dict[str, Any], operation: Operation) -> None:
             name=f"{operation.name}Head",
             answers={},
             links={},
+            further={},
             summary=f"Headers only: {operation.summary}",
         )
         head = _operation(bodiless)

@@ -63,6 +63,20 @@ class Parameter(NamedTuple):
 Parameters = Mapping[str, Parameter]
 
 
+class FurtherAnswer(NamedTuple):
+    """An answer with another status, to requests with certain headers.
+
+    Attributes:
+        answers, headers: as of an `Operation`.
+        asks: names of REQUEST_HEADERS that lead to it.
+    """
+
+    description: str
+    answers: Mapping[str, Schema]
+    headers: Sequence[str]
+    asks: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One method of one path below the base URL.
@@ -79,6 +93,7 @@ class Operation:
         is_enveloped: JSON is a dual-mode answer for callers who ask for one.
         links: by name, operations that a value of the answer leads to.
         schemas: components of the document that its other schemas refer to.
+        further: other answers without an error, by their status.
     """
 
     method: str
@@ -99,11 +114,15 @@ class Operation:
     is_enveloped: bool = True
     links: Mapping[str, Schema] = field(default_factory=dict)
     schemas: Mapping[str, Schema] = field(default_factory=dict)
+    further: Mapping[int, FurtherAnswer] = field(default_factory=dict)
 
     def without_dual_mode(self) -> Operation:
         """The operation of a server without dual-mode answers."""
-        answers = {media_type: _without_dual_mode(schema) for media_type, schema in self.answers.items()}
-        return replace(self, answers=answers, is_enveloped=False)
+        further = {
+            status: each._replace(answers=_without_dual_mode(each.answers))
+            for status, each in self.further.items()
+        }
+        return replace(self, answers=_without_dual_mode(self.answers), further=further, is_enveloped=False)
 
     def to_endpoint(self) -> dict[str, Any]:
         """The entry of the well-known document."""
@@ -125,6 +144,10 @@ class DescribedFeature(Feature):
             settings: those of the server.
         """
         raise NotImplementedError
+
+    def extended(self, operation: Operation) -> Operation:
+        """An operation of the kernel or of another feature, with what this feature adds to it."""
+        return operation
 
 
 # Codes of errors, by what an operation does.
@@ -172,10 +195,13 @@ def in_json(*names: str, further: Sequence[Schema] = ()) -> dict[str, Schema]:
     return {JSON: {"anyOf": [*map(ref, names), *further, ref(DUAL_MODE)]}}
 
 
-def _without_dual_mode(schema: Schema) -> Schema:
-    if "anyOf" not in schema:
-        return schema
-    return {**schema, "anyOf": [form for form in schema["anyOf"] if form != ref(DUAL_MODE)]}
+def _without_dual_mode(answers: Mapping[str, Schema]) -> dict[str, Schema]:
+    return {
+        media_type: {**schema, "anyOf": [form for form in schema["anyOf"] if form != ref(DUAL_MODE)]}
+        if "anyOf" in schema
+        else schema
+        for media_type, schema in answers.items()
+    }
 
 
 def plain_schema(media_type: str) -> Schema:
@@ -236,6 +262,10 @@ HEADERS: Mapping[str, tuple[str, Schema]] = {
     "Cache-Control": ("No cache keeps the answer.", {"type": "string", "examples": ["no-store"]}),
     "Referrer-Policy": ("No other site learns the address.", TEXT),
     "X-Content-Type-Options": ("Browsers do not guess the type.", TEXT),
+    "Preference-Applied": (
+        "What was done of the preferences of the request.",
+        {"const": "respond-async"},
+    ),
     REQUEST_ID_HEADER: ("The id of the request in the server's log.", _REQUEST_ID),
 }
 """Headers of answers: their meaning and schema."""
@@ -246,6 +276,10 @@ REQUEST_HEADERS: Mapping[str, tuple[str, Schema]] = {
         {"type": "string", "examples": ['W/"0a1b"']},
     ),
     "Accept-Encoding": ("Content codings, such as gzip.", {"type": "string", "examples": ["gzip"]}),
+    "Prefer": (
+        "respond-async: 202 where the rows take too long. wait: the seconds that they may take (RFC 7240).",
+        {"type": "string", "examples": ["respond-async, wait=20"]},
+    ),
     FORMAT_HEADER: (
         "Asks for a dual-mode answer: json is data for code, markdown also text for people. Others are ignored.",
         {"type": "string", "examples": [*get_args(ResponseFormat)]},

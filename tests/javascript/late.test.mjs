@@ -1,10 +1,10 @@
 // Pages that take longer than their server or the client allows, of a real server that keeps rows.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { all, client, given } from "./checking.mjs";
+import { ID, all, client, given } from "./checking.mjs";
 
 const { DualClient } = client;
-const { baseUrl, late, early, unkept, rows } = given;
+const { baseUrl, late, early, unkept, rows, deferrals } = given;
 
 test("the client waits for the rows of a page that is late, and reads it then", async () => {
   const found = new DualClient({ baseUrl }).open(late);
@@ -24,3 +24,11 @@ test("rows that cannot be kept are an error", async () => {
   const found = new DualClient({ baseUrl: given.smallUrl }).open(unkept);
   await assert.rejects(found.page({ sort: "-n" }), { name: "FetchError", code: "RESOURCE_FAILED", message: /more than 10 rows/ });
 });
+
+for (const { name, url, isDeferred } of deferrals) {
+  test(`it waits where the preference was applied: ${name}`, async () => {
+    const found = new DualClient({ baseUrl: url, timeout: 30_000 }).open(ID);
+    if (isDeferred) assert.deepEqual((await found.page()).data, [{ id: 1 }, { id: 2 }]);
+    else await assert.rejects(found.page(), { name: "FetchError", message: /cannot be used/ });
+  });
+}

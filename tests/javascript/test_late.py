@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from dualsql.settings import ALL_ACTIONS
-from tests.client.hosting import listening_socket, origin_of, serving
+from tests.client.deferrals import CASES, WAITED, Deferring
+from tests.client.hosting import Host, listening_socket, origin_of, serving
 from tests.javascript.running import node, run
-from tests.kept.test_refresh import SLOW_TO_SORT, mounted
+from tests.kept.test_late_pages import SLOW_TO_SORT
+from tests.kept.test_refresh import mounted
 from tests.kept.test_results import ROWS, KeptServer, kept_server
 
 
@@ -31,7 +33,9 @@ async def test_the_client_waits_for_kept_rows(tmp_path: Path) -> None:
     async with (
         _served(tmp_path / "one") as (url, kept),
         _served(tmp_path / "two", keep_rows=10) as (small_url, small),
+        Host().listening() as host,
     ):
+        deferrals = [(case, Deferring(case)) for case in CASES]
         given = {
             "baseUrl": url,
             "smallUrl": small_url,
@@ -39,6 +43,9 @@ async def test_the_client_waits_for_kept_rows(tmp_path: Path) -> None:
             "early": (await kept.make(None, **SLOW_TO_SORT)).resource_id,
             "unkept": (await small.make(None, **SLOW_TO_SORT)).resource_id,
             "rows": ROWS,
+            "deferrals": [{**case, "url": host.serve(answer)} for case, answer in deferrals],
         }
         await run(node(), "late.test.mjs", given=given)
+        for case, answer in deferrals:
+            assert answer.seen == (WAITED if case["isDeferred"] else WAITED[:1]), case["name"]
         assert (len(kept.files()), len(small.files())) == (2, 0)

@@ -19,7 +19,6 @@ from sqlalchemy import BigInteger, Column, MetaData, String, Table, func, select
 from dualsql import ConfigurationError, DatabaseBusyError, DualResponseServer
 from dualsql.databases.reflection import Selection, reflect
 from dualsql.databases.spark.driver import SparkConnection, literal
-from dualsql.databases.spark.jobs import JobList
 from dualsql.results.streams import StreamRequest
 from tests import waiting
 from tests.servers import create_server
@@ -307,11 +306,3 @@ async def test_no_job_of_a_statement_begins_after_its_end(
                 2
             )  # what is tested: whatever Spark planned has begun and was ended in that time
             assert await asyncio.to_thread(ours) == []
-
-
-@pytest.mark.parametrize(
-    "address", ["", "here", "ftp://spark.example", "http://", "http://spark.example?x=1"]
-)
-def test_an_address_of_pages_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="ui"):
-        JobList(address)

@@ -397,7 +397,8 @@ def _in_background(work: Callable[..., None], *arguments: Any) -> None:
         with suppress(Exception):  # the server may be gone, and with it what it runs
             work(*arguments)
 
-    threading.Thread(target=run, daemon=True, name="dualsql-spark-end").start()
+    with suppress(RuntimeError):  # the process has no more threads
+        threading.Thread(target=run, daemon=True, name="dualsql-spark-end").start()
 
 
 class SparkCursor:

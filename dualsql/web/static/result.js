@@ -43,6 +43,7 @@ let grid = null;
 let settling; // the timer after which the address has the row
 let waiting; // the timer after which reading is said
 let progress = null; // what says it
+const reading = make("span"); // its words
 
 // The parts of the page beside the grid.
 const work = make("div", { className: "work" });
@@ -120,7 +121,7 @@ async function attempt(run, whenCancelled = () => {}) {
     whenCancelled();
     say("Cancelled.", button("Try again", again));
   };
-  const slow = setTimeout(() => say("Reading…", seconds, make("progress", { "aria-label": "The query runs" }), button("Cancel", cancel)), SLOW);
+  const slow = setTimeout(() => say(isReading(), seconds, make("progress", { "aria-label": "The query runs" }), button("Cancel", cancel)), SLOW);
   const ticking = setInterval(() => { seconds.textContent = `${Math.round((Date.now() - started) / 1000)} s`; }, 1000);
   try {
     return await run(controller.signal);
@@ -134,6 +135,16 @@ async function attempt(run, whenCancelled = () => {}) {
   }
 }
 
+/** The words for what is being read; those of rows that are kept meanwhile have the number of them. */
+function isReading(kept) {
+  if (kept?.rows_so_far === undefined) reading.replaceChildren("Reading…");
+  else {
+    if (!reading.firstElementChild) reading.replaceChildren("The query takes long. It runs once more, and its rows are kept: then any order of them is fast. ", make("span", { "aria-hidden": "true" }));
+    reading.firstElementChild.textContent = `${grouped(kept.rows_so_far)} rows so far. `;
+  }
+  return reading;
+}
+
 // Rows.
 
 async function load() {
@@ -145,6 +156,11 @@ async function load() {
     format: (values, described) => ofGroup(values.map((value, index) => shown(value, described[index], state.isExact)), values, mine.question.group),
     changed: () => { if (mine === rows) { showTotal(); grid?.draw(); } },
     failed: (error) => { if (mine === rows) failed(error); },
+    late: ({ kept }) => {
+      if (mine !== rows) return;
+      isReading(kept);
+      if (kept?.kept && kept.as_of) showTime(kept.as_of);
+    },
   });
   rows = mine;
   const { row } = state; // what the grid draws changes it
@@ -193,6 +209,12 @@ function nullShare(present, all) {
 function showSeconds(milliseconds) {
   const place = document.getElementById("took");
   if (place) place.textContent = `, read in ${milliseconds < 995 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`}`;
+}
+
+/** Of what time rows are that were live until now. */
+function showTime(asOf) {
+  const time = make("time", { dateTime: asOf }, `${asOf.slice(0, "2026-11-29T10:18".length).replace("T", " ")} UTC`);
+  document.getElementById("took")?.parentElement.replaceChildren("rows as of ", time);
 }
 
 /** Draw what was read as the state says. */
@@ -325,7 +347,7 @@ function waitForRows() {
   }
   waiting ??= setTimeout(() => {
     progress = make("progress", { "aria-label": "The query runs" });
-    say("Reading…", progress, button("Cancel", () => {
+    say(isReading(), progress, button("Cancel", () => {
       rows.callOff();
       say("Cancelled.", button("Try again", () => { say(""); grid.draw(); }));
     }));

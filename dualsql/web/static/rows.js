@@ -6,6 +6,8 @@ const MOST_CELLS = 200_000; // kept, beside the pages around the screen; some 25
 const CHARACTERS = 100; // of a text that count as one cell more
 const MOST_REQUESTS = 2; // at once: the server bounds the queries of all readers together
 const RETRIES = 3;
+const SOON = 2; // seconds until a server is asked again that does not say when
+const LATE = "respond-async"; // where rows take too long, the server may keep those of the result meanwhile (RFC 7240)
 
 const SENTENCES = {
   401: "You are not signed in any more. Sign in, and reload the page.",
@@ -33,26 +35,41 @@ export function sentenceOf(error) {
 }
 
 /** Send JSON, get JSON. Rejects with a Problem, or with a TypeError when the server cannot be reached. */
-export async function send(url, { method = "POST", body, signal } = {}) {
-  const headers = { Accept: "application/json" };
+export async function send(url, { method = "POST", body, signal, prefer } = {}) {
+  const headers = { Accept: "application/json", ...(prefer && { Prefer: prefer }) };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   for (let attempt = 1; ; attempt += 1) {
     const response = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, redirect: "manual" });
     if (response.type === "opaqueredirect") throw new Problem(401, null); // to the login of the application
     if (response.status === 503 && attempt <= RETRIES) {
-      await pause(1000 * (Number(response.headers.get("Retry-After")) || 1), signal);
+      await pause(Number(response.headers.get("Retry-After")) || 1, signal);
       continue;
     }
     if (response.status === 204) return null;
     const answer = await response.json().catch(() => null);
     if (!response.ok) throw new Problem(response.status, answer);
-    return answer;
+    return prefer && response.headers.get("Preference-Applied") === prefer ? { late: answer } : answer;
   }
 }
 
-function pause(milliseconds, signal) {
+/** Rows: where they take too long, those of the result are kept meanwhile, and they are asked for again. `late` is called with the metadata. */
+async function sendPatiently(url, late, address, { body, signal }) {
+  const answer = await send(address, { body, signal, prefer: LATE });
+  if (!answer.late) return answer;
+  let metadata = answer.late;
+  late(metadata);
+  while (metadata.kept?.rows_so_far !== undefined) {
+    await pause(SOON, signal);
+    metadata = await send(url, { method: "GET", signal });
+    late(metadata);
+  }
+  if (metadata.kept?.error) throw new Problem(409, metadata.kept.error);
+  return send(address, { body, signal });
+}
+
+function pause(seconds, signal) {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, milliseconds);
+    const timer = setTimeout(resolve, 1000 * seconds);
     signal?.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, { once: true });
   });
 }
@@ -87,14 +104,15 @@ export class Rows {
   /**
    * @param {string} url of the result
    * @param {object} question sort, filters and group
-   * @param {object} options limit: rows of a page; format: (row, columns) => cells; changed, failed: called back; send: how
-   *   a request reaches the server
+   * @param {object} options limit: rows of a page; format: (row, columns) => cells; changed, failed, late: called back;
+   *   send: how a request reaches the server
    */
-  constructor(url, question, { limit, format, changed, failed, send: sendBody = send }) {
+  constructor(url, question, { limit, format, changed, failed, late, send: sendBody = send }) {
     this.question = question;
     this.address = isAsked(question) ? `${url}/query` : url;
     this.body = bodyOf(question);
     this.send = sendBody;
+    this.sendFirst = late ? (address, request) => sendPatiently(url, (metadata) => this.#isLate(late, metadata), address, request) : sendBody;
     this.limit = limit;
     this.format = format;
     this.changed = changed;
@@ -222,12 +240,10 @@ export class Rows {
     const controller = new AbortController();
     this.running.set(number, controller);
     try {
-      const before = this.pages.get(number - 1)?.next;
-      const after = this.pages.get(number + 1)?.previous;
-      const cursor = before ?? after;
-      const where = cursor ? { cursor } : { offset: number * this.limit };
-      const body = { ...this.body, ...where, limit: this.limit, big_integers: "string", cell_limit: LONGEST + 1 };
-      this.#take(number, await this.send(this.address, { body, signal: controller.signal }));
+      const read = (send, where) => send(this.address, { body: { ...this.body, ...where, limit: this.limit, big_integers: "string", cell_limit: LONGEST + 1 }, signal: controller.signal });
+      const cursor = this.pages.get(number - 1)?.next ?? this.pages.get(number + 1)?.previous;
+      const beside = cursor && (await read(this.send, { cursor }).catch((error) => this.#forgetOthers(error)));
+      this.#take(number, beside ?? (await read(this.sendFirst, { offset: number * this.limit })));
     } catch (error) {
       controller.signal.throwIfAborted(); // what was called off has not failed
       throw error;
@@ -255,6 +271,19 @@ export class Rows {
     this.#forget(number);
     this.#measure(number * this.limit, page);
     this.changed();
+  }
+
+  /** The rows are of another run now: those that were read do not belong to them. */
+  #forgetOthers(error) {
+    if (error && error.code !== "BAD_CURSOR") throw error;
+    this.pages.clear();
+    this.cells = 0;
+    this.isCounted = false;
+  }
+
+  #isLate(late, metadata) {
+    if (metadata.kept?.kept && metadata.kept.rows_so_far === undefined) this.#forgetOthers();
+    late(metadata);
   }
 
   /** Forget the pages that were used first, as far as there are too many cells; not the one that has just come. */

@@ -1,0 +1,76 @@
+"""A page in the browser that takes too long: the person waits while the rows are kept, and is told so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from playwright.async_api import Page, expect
+
+from dualsql.settings import ALL_ACTIONS
+from tests.kept.test_late_pages import SLOW_TO_SORT, Hasty, hasty_server
+from tests.kept.test_results import ROWS
+from tests.web.browser import chromium, needs_chromium, tab
+
+pytestmark = [pytest.mark.long, needs_chromium]
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    async with chromium() as browser, tab(browser) as page:
+        yield page
+
+
+def in_order(served: Hasty, resource_id: str) -> str:
+    """The address of a result in the order of the column that is slow to sort by."""
+    sort = quote(json.dumps([{"field": "n", "order": "desc"}]))
+    return f"{served.http.base_url}{resource_id}#sorts={sort}"
+
+
+OPEN: dict[str, Any] = {"pages": True, "authenticate": None, "anonymous_actions": ALL_ACTIONS}
+
+
+async def test_the_page_waits_until_the_rows_are_kept(tmp_path: Path, page: Page) -> None:
+    async with hasty_server(tmp_path, **OPEN) as served:
+        made = await served.kept.make(None, **SLOW_TO_SORT)
+        await page.goto(in_order(served, made.resource_id))
+        message = page.locator("#message")
+        await expect(message).to_contain_text("its rows are kept")
+        await expect(page.locator("#rows td").first).to_be_visible()
+        await expect(message).to_be_empty()
+        await expect(page.locator(".facts").first).to_contain_text("rows as of")
+        counts = [int(text) for text in await page.locator("#rows td:nth-child(2)").all_inner_texts()]
+        assert len(counts) > 5 and counts == sorted(counts, reverse=True)
+        await expect(page.locator("#total")).to_contain_text(str(ROWS))
+
+
+async def test_rows_that_cannot_be_kept_are_said_with_a_way_back(tmp_path: Path, page: Page) -> None:
+    async with hasty_server(tmp_path, **OPEN, keep_rows=10) as served:
+        made = await served.kept.make(None, **SLOW_TO_SORT)
+        await page.goto(in_order(served, made.resource_id))
+        await expect(page.locator("#message")).to_contain_text("more than 10 rows")
+        await page.get_by_role("button", name="Show all rows").click()
+        await expect(page.locator("#rows td").first).to_be_visible()
+
+
+async def test_who_may_not_refresh_reads_what_to_do(tmp_path: Path, page: Page) -> None:
+    async with hasty_server(tmp_path, pages=True, authenticate=None) as served:
+        made = await served.kept.make(None, **SLOW_TO_SORT)
+        await page.goto(in_order(served, made.resource_id))
+        await expect(page.locator("#message")).to_contain_text("The database took too long.")
+
+
+async def test_waiting_can_be_cancelled_and_tried_again(tmp_path: Path, page: Page) -> None:
+    async with hasty_server(tmp_path, **OPEN) as served:
+        made = await served.kept.make(None, **SLOW_TO_SORT)
+        await page.goto(in_order(served, made.resource_id))
+        await expect(page.locator("#message")).to_contain_text("its rows are kept")
+        await page.get_by_role("button", name="Cancel").click()
+        await expect(page.locator("#message")).to_contain_text("Cancelled.")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.locator("#rows td").first).to_be_visible()
+        assert len(served.kept.files()) == 1
