@@ -160,7 +160,7 @@ _MOST_TYPES = 20
 _LONGEST_WORD = 40
 _INCIDENT = re.compile(r"[0-9a-f]{16}")
 
-Envelope = Literal["response", "dual_mode"]
+AnswerEnvelope = Literal["response", "dual_mode"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class AnswerEvent:
     """
 
     tool: str
-    envelope: Envelope
+    envelope: AnswerEnvelope
     success: bool
     code: str | None
     content_types: tuple[str, ...]
@@ -210,7 +210,7 @@ def require_plain_function(audit: Callable[..., None] | None) -> None:
         )
 
 
-def event_of(answer: Mapping[str, Any], *, tool: str, envelope: Envelope, seconds: float) -> AnswerEvent:
+def event_of(answer: Mapping[str, Any], *, tool: str, envelope: AnswerEnvelope, seconds: float) -> AnswerEvent:
     """The audit event of a valid answer in either envelope."""
     contents = answer["content"] if envelope == "response" else [answer.get("display") or {}]
     error = answer.get("error") or {}
