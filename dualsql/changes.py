@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dualsql.errors import LimitExceededError
-from dualsql.extension import Parts
+from dualsql.extension import Extension, Parts
 from dualsql.feature import Feature
 from dualsql.log import Outage
 from dualsql.resource import Clock, Resource, Status
@@ -46,7 +46,7 @@ class ChangeSettings(SettingsGroup):
     maximum_watched: int = setting(1_000, "Resources that clients may subscribe to at once.")
 
 
-class ChangeNotifier:
+class ChangeNotifier(Extension):
     """Watches the subscribed resources of a store, and does nothing while there are none."""
 
     def __init__(self, store: ResourceStore, clock: Clock, settings: ChangeSettings) -> None:
@@ -83,9 +83,11 @@ class ChangeNotifier:
 
         return unsubscribe
 
-    def check_now(self) -> None:
+    def changed(self, resource_id: str) -> None:
         """Look for changes now, because this process has changed something."""
         self._wake.set()
+
+    forget = changed
 
     def notify(self, resource_id: str) -> None:
         """Report a change that this process has made, and that `ResourceStore.standings` does not show."""
@@ -99,7 +101,7 @@ class ChangeNotifier:
         self._notifying.clear()
         self._task, self._wake = None, asyncio.Event()
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """End all subscriptions."""
         tasks = [*self._notifying, *([self._task] if self._task else [])]
         self._listeners.clear()
@@ -196,21 +198,5 @@ class Changes(Feature):
         self.settings = settings
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         self.notifier = ChangeNotifier(parts.store, parts.clock, self.settings)
-
-    def forget(self, resource_id: str) -> None:
-        """See `Extension`."""
-        self.notifier.check_now()
-
-    def changed(self, resource_id: str) -> None:
-        """See `Extension`."""
-        self.notifier.check_now()
-
-    def renew(self) -> None:
-        """See `Extension`."""
-        self.notifier.renew()
-
-    async def close(self) -> None:
-        """See `Extension`."""
-        await self.notifier.stop()
+        server.features.add(self.notifier)

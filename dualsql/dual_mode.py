@@ -40,7 +40,6 @@ class DualMode(Feature):
     """Dual-mode answers over REST; see docs/envelope.md."""
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
-        """See `Feature`."""
         return FeatureRoutes(middleware=[Middleware(DualModeAnswers)])
 
 

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from dualsql.databases.health import SourceHealth
 from dualsql.events import GaugeReading
-from dualsql.extension import Parts
+from dualsql.extension import Extension, Parts
 from dualsql.feature import Feature
 from dualsql.log import log_unforeseen
 from dualsql.run import NOT_STARTED, OK
@@ -62,11 +62,11 @@ class Readiness(NamedTuple):
         return all(state in (OK, BUSY) for state in self.parts.values())
 
 
-class ReadinessChecks:
+class ReadinessChecks(Extension):
     """The readiness of one server.
 
     Args:
-        probes: makes the probes, by part; called again after `close`.
+        probes: makes the probes, by part; called again after `renew`.
         timeout: how long one check may take.
         unproved: the databases of which it is not proved that they are only read.
     """
@@ -122,11 +122,15 @@ class ReadinessChecks:
             return TOO_SLOW
         return TOO_SLOW if task.cancelled() else task.result()
 
-    def forget(self) -> None:
-        """Ask again at the next probe, because the state of the server has changed."""
+    async def drain(self, timeout: timedelta) -> int:
+        """Ask again at the next probe: the last answer, that the server is ready, would be given for a second."""
         self._valid_until = 0.0
+        return 0
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
         """Cancel the checks that run, and drop the last answer."""
         tasks = [task for task in (self._check, *self._running.values(), *self._left) if task is not None]
         self._check, self._running, self._left, self._probes, self._valid_until = None, {}, set(), {}, 0.0
@@ -172,11 +176,11 @@ class Health(Feature):
         self.settings = settings
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         timeout = self.settings.health_timeout
         self._checks = ReadinessChecks(
             partial(_probes, server, timeout), timeout, unproved=server.maintenance.unproved
         )
+        server.features.add(self._checks)
 
     def process_routes(self) -> list[Route]:
         """`/live` and `/ready`, for the root of an application or, better, for a port that only operators reach.
@@ -185,23 +189,6 @@ class Health(Feature):
         which part does not. It starts a server that nothing has used yet.
         """
         return self._checks.routes()
-
-    def readings(self) -> Iterator[GaugeReading]:
-        """See `Extension`."""
-        return self._checks.readings()
-
-    async def drain(self, timeout: timedelta) -> int:
-        """See `Extension`. The last answer, that the server is ready, would be given for a second."""
-        self._checks.forget()
-        return 0
-
-    async def close(self) -> None:
-        """See `Extension`."""
-        self._checks.close()
-
-    def renew(self) -> None:
-        """See `Extension`."""
-        self._checks.close()
 
 
 def routes_until_started() -> list[Route]:

@@ -71,11 +71,6 @@ class Grant:
         )
 
 
-def new_link_id() -> str:
-    """160 random bits."""
-    return secrets.token_urlsafe(20)
-
-
 def _opened_id(link_id: str) -> str:
     """The id of the token that a single-use link is exchanged for: a caller who revokes the link can name it."""
     return _encode(sha256(f"opened {link_id}".encode()).digest()[:20])
@@ -197,9 +192,9 @@ class Links:
             )
         allowed = checked_formats(formats)
         resource = await self.access.open(resource_id, principal, "read")
-        link = LinkRecord(
-            id=new_link_id(), resource_id=resource.id, expires_at=self.access.clock.now() + expires_in
-        )
+        # 160 random bits.
+        id_, expires_at = secrets.token_urlsafe(20), self.access.clock.now() + expires_in
+        link = LinkRecord(id=id_, resource_id=resource.id, expires_at=expires_at)
         grant = Grant(link=link, principal=principal, formats=allowed, is_single_use=single_use)
         await self.access.note("link", principal, resource=resource, link_id=link.id)
         await self.store.save_link(link)
@@ -322,7 +317,6 @@ class SentLinks:
         self.reads_cookie = False
 
     def query_of(self, request: Request) -> bytes:
-        """See `LinkOpener`."""
         return _split(request.scope["query_string"])[1]
 
     def of(self, request: Request) -> SentLink | None:
@@ -382,6 +376,5 @@ class SignedLinks(Feature):
         self.settings = settings
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         self.service = Links(parts.access, parts.store, parts.seal, self.settings, parts.addresses)
         self.sent = parts.access.links = SentLinks(self.service)

@@ -190,5 +190,4 @@ class Rates(Feature):
         self.limits = limits
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         parts.access.require_rate = RateLimiter(self.limits).require

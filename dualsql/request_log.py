@@ -140,7 +140,6 @@ class LogFormatter(logging.Formatter):
         self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter`."""
         if not self._as_json:
             return self._text(record)
         request = REQUEST.get()
@@ -312,6 +311,5 @@ class Log(Feature):
     """Ids of requests (`X-Request-Id`) and their lines in the log "dualsql.requests"; see docs/operations.md."""
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
-        """See `Feature`."""
         prefix = urlsplit(server.base_url).path
         return FeatureRoutes(middleware=[Middleware(RequestLog, prefix=prefix, is_measured=True)])

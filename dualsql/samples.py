@@ -23,7 +23,6 @@ class Samples(Feature):
     """Samples other than the first rows: the argument `sample` of `create_response`."""
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         parts.creator.sampler = sampler
 
 

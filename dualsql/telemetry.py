@@ -311,7 +311,6 @@ class Exporter:
         self.is_on, self.tracer, self._meter, self.sinks = False, None, None, {}
 
     def hear(self, event: Event) -> None:
-        """See `Listener`."""
         note = METRICS_OF_EVENTS.get(type(event))
         if note is not None:  # an event of another package has no metric
             note(event)
@@ -567,7 +566,6 @@ class Telemetry(Feature):
     """Spans and metrics, where the process has a provider of OpenTelemetry; see docs/operations.md."""
 
     async def start(self) -> None:
-        """See `Feature`."""
         TELEMETRY.start()
 
 

@@ -29,7 +29,6 @@ class Tables(Feature):
         self._saved_queries = tuple(saved_queries)
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         self._parts = parts
         self.saved_queries = checked_saved_queries(self._saved_queries, parts.sources)
 

@@ -23,19 +23,15 @@ class Charts(DescribedFeature):
     needs = (Queries,)
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         queries = server.features.get(Queries).service
         services = (parts.creator, parts.views, parts.access, queries)
         self.service = ChartService(*services, settings=parts.settings, start=parts.ready)
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
-        """See `Feature`."""
         return chart_routes(server, self.service)
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
-        """See `DescribedFeature`."""
         return [OPERATION]
 
     def renew(self) -> None:
-        """See `Feature`."""
         self.service.renew()

@@ -127,9 +127,6 @@ async def _answer_chart(
             chart = await service.draw_of_unchecked(resource, chart_request, principal=principal)
         return with_theme(chart, theme)
 
-    async def painting(kind: PictureFormat) -> Picture:
-        return await service.paint(await drawing(), kind)
-
     try:
         if request.method == "HEAD":  # HEAD runs no query
             if chart_request is None:
@@ -137,10 +134,10 @@ async def _answer_chart(
             else:
                 await service.check_of(resource, chart_request, kind, principal=principal)
             return _chart(b"", media_type)
+        chart: VegaLite = await while_connected(request.receive, drawing())
         if kind is None:
-            chart: VegaLite = await while_connected(request.receive, drawing())
             return _chart(json.dumps(chart), MEDIA_TYPE)
-        picture: Picture = await while_connected(request.receive, painting(kind))
+        picture: Picture = await while_connected(request.receive, service.paint(chart, kind))
         return _chart(picture.content, picture.media_type)
     except ConfigurationError as error:
         raise NotAcceptableError(

@@ -52,7 +52,6 @@ class MarkedIds(Feature):
         self._mark = mark
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         parts.creator.id_start = self._mark
 
 

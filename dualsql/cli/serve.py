@@ -47,7 +47,6 @@ from dualsql.errors import (
     QueryTimeoutError,
     StorageError,
 )
-from dualsql.feature import Feature
 from dualsql.features import DualResponseServer, default_features
 from dualsql.health import Health, routes_until_started
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
@@ -288,6 +287,7 @@ async def _server_of(
         on_sighup(is_signalled.set)
     with without_log():
         await files.load(lambda line: _show([line], options), _console(options))
+    marked = [] if mark is None else [MarkedIds(mark)]
     with without_log(), _reading(options):
         setup = await build_server(
             options.database,
@@ -297,7 +297,7 @@ async def _server_of(
             authenticate=_session(options, base_url) or authenticate,
             store=await _store(options) if local is None else SQLResourceStore(local.url),
             secrets=secrets(options) or (() if local is None else (local.secret,)),
-            features=[*features_of(options), *([] if mark is None else [MarkedIds(mark)])],
+            features=default_features(kept_feature(options), pages_of(options), *rates_of(options), *marked),
             settings=settings_of(options),
         )
     _configure_log(options)
@@ -331,15 +331,6 @@ def selection_of(options: ServeOptions) -> Selection:
 def _split(text: str | None) -> tuple[str, ...]:
     """The parts between commas."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
-
-
-def features_of(options: ServeOptions) -> list[Feature]:
-    """The features of the server: the default ones, pages, and rate limits where there are some.
-
-    Raises:
-        ConfigurationError: a rate is none.
-    """
-    return default_features(kept_feature(options), pages_of(options), *rates_of(options))
 
 
 def rates_of(options: ServeOptions) -> list[Rates]:

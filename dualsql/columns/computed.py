@@ -49,7 +49,7 @@ _COUNTING = frozenset({"count", "row_number", "rank", "dense_rank"})
 """SQLAlchemy takes these large integers for integers."""
 _SHARES = frozenset({"percent_rank", "cume_dist"})
 """SQLAlchemy takes these doubles for decimals."""
-_MOMENTS = (types.Date, types.DateTime, types.Time)
+MOMENTS = (types.Date, types.DateTime, types.Time)
 _SPELLED_BITWISE = {
     "&": operators.bitwise_and_op, "|": operators.bitwise_or_op, "<<": operators.bitwise_lshift_op,
     ">>": operators.bitwise_rshift_op,
@@ -138,7 +138,7 @@ class ComputedTypes:
     def _number_of_digits(self, side: Any) -> int | None:
         """The number that a date or an instant of a table is computed with; None for any other value."""
         kind = self._stored(self._operand(side))
-        if not self._computation.reads_dates or not isinstance(kind, _MOMENTS):
+        if not self._computation.reads_dates or not isinstance(kind, MOMENTS):
             return None
         has_fraction = bool(getattr(kind, "fsp", None))
         is_known = isinstance(kind, types.Date) or has_fraction or not self._value_of(side).is_computed

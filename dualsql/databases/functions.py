@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import types
 
+from dualsql.columns.computed import MOMENTS
 from dualsql.columns.own_types import SQLType
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql.text_dialects import ResultOf, TextDialect
@@ -214,11 +215,8 @@ def _zoned(arguments: list[Any], _: TextDialect) -> SQLType:
 
 def _seconds(arguments: list[Any], _: TextDialect) -> SQLType:
     kind = _same(arguments, _)
-    is_whole = isinstance(kind, _DATED) and not getattr(kind, "fsp", None)
+    is_whole = isinstance(kind, MOMENTS) and not getattr(kind, "fsp", None)
     return _WHOLE if is_whole or not arguments else _EXACT
-
-
-_DATED = (types.Date, types.DateTime, types.Time)
 
 
 def _list(arguments: list[Any], _: TextDialect) -> SQLType:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, false, literal_column, select, type_coerce, types
+from sqlalchemy import Connection, literal_column, select, type_coerce, types
 from sqlalchemy.dialects import registry
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,7 +21,6 @@ from dualsql.databases.generic import Expression, grouped, parameter
 from dualsql.databases.guard import Guard, SessionTerms
 from dualsql.databases.spellings import spelling_of
 from dualsql.databases.strict_types import key_type
-from dualsql.query_dialects import QueryDialect
 from dualsql.text_dialects import TextDialect
 
 
@@ -64,16 +63,6 @@ def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyF
 def capabilities(name: str) -> Capabilities:
     """The capabilities of a database without a file of its own, in its spelling."""
     spelling = spelling_of(name)
-    query = QueryDialect(
-        position=spelling.position,
-        beginning=spelling.beginning,
-        bucket_start=partial(spelling.bucket_start, name),
-        double=spelling.double,
-        sum_of_integers=spelling.sum_of_integers,
-        aggregates={"median": None, "percentile": None},
-        is_bytes=lambda _: false(),
-        text_length=spelling.text_length,
-    )
     return Capabilities(
         name=name,
         nulls_last=False,
@@ -82,7 +71,7 @@ def capabilities(name: str) -> Capabilities:
         nulls_last_by_default=None,
         distinguishing=lambda expression: [expression],
         key_form=partial(_key_form, name),
-        query_dialect=lambda: query,
+        query_dialect=lambda: spelling,
         text_dialect=TextDialect,
         own_functions=spelling.own_functions,
     )

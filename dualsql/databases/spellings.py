@@ -7,19 +7,18 @@ the standard, and no buckets of dates, for which the standard has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
 
-from sqlalchemy import cast, extract, func, literal_column, types
+from sqlalchemy import cast, extract, false, func, literal_column, types
 
-from dualsql.capabilities import Transform
 from dualsql.databases.generic import Expression, stored_in
 from dualsql.databases.strict_types import DECIMAL, as_double, beginning_of_bucket
+from dualsql.query_dialects import DatabaseAggregate, QueryDialect, Transform, first_characters
 from dualsql_client.wire_requests import Bucket
 
 Truncation = Callable[[Expression, Bucket], Expression]
-BucketStart = Callable[[str, Expression, Bucket], Expression | None]
 OwnFunctions = Mapping[str, Callable[[str], str]]
 
 
@@ -32,48 +31,45 @@ def _substring(text: Expression, characters: int) -> Expression:
     return func.substring(text, 1, characters, type_=types.String())
 
 
-def _substr(text: Expression, characters: int) -> Expression:
-    return func.substr(text, 1, characters, type_=types.String())
-
-
 def _added_as(type_: Any) -> Transform:
     """The sum of numbers that are converted first: many databases return a sum in the type of its numbers."""
     return lambda element: cast(func.sum(cast(element, type_)), type_)
 
 
+def _without_buckets(_element: Expression, _bucket: Bucket) -> Expression | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DialectSpelling:
-    """How one database writes what dualsql asks.
+class DialectSpelling(QueryDialect):
+    """How one database writes queries over results: in the words of the SQL standard, unless its row has others.
 
     Attributes:
-        beginning: the first characters of a text, of which it counts characters and not bytes.
-        position: see `QueryDialect.position`.
-        text_length: see `QueryDialect.text_length`.
-        bucket_start: see `QueryDialect.bucket_start`; it gets SQLAlchemy's name of the dialect first.
+        truncate: the beginning of the bucket of a date, and of an instant without a zone.
         own_functions: see `Capabilities.own_functions`.
-        double: see `QueryDialect.double`.
-        sum_of_integers: see `QueryDialect.sum_of_integers`.
     """
 
     beginning: Callable[[Expression, int], Expression] = _substring
     position: Callable[[Expression, Expression], Expression] = _position
     text_length: Transform = func.char_length
-    bucket_start: BucketStart = lambda _database, _element, _bucket: None
-    own_functions: OwnFunctions = field(default_factory=dict)
+    bucket_start: Callable[[Expression, Bucket], Expression | None] = _without_buckets
     double: Transform = as_double
     sum_of_integers: tuple[Transform, Transform] = (_added_as(types.BigInteger()), _added_as(DECIMAL))
+    aggregates: dict[str, DatabaseAggregate | None] = field(
+        default_factory=lambda: {"median": None, "percentile": None}
+    )
+    is_bytes: Transform = lambda _: false()
+    truncate: Truncation | None = None
+    own_functions: OwnFunctions = field(default_factory=dict)
 
 
-def _without_zones(truncate: Truncation) -> BucketStart:
-    """Buckets by a function for dates and for instants without a zone."""
-
-    def bucket_start(database: str, element: Expression, bucket: Bucket) -> Expression | None:
-        plain: Any = stored_in(database, element.type)
-        if isinstance(plain, types.DateTime) and plain.timezone:
-            return None
-        return cast(truncate(element, bucket), types.DateTime() if bucket == "hour" else types.Date())
-
-    return bucket_start
+def _start_without_zones(
+    database: str, truncate: Truncation, element: Expression, bucket: Bucket
+) -> Expression | None:
+    plain: Any = stored_in(database, element.type)
+    if isinstance(plain, types.DateTime) and plain.timezone:
+        return None
+    return cast(truncate(element, bucket), types.DateTime() if bucket == "hour" else types.Date())
 
 
 def _cutting(write: Callable[[str, str], str], **parts: str) -> tuple[OwnFunctions, Truncation]:
@@ -138,7 +134,7 @@ _CLICKHOUSE = DialectSpelling(
     # substring() counts bytes.
     beginning=lambda text, characters: func.substringUTF8(text, 1, characters, type_=types.String()),
     position=lambda text, part: func.position(text, part, type_=types.Integer()),
-    bucket_start=_without_zones(_date_trunc),
+    truncate=_date_trunc,
     # CAST refuses NULL, and a sum of Int64 that does not fit begins again at the lowest number.
     double=lambda element: func.toFloat64(element, type_=types.Double()),
     sum_of_integers=(
@@ -149,12 +145,10 @@ _CLICKHOUSE = DialectSpelling(
 
 SPELLINGS: Mapping[str, DialectSpelling] = {
     "bigquery": DialectSpelling(
-        beginning=_substr,
+        beginning=first_characters,
         position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
         own_functions=_bigquery_words,
-        bucket_start=_without_zones(
-            lambda element, bucket: _bigquery_start(cast(element, types.DateTime()), bucket)
-        ),
+        truncate=lambda element, bucket: _bigquery_start(cast(element, types.DateTime()), bucket),
         # NUMERIC has 29 digits before the point, and with a precision no more.
         sum_of_integers=(
             lambda element: func.sum(element, type_=types.BigInteger()),
@@ -164,14 +158,14 @@ SPELLINGS: Mapping[str, DialectSpelling] = {
     "chdb": _CLICKHOUSE,
     "clickhouse": _CLICKHOUSE,
     "clickhousedb": _CLICKHOUSE,
-    "databricks": DialectSpelling(bucket_start=_without_zones(_date_trunc)),
+    "databricks": DialectSpelling(truncate=_date_trunc),
     "firebird": DialectSpelling(
         # A parameter has no type beside IN.
         position=lambda text, part: func.position(
             cast(part, types.String(8191)), text, type_=types.Integer()
         ),
         own_functions=_moving("hour", "day", "month"),
-        bucket_start=_without_zones(_firebird_start),
+        truncate=_firebird_start,
         double=lambda element: cast(element, types.DOUBLE_PRECISION()),
         # Numbers have 18 digits before Firebird 4; a sum that has more is an error.
         sum_of_integers=(_added_as(types.BigInteger()), _added_as(types.BigInteger())),
@@ -181,30 +175,31 @@ SPELLINGS: Mapping[str, DialectSpelling] = {
         # LEN() leaves blanks at the end out.
         text_length=lambda text: func.len(text.concat(literal_column("'x'")), type_=types.Integer()) - 1,
         own_functions=_sql_server_words,
-        bucket_start=_without_zones(_sql_server_start),
+        truncate=_sql_server_start,
     ),
     "oracle": DialectSpelling(
-        beginning=_substr,
+        beginning=first_characters,
         position=lambda text, part: func.instr(text, part, type_=types.Integer()),
         own_functions=_oracle_words,
-        bucket_start=_without_zones(_oracle_start),
+        truncate=_oracle_start,
     ),
-    "redshift": DialectSpelling(bucket_start=beginning_of_bucket),
+    "redshift": DialectSpelling(bucket_start=partial(beginning_of_bucket, "redshift")),
     "snowflake": DialectSpelling(
-        text_length=func.length, own_functions=_moving("day"), bucket_start=_without_zones(_snowflake_start)
+        text_length=func.length, own_functions=_moving("day"), truncate=_snowflake_start
     ),
     "trino": DialectSpelling(
-        beginning=_substr,
+        beginning=first_characters,
         position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
         text_length=func.length,
-        bucket_start=_without_zones(_date_trunc),
+        truncate=_date_trunc,
     ),
 }
 """By SQLAlchemy's name of the dialect (`engine.dialect.name`)."""
 
-STANDARD = DialectSpelling()
-
 
 def spelling_of(name: str) -> DialectSpelling:
     """The spelling of a dialect, or the SQL standard's."""
-    return SPELLINGS.get(name, STANDARD)
+    spelling = SPELLINGS.get(name) or DialectSpelling()
+    if spelling.truncate is None:
+        return spelling
+    return replace(spelling, bucket_start=partial(_start_without_zones, name, spelling.truncate))

@@ -10,6 +10,7 @@ async def start_instance(name: str) -> dict[str, str]:
 each with an example.
 """
 
+from dualsql.envelope.displays import Display, DisplayType, display, readable
 from dualsql.envelope.mcp import (
     VARY,
     RequestedForm,
@@ -37,7 +38,6 @@ from dualsql.envelope.shapes import (
     resource_item,
     text_item,
 )
-from dualsql.envelope.text import Display, DisplayType, display, readable
 from dualsql.envelope.validation import (
     DUAL_MODE_SCHEMA,
     RESPONSE_SCHEMA,

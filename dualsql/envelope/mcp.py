@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 from typing_extensions import TypedDict
 
+from dualsql.envelope.displays import readable
 from dualsql.envelope.shapes import (
     ContentItem,
     DualModeAnswer,
@@ -18,7 +19,6 @@ from dualsql.envelope.shapes import (
     resource_item,
     text_item,
 )
-from dualsql.envelope.text import readable
 from dualsql.errors import BadParameterError
 
 FORMAT_HEADER = "X-Response-Format"

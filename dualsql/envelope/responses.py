@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from dualsql.envelope.displays import Display, DisplayType, display, readable
 from dualsql.envelope.shapes import (
     ContentItem,
     DualModeAnswer,
@@ -23,7 +24,6 @@ from dualsql.envelope.shapes import (
     checked_item,
     text_item,
 )
-from dualsql.envelope.text import Display, DisplayType, display, readable
 from dualsql.envelope.validation import validate_dual_mode
 from dualsql.envelope.values import BOUNDS, Bounds, is_plain, plain_value
 from dualsql.errors import BadParameterError, DualResponseError, LimitExceededError
@@ -31,7 +31,8 @@ from dualsql.formats.text import single_line
 from dualsql.log import log_failure, log_unforeseen, new_incident
 
 UNKNOWN_ERROR = "UNKNOWN_ERROR"
-_MESSAGE_WIDTH = 2_000
+MESSAGE_WIDTH = 2_000
+"""Characters of the message of an error."""
 _CODE_WIDTH = 80
 
 
@@ -85,7 +86,7 @@ def error_body(message: str, code: str = UNKNOWN_ERROR, details: Any = None) -> 
     """The `error` of either envelope."""
     error = ErrorBody(
         code=single_line(code, _CODE_WIDTH) or UNKNOWN_ERROR,
-        message=single_line(message, _MESSAGE_WIDTH) or "Unknown error.",
+        message=single_line(message, MESSAGE_WIDTH) or "Unknown error.",
     )
     payload = plain_value(details)
     if payload not in (None, {}):
@@ -96,7 +97,7 @@ def error_body(message: str, code: str = UNKNOWN_ERROR, details: Any = None) -> 
 def error_text(error: ErrorBody) -> str:
     """The text of an error."""
     suggestion = error.get("details", {}).get("suggestion")
-    advice = f"\n{single_line(suggestion, _MESSAGE_WIDTH)}" if isinstance(suggestion, str) else ""
+    advice = f"\n{single_line(suggestion, MESSAGE_WIDTH)}" if isinstance(suggestion, str) else ""
     return f"Error: {error['message']}{advice}"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
-from dualsql.envelope.text import Display
+from dualsql.envelope.displays import Display
 from dualsql.envelope.validation import CONTENT_ITEM_SCHEMA, validate
 from dualsql.envelope.values import plain_value
 from dualsql.errors import BadParameterError

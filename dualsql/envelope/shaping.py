@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol, cast, runtime_checkable
 
+from dualsql.envelope.displays import Display, DisplayType, readable
 from dualsql.envelope.mcp import from_mcp_content
 from dualsql.envelope.responses import (
     UNKNOWN_ERROR,
@@ -24,7 +25,6 @@ from dualsql.envelope.responses import (
     now,
 )
 from dualsql.envelope.shapes import DualModeAnswer, ErrorBody, Response, text_item
-from dualsql.envelope.text import Display, DisplayType, readable
 from dualsql.envelope.validation import TIMESTAMP_PATTERN, validate_dual_mode, validate_response
 from dualsql.envelope.values import Bounds, plain_value
 

@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from functools import partial, wraps
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
+from dualsql.envelope.displays import DisplayType
 from dualsql.envelope.responses import dual_mode_error, error_of
 from dualsql.envelope.shapes import DualModeAnswer, Response
 from dualsql.envelope.shaping import dual_mode_of, error_response, response_of
-from dualsql.envelope.text import DisplayType
 from dualsql.envelope.validation import DUAL_MODE_SCHEMA, RESPONSE_SCHEMA, validate_response
 from dualsql.envelope.values import BOUNDS, Bounds
 from dualsql.errors import ConfigurationError, refuse_unknown
@@ -44,8 +44,8 @@ def wrap_tool(tool: Tool, answer: Callable[[Outcome], Returned], schema: Mapping
     Its return annotation has the JSON Schema `schema`: SDKs publish and enforce a schema made of the annotation, and
     that of `tool` describes its data and not the envelope.
     """
-    wrap = _async if is_async(tool) else _plain
-    return _annotate(wrap(tool, answer, _argument_names(tool)), tool, _type_with(schema))
+    call = _plain(tool, answer, _argument_names(tool))
+    return _annotate(_async(call) if is_async(tool) else call, tool, _type_with(schema))
 
 
 def is_async(tool: Tool) -> bool:
@@ -74,18 +74,14 @@ def _plain(tool: Tool, answer: Callable[[Outcome], Returned], names: Collection[
     return call
 
 
-def _async(tool: Tool, answer: Callable[[Outcome], Returned], names: Collection[str] | None) -> Tool:
-    @wraps(tool)
-    async def call(*args: Any, **kwargs: Any) -> Returned:
-        start = time.perf_counter()
-        try:
-            _refuse_unknown(kwargs, names)
-            pending = tool(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - wrong arguments raise before there is a coroutine
-            return answer(_outcome(start, error=error))
-        return await _answer_later(pending, start, answer)
+def _async(call: Tool) -> Tool:
+    @wraps(call)
+    async def call_async(*args: Any, **kwargs: Any) -> Returned:
+        returned = call(*args, **kwargs)
+        answer: Returned = await returned if inspect.isawaitable(returned) else returned
+        return answer
 
-    return call
+    return call_async
 
 
 def _argument_names(tool: Tool) -> Collection[str] | None:
@@ -164,7 +160,7 @@ _MOST_TYPES = 20
 _LONGEST_WORD = 40
 _INCIDENT = re.compile(r"[0-9a-f]{16}")
 
-Envelope = Literal["response", "dual_mode"]
+AnswerEnvelope = Literal["response", "dual_mode"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +179,7 @@ class AnswerEvent:
     """
 
     tool: str
-    envelope: Envelope
+    envelope: AnswerEnvelope
     success: bool
     code: str | None
     content_types: tuple[str, ...]
@@ -214,7 +210,7 @@ def require_plain_function(audit: Callable[..., None] | None) -> None:
         )
 
 
-def event_of(answer: Mapping[str, Any], *, tool: str, envelope: Envelope, seconds: float) -> AnswerEvent:
+def event_of(answer: Mapping[str, Any], *, tool: str, envelope: AnswerEnvelope, seconds: float) -> AnswerEvent:
     """The audit event of a valid answer in either envelope."""
     contents = answer["content"] if envelope == "response" else [answer.get("display") or {}]
     error = answer.get("error") or {}

@@ -37,7 +37,6 @@ class ListFit(ColumnFit):
     """Lists of such values, in one dimension."""
 
     def holds(self, *columns: Sequence[Any]) -> bool:
-        """See `ColumnFit.holds`."""
         lists = [value for value in chain.from_iterable(columns) if value is not None]
         return set(map(type, lists)) <= {list} and ColumnFit.holds(self, *lists)
 
@@ -49,7 +48,6 @@ class ZonedFit(ColumnFit):
     has_zone: bool = False
 
     def holds(self, *columns: Sequence[Any]) -> bool:
-        """See `ColumnFit.holds`."""
         if not ColumnFit.holds(self, *columns):
             return False
         instants = filter(None, chain.from_iterable(columns))
@@ -346,7 +344,6 @@ class ArrowWriter:
         return self.batch(self.arrow.batch(rows))
 
     def batch(self, batch: Any) -> Chunk:
-        """See `BatchWriter.batch`."""
         return Chunk(batch.serialize().to_pybytes(), batch.num_rows)
 
     def end(self, summary: StreamEnd) -> bytes:
@@ -393,7 +390,6 @@ class ParquetWriter:
         return self.batch(self.arrow.batch(rows))
 
     def batch(self, batch: Any) -> Chunk:
-        """See `BatchWriter.batch`."""
         self._batches.append(batch)
         self._size += batch.nbytes
         if self._size >= ROW_GROUP_BYTES:

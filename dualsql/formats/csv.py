@@ -29,7 +29,7 @@ _UNSEEN = (
     r"\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
 )
 _FORMULA = re.compile(rf"[\t\r\n]|[{_UNSEEN}]*+[=+\-@\uff1d\uff0b\uff0d\uff20]")
-_STRUCTURED = frozenset({"json", "array"})
+STRUCTURED = frozenset({"json", "array"})
 
 
 class CSVWriter:
@@ -47,7 +47,7 @@ class CSVWriter:
         self._is_guarded = options.guards
         self._is_for_excel = options.excel
         self._structured = [
-            (position, _as_json) for position, column in enumerate(columns) if column.encoding in _STRUCTURED
+            (position, as_json) for position, column in enumerate(columns) if column.encoding in STRUCTURED
         ]
 
     def head(self) -> bytes:
@@ -176,5 +176,6 @@ def quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _as_json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """A list or an object in one cell."""
     return json.dumps(json.with_words(value)).decode()

@@ -21,6 +21,7 @@ from sqlalchemy.engine import Dialect
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
+from dualsql.formats.csv import STRUCTURED, as_json
 from dualsql.formats.memory_file import MemoryFile
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 
@@ -35,8 +36,6 @@ MOST_CHARACTERS = 32_767
 
 MOST_SHEET_BYTES = 2**30
 """Bytes of XML after which a further sheet begins. zipfile writes parts of up to 2 GiB without ZIP64."""
-
-_STRUCTURED = frozenset({"json", "array"})
 
 
 class XLSXWriter:
@@ -56,7 +55,7 @@ class XLSXWriter:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
         self._converters = json.converters(columns, dialect, integer_strings=as_strings)
         self._structured = [
-            (position, _as_json) for position, column in enumerate(columns) if column.encoding in _STRUCTURED
+            (position, as_json) for position, column in enumerate(columns) if column.encoding in STRUCTURED
         ]
         self._texts = [
             position for position, column in enumerate(columns) if column.name in options.text_columns
@@ -276,10 +275,6 @@ _TYPED: Mapping[type[Any], Callable[[Any], Typed | None]] = {
     dt.time: _time,
 }
 """By class, what writes a value as it is. It returns None for a value that Excel would change."""
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(json.with_words(value)).decode()
 
 
 _WIDTHS = {

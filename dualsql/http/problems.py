@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -179,8 +179,14 @@ _HEADERS: Mapping[int, Mapping[str, str]] = {
 class Problems:
     """Answers with a problem where the application inside raises before its answer has begun."""
 
+    raised: ClassVar[type[BaseException]] = Exception
+
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+
+    def answer(self, error: Any, scope: Scope) -> ASGIApp:
+        """The answer to a request that raised the error."""
+        return problem_response(error, request_name(Request(scope)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Handlers of an application in which this one is mounted would answer in another form.
@@ -194,10 +200,10 @@ class Problems:
 
         try:
             await self.app(scope, receive, send_on)
-        except Exception as error:
+        except self.raised as error:
             if is_started or scope["type"] != "http":
                 raise
-            await problem_response(error, request_name(Request(scope)))(scope, receive, send)
+            await self.answer(error, scope)(scope, receive, send)
 
 
 def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence[str]) -> list[Route]:

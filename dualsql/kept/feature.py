@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,8 +12,7 @@ from starlette.middleware import Middleware
 
 from dualsql.changes import Changes
 from dualsql.errors import BadParameterError
-from dualsql.events import GaugeReading
-from dualsql.extension import Extension, Parts
+from dualsql.extension import Parts
 from dualsql.http.parameters import read_body, refuse_query, resource_id_of
 from dualsql.http.problems import RETRY_SOON, BodyTooLargeError, JSONAnswer, method_routes
 from dualsql.http.router import FeatureRoutes
@@ -41,45 +40,6 @@ REFRESH = "/{resource_id}/refresh"
 REFRESH_METHODS = ("OPTIONS", "POST")
 
 
-class KeptWork(Extension):
-    """The files of a server with a storage, and the refreshes that run."""
-
-    def __init__(self, keeper: ResultKeeper, refreshes: Refreshes) -> None:
-        self.keeper = keeper
-        self.refreshes = refreshes
-
-    async def start(self) -> None:
-        await self.keeper.start()
-
-    async def drain(self, timeout: timedelta) -> int:
-        return await self.refreshes.drain(timeout)
-
-    async def close(self) -> None:
-        await self.refreshes.close()
-
-    async def release(self) -> None:
-        await self.keeper.close()
-
-    def renew(self) -> None:
-        self.keeper.renew()
-        self.refreshes.renew()
-
-    def abandon(self) -> None:
-        self.keeper.abandon()
-
-    def forget(self, resource_id: str) -> None:
-        self.refreshes.forget(resource_id)
-
-    async def sweep(self) -> None:
-        await self.keeper.sweep()
-
-    def readings(self) -> Iterator[GaugeReading]:
-        if self.keeper.stored_bytes is not None:
-            yield GaugeReading("kept_bytes", self.keeper.stored_bytes)
-        if (free := self.keeper.free_bytes) is not None:
-            yield GaugeReading("kept_free", free)
-
-
 class Kept(DescribedFeature):
     """Kept results; see docs/kept-results.md.
 
@@ -95,7 +55,8 @@ class Kept(DescribedFeature):
     @takes(KeptSettings)
     def __init__(self, settings: KeptSettings) -> None:
         self.settings = settings
-        self.work: KeptWork | None = None
+        self.keeper: ResultKeeper | None = None
+        self.refreshes: Refreshes | None = None
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         self._server = server
@@ -106,12 +67,12 @@ class Kept(DescribedFeature):
             return
         if isinstance(storage, str | Path):
             storage = storage_at(storage, settings)
-        keeper = ResultKeeper(
+        self.keeper = keeper = ResultKeeper(
             storage, parts.store, parts.seal, parts.clock, settings=parts.settings, kept_settings=settings
         )
         views = KeptViews(keeper, parts.policy, parts.settings, settings)
         runner = KeptRunner(keeper, views, parts.views, parts.sources, parts.creator, kept_settings=settings)
-        refreshes = Refreshes(
+        self.refreshes = Refreshes(
             parts.access,
             keeper,
             RunRecords.of(parts),
@@ -120,8 +81,8 @@ class Kept(DescribedFeature):
             tell=self._tell,
         )
         parts.views.kept, parts.views.late_hint, parts.creator.runner = views, LATE_HINT, runner
-        self.work = KeptWork(keeper, refreshes)
-        server.features.add(self.work)
+        server.features.add(keeper)
+        server.features.add(self.refreshes)
 
     def _tell(self, resource_id: str) -> None:
         """Notify those who are subscribed to a result that its rows were replaced."""
@@ -156,11 +117,11 @@ class Kept(DescribedFeature):
             require_duration("wait", wait, failure=BadParameterError)
         resource = await self._server.open_resource(resource_id, principal, "refresh")
         resource.require_ready()
-        if self.work is None:
+        if self.refreshes is None:
             raise BadParameterError(
                 "This server keeps no results.", hint="Read the result: its rows are those of the database."
             )
-        await self.work.refreshes.answer(resource, principal, wait)
+        await self.refreshes.answer(resource, principal, wait)
         return await self._server.describe(resource_id, principal)
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
@@ -184,10 +145,10 @@ class Kept(DescribedFeature):
 
     @property
     def _offers_late_pages(self) -> bool:
-        return self.work is not None and self.settings.keep is not False
+        return self.refreshes is not None and self.settings.keep is not False
 
     def extended(self, operation: Operation) -> Operation:
-        """See `DescribedFeature`: whatever reads rows of a result may be late."""
+        """The operation with 202, if it reads rows of a result: those may be late."""
         is_late = "QUERY_TIMEOUT" in operation.errors and operation.path.startswith("/{id}")
         if not (self._offers_late_pages and is_late and operation.method in METHODS):
             return operation

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from dualsql.databases.slots import Shares
 from dualsql.errors import DualResponseError, QueryInterruptedError
+from dualsql.extension import Extension
 from dualsql.kept.service import ResultKeeper
 from dualsql.log import Outage, log_failure
 from dualsql.pending.jobs import NOTE_INTERVAL, RETRY_PENDING, outcome
@@ -40,7 +41,7 @@ class _Refresh:
     task: asyncio.Task[DualResponseError | None] = field(init=False)
 
 
-class Refreshes:
+class Refreshes(Extension):
     """The refreshes of one server. Readers get the old rows until the new ones are complete.
 
     While one runs, the row of the resource says so, with a lease. Other processes do not begin another one.
@@ -166,7 +167,7 @@ class Refreshes:
             total = Total(record["rows"], "exact")
             is_ours = await self._records.change(resource.id, refresh.row, record, total)
         finally:
-            await self._keeper.forget(resource.id, resource.kept if is_ours else record)
+            await self._keeper.delete_file(resource.id, resource.kept if is_ours else record)
         if not is_ours:
             return QueryInterruptedError("The result was deleted, or is refreshed by another server.")
         self._tell(resource.id)

@@ -89,7 +89,7 @@ class KeptRunner:
         return await self._keeper.of(resource_id)
 
     async def forget(self, resource_id: str, record: KeptRows | None) -> None:
-        await self._keeper.forget(resource_id, record)
+        await self._keeper.delete_file(resource_id, record)
 
     async def run_again(
         self, resource: Resource, principal: Principal | None, progress: RunProgress
@@ -107,7 +107,7 @@ class KeptRunner:
             try:
                 await self._kept_views.usable_view(resource, record, view)
             except UnusableError as error:
-                await self._keeper.forget(resource.id, record)
+                await self._keeper.delete_file(resource.id, record)
                 record = KeptRows(reason=str(error))
         if "reason" in record:
             raise LimitExceededError(
@@ -195,7 +195,7 @@ class KeptRunner:
             try:
                 return await self._sample_kept_rows(request, record, rows, ends)
             except BaseException as error:
-                await asyncio.shield(self._keeper.forget(resource.id, record))
+                await asyncio.shield(self._keeper.delete_file(resource.id, record))
                 if isinstance(error, UnusableError):
                     record = KeptRows(reason=str(error))
                 elif rows is None or not is_of_kept_rows(error):

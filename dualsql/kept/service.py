@@ -11,7 +11,7 @@ import logging
 import shutil
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,7 +22,8 @@ import orjson
 
 from dualsql.databases.slots import QueryLimits
 from dualsql.errors import DatabaseBusyError, StorageError, TamperedError
-from dualsql.events import EVENTS, BackgroundFailed
+from dualsql.events import EVENTS, BackgroundFailed, GaugeReading
+from dualsql.extension import Extension
 from dualsql.freeze import Seal
 from dualsql.kept.cells import is_cell
 from dualsql.kept.files import (
@@ -99,7 +100,7 @@ class _WrittenFile:
     is_there: bool = False
 
 
-class ResultKeeper:
+class ResultKeeper(Extension):
     """The kept results of one server."""
 
     def __init__(
@@ -149,7 +150,7 @@ class ResultKeeper:
         require_packages()
         await self.storage.open()
 
-    async def close(self) -> None:
+    async def release(self) -> None:
         """Close all files."""
         if self._opening:
             await asyncio.wait(set(self._opening.values()))
@@ -166,14 +167,13 @@ class ResultKeeper:
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
-    @property
-    def free_bytes(self) -> int | None:
-        """Bytes that are free where files are written; None if that is not known."""
-        folder = getattr(self.storage, "folder", None)
-        try:
-            return None if folder is None else shutil.disk_usage(folder).free
-        except OSError:  # the folder is gone: keeping fails, which is reported there
-            return None
+    def readings(self) -> Iterator[GaugeReading]:
+        """Bytes of all files, and those that are free where files are written."""
+        if self.stored_bytes is not None:
+            yield GaugeReading("kept_bytes", self.stored_bytes)
+        if (folder := getattr(self.storage, "folder", None)) is not None:
+            with suppress(OSError):  # the folder is gone: keeping fails, which is reported there
+                yield GaugeReading("kept_free", shutil.disk_usage(folder).free)
 
     # Writing ----------------------------------------------------------------------------------------------
 
@@ -393,7 +393,7 @@ class ResultKeeper:
         resource = await self._store.get(resource_id)
         return None if resource is None else resource.kept
 
-    async def forget(self, resource_id: str, record: KeptRows | None) -> None:
+    async def delete_file(self, resource_id: str, record: KeptRows | None) -> None:
         """Delete the file of a resource that was deleted. Streams that read it go on."""
         name = None if record is None else record.get("file")
         match = None if name is None else FILE_NAME.fullmatch(name)
@@ -408,8 +408,8 @@ class ResultKeeper:
         with suppress(StorageError):  # the next sweep deletes it
             await self.storage.delete(name)
 
-    async def sweep(self) -> int:
-        """Delete the files that no resource needs, and close those that are gone. Returns how many are deleted."""
+    async def sweep(self) -> None:
+        """Delete the files that no resource needs, and close those that are gone."""
         open_before = set(self._open)  # the list may lack a file that is opened later
         files = await self._list_files()
         self._referenced &= {file.name for file in files}
@@ -425,7 +425,6 @@ class ResultKeeper:
         # Another process may have deleted some: an open one would keep its room on the disk.
         for name in open_before - ({file.name for file in files} - set(doomed)):
             self._shut(name)
-        return len(doomed)
 
     async def _is_useless(self, file: StoredFile, standings: Mapping[str, ResourceState]) -> bool:
         now, match = self.clock.now(), FILE_NAME.fullmatch(file.name)

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, TimeoutError as PoolTimeoutError
 
 from dualsql.envelope import RequestedForm
+from dualsql.envelope.responses import MESSAGE_WIDTH
 from dualsql.errors import (
     BadParameterError,
     Cause,
@@ -51,7 +52,6 @@ logger = logging.getLogger(__name__)
 PrincipalOf = Callable[[Any], Principal]
 """Returns the principal of a verified access token."""
 
-_MESSAGE_WIDTH = 2_000
 
 TOOL_ERROR = "TOOL_ERROR"
 """The code of a problem whose message the tool's author wrote, by raising the SDK's ToolError."""
@@ -71,7 +71,7 @@ IS_IDENTIFIED: ContextVar[bool] = ContextVar("dualsql_is_identified", default=Fa
 
 def tool_error_problem(error: Exception) -> ToolProblem:
     """The problem for a ToolError of an SDK: its text is written for the model."""
-    return ToolProblem(code=TOOL_ERROR, message=single_line(str(error), _MESSAGE_WIDTH), hint="", details={})
+    return ToolProblem(code=TOOL_ERROR, message=single_line(str(error), MESSAGE_WIDTH), hint="", details={})
 
 
 def problem_for(error: Exception, tool: str) -> ToolProblem:
@@ -601,7 +601,7 @@ class Tool:
         }  # no Context
         details = parameter_details(received, schema)
         problem = ToolProblem(
-            code=INVALID_PARAMETERS, message=single_line(message, _MESSAGE_WIDTH), hint="", details=details
+            code=INVALID_PARAMETERS, message=single_line(message, MESSAGE_WIDTH), hint="", details=details
         )
         return call_tool_result(with_structured_text(self.adapter.problem_result(problem, form), form))
 

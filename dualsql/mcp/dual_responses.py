@@ -108,13 +108,11 @@ class _DualTools(Transform):
         self._tools: dict[tuple[Any, ...], tuple[Tool, Callable[..., Any]]] = {}
 
     async def list_tools(self, tools: Sequence[ServerTool]) -> Sequence[ServerTool]:
-        """See `Transform`."""
         return [self._dual_tool(tool) for tool in tools]
 
     async def get_tool(
         self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None
     ) -> ServerTool | None:
-        """See `Transform`."""
         tool = await call_next(name, version=version)
         return None if tool is None else self._dual_tool(tool)
 

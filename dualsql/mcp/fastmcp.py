@@ -72,7 +72,6 @@ class FastMCPTool(FunctionTool):
     refuse: Refuse = Field(default=refuse_nothing, exclude=True)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        """See `fastmcp.tools.FunctionTool`."""
         passed_arguments = without_empty_arguments(arguments, self.parameters)
         message = unknown_argument(passed_arguments, self.parameters)
         try:

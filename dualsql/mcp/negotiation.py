@@ -18,6 +18,7 @@ from dualsql.envelope import (
     dual_mode_tool_result,
     requested_form,
 )
+from dualsql.envelope.responses import MESSAGE_WIDTH
 from dualsql.errors import ResourceExpiredError
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat, unlinked
@@ -164,9 +165,6 @@ def response_result(
     )
 
 
-_MESSAGE_WIDTH = 2_000
-
-
 def problem_tool_result(problem: ToolProblem) -> dict[str, Any]:
     """A tool result for an error. The text has everything except `details`."""
     code, message, hint = problem["code"], unlinked(problem["message"]), problem["hint"]
@@ -174,7 +172,7 @@ def problem_tool_result(problem: ToolProblem) -> dict[str, Any]:
     hint = hint if code == ResourceExpiredError.code else unlinked(hint)
     text = f"{code}: {message} {hint}".rstrip()
     return {
-        "content": [text_block(single_line(text, _MESSAGE_WIDTH))],
+        "content": [text_block(single_line(text, MESSAGE_WIDTH))],
         "structuredContent": ProblemContent(error=problem),
         "isError": True,
     }

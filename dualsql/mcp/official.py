@@ -51,7 +51,6 @@ class _RefusedHosts(logging.Filter):
     """Adds what to set to the SDK's warning of a refused host or origin, which says only the header."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """See `logging.Filter`."""
         message = record.getMessage()
         if (
             message.startswith(("Invalid Host header", "Invalid Origin header"))
@@ -125,7 +124,6 @@ class OfficialTool(ServerTool):
         context: Context[Any, Any],
         convert_result: bool = False,  # noqa: FBT001, FBT002 - the SDK's signature
     ) -> Any:
-        """See `mcp.server.mcpserver.tools.Tool`."""
         passed_arguments = without_empty_arguments(arguments, self.parameters)
         message = unknown_argument(passed_arguments, self.parameters)
         try:

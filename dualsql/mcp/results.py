@@ -156,7 +156,6 @@ class DualResultAdapter:
 
     @property
     def output_schema(self) -> dict[str, Any]:
-        """See `dualsql.mcp.calls.ResultAdapter`."""
         if self.style.envelope == "dual_mode":
             return dict(dual_mode_schema())
         return output_schema(self.style.results_format)
@@ -164,7 +163,6 @@ class DualResultAdapter:
     async def result(
         self, output: Any, context: CallContext, principal: Principal | None
     ) -> Mapping[str, Any]:
-        """See `dualsql.mcp.calls.ResultAdapter`."""
         self._warn_of_no_token(context)
         offer, start = TASK_OFFER.get(), time.perf_counter()
         async with progress(context.report):
@@ -176,7 +174,6 @@ class DualResultAdapter:
         return response_result(response, self.style, call, client=context.client, seconds=seconds)
 
     def problem_result(self, problem: ToolProblem, form: RequestedForm) -> Mapping[str, Any]:
-        """See `dualsql.mcp.calls.ResultAdapter`."""
         return problem_result(problem, self.style.envelope, ToolCall(self.name, form))
 
     def _warn_of_no_token(self, context: CallContext) -> None:
@@ -255,7 +252,6 @@ class PlainResultAdapter:
     async def result(
         self, output: Any, context: CallContext, principal: Principal | None
     ) -> Mapping[str, Any]:
-        """See `dualsql.mcp.calls.ResultAdapter`."""
         start = time.perf_counter()
         # The result is validated, because the protocol requires that it matches the published schema.
         valid = self._adapter.validate_python(output, by_alias=True, by_name=True)
@@ -273,7 +269,6 @@ class PlainResultAdapter:
         return {"content": [text_block(text)], "structuredContent": data, "isError": False}
 
     def problem_result(self, problem: ToolProblem, form: RequestedForm) -> Mapping[str, Any]:
-        """See `dualsql.mcp.calls.ResultAdapter`."""
         if self._operation is None:
             return problem_tool_result(problem)
         return problem_result(problem, "dual_mode", ToolCall(self._operation, form))

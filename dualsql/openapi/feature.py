@@ -40,7 +40,6 @@ class OpenAPI(Feature):
     """The OpenAPI document and the well-known document; see docs/openapi.md."""
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         self._server = server
         self._documents: dict[str, bytes] = {}
 

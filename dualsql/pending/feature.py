@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dualsql.databases.session import Sample
 from dualsql.errors import DatabaseBusyError, DualResponseError, QueryTimeoutError, raise_for_input
-from dualsql.events import GaugeReading
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.pending.jobs import Jobs, QueryWork
@@ -35,10 +33,10 @@ class Pending(Feature):
     """
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         self._parts = parts
         records = RunRecords.of(parts)
         self.jobs = Jobs(parts.access, parts.store, parts.settings, records)
+        server.features.add(self.jobs)
         parts.creator.answer_within = self._answer
 
     async def _answer(self, creation: Creation, wait: timedelta) -> DualResponse:
@@ -119,27 +117,3 @@ class Pending(Feature):
         await self._parts.ready()
         await self._parts.access.note("cancel", principal, resource=resource)
         return await self.jobs.cancel(resource)
-
-    async def start(self) -> None:
-        """See `Extension`."""
-        self.jobs.start()
-
-    async def drain(self, timeout: timedelta) -> int:
-        """See `Extension`."""
-        return await self.jobs.drain(timeout)
-
-    async def close(self) -> None:
-        """See `Extension`."""
-        await self.jobs.close()
-
-    def renew(self) -> None:
-        """See `Extension`."""
-        self.jobs.renew()
-
-    def forget(self, resource_id: str) -> None:
-        """See `Extension`."""
-        self.jobs.forget(resource_id)
-
-    def readings(self) -> Iterator[GaugeReading]:
-        """See `Extension`."""
-        yield GaugeReading("pending", self.jobs.running)

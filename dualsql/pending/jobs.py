@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,8 @@ from dualsql.errors import (
     QueryInterruptedError,
     StorageError,
 )
-from dualsql.events import EVENTS, CreationEnded
+from dualsql.events import EVENTS, CreationEnded, GaugeReading
+from dualsql.extension import Extension
 from dualsql.log import Outage, log_failure, log_unforeseen
 from dualsql.pending.progress import RunRecords, report_to_caller
 from dualsql.resource import KeptRows, Principal, Resource, problem_of
@@ -109,7 +110,7 @@ class Job:
             self.task.cancel()
 
 
-class Jobs:
+class Jobs(Extension):
     """The jobs of one server."""
 
     def __init__(
@@ -126,7 +127,7 @@ class Jobs:
         self._renewing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begin to renew leases, in the running event loop."""
         if self._renewing is None or self._renewing.done():
             interval = min(NOTE_INTERVAL, self._settings.pending_lease / 3)
@@ -140,10 +141,9 @@ class Jobs:
         self._jobs.clear()
         self._renewing, self._closing = None, asyncio.Event()
 
-    @property
-    def running(self) -> int:
+    def readings(self) -> Iterator[GaugeReading]:
         """How many run."""
-        return len(self._running)
+        yield GaugeReading("pending", len(self._running))
 
     async def drain(self, timeout: timedelta) -> int:
         """Let running jobs end within `timeout`. Returns how many still run."""

@@ -6,10 +6,10 @@ Such expressions are recognized by the names of their functions. An operator's o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, case
 from sqlalchemy.sql import operators
@@ -29,8 +29,7 @@ _ORDER_MODIFIERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Key:
+class Key(NamedTuple):
     """One key of an order.
 
     Attributes:
@@ -43,9 +42,9 @@ class Key:
     """
 
     expression: ColumnElement[Any]
+    is_nulls_last: bool
     form: KeyForm | None = None
     is_descending: bool = False
-    is_nulls_last: bool
     is_nullable: bool = True
     is_stored: bool = False
     output: int | None = None
@@ -54,11 +53,8 @@ class Key:
 
     def reversed(self) -> Key:
         """The key for the opposite direction."""
-        return replace(
-            self,
-            is_descending=not self.is_descending,
-            is_nulls_last=not self.is_nulls_last,
-            author_clause=None,
+        return self._replace(
+            is_descending=not self.is_descending, is_nulls_last=not self.is_nulls_last, author_clause=None
         )
 
     def clauses(self, capabilities: Capabilities) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
@@ -110,7 +109,7 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
     first, *rest = terms
     keys = [term.key for term in terms]
     # NULLS LAST in the ORDER BY of a part without NULLs would keep PostgreSQL from using its index.
-    without_nulls = [replace(first.key, is_nullable=False, author_clause=None), *keys[1:]]
+    without_nulls = [first.key._replace(is_nullable=False, author_clause=None), *keys[1:]]
     # Only a stored column has an index that each part can use.
     is_split = capabilities.has_indexes and first.key.is_stored and first.key.is_nullable
     if first.value is not None and (is_split or not first.nulls_follow):
@@ -290,8 +289,7 @@ def _around(
     width = len(rows.shape.columns)
     outer = with_criteria_of(rows.shape.select, select(*columns[:width]))
     return outer, [
-        replace(
-            key,
+        key._replace(
             expression=columns[number],
             form=rows.capabilities.key_form(columns[number], is_stored=False),
             # A column of a subquery has no index.

@@ -8,7 +8,6 @@ scattered  in the order of a hash of the keys
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, types
@@ -73,7 +72,7 @@ def _with_keys(rows: Ordered) -> tuple[AnySelect, Sequence[Key]]:
             f"Only the first rows can be sampled. {rows.order.obstacle}",
             hint='Use sample="head", or order the query by columns of its result.',
         )
-    keys = [replace(key, author_clause=None) for key in rows.order.keys]
+    keys = [key._replace(author_clause=None) for key in rows.order.keys]
     statement = rows.shape.select
     if rows.shape.is_cut or is_distinct(statement) or not reads_row_by_row(statement):
         return carried_around(rows, keys)

@@ -1,4 +1,7 @@
-"""Conditions of a query as SQL, and the conversion of their values to the type of the column."""
+"""Conditions of a query as SQL, and the conversion of their values to the type of the column.
+
+Their operators are rows of `OPERATORS` in `dualsql.query.model`.
+"""
 
 from __future__ import annotations
 

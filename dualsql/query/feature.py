@@ -39,7 +39,6 @@ class Queries(DescribedFeature):
         self.settings = settings
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         sources = (
             server.features.get(SQL).sources
             if SQL in server.features
@@ -72,9 +71,7 @@ class Queries(DescribedFeature):
             logger.warning("Questions in SQL (/sql) are refused: %s %s", error.message, error.hint)
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
-        """See `Feature`."""
         return query_routes(server, self.service)
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
-        """See `DescribedFeature`."""
         return query_operations(settings)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from dualsql.errors import BadParameterError, LimitExceededError, refuse_unknown
+from dualsql.http.parameters import MAXIMUM_COLUMNS
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.model import (
     BUCKETS,
@@ -39,7 +40,6 @@ MAXIMUM_CONDITIONS = 200
 MAXIMUM_VALUES = 1_000
 """Values of one "in"."""
 
-MAXIMUM_COLUMNS = 10_000
 MAXIMUM_GROUPS = 8
 MAXIMUM_MEASURES = 50
 MAXIMUM_ORDER = 16

@@ -211,7 +211,9 @@ def page_forms(view: View) -> Iterator[AnySelect]:
         # The values are bound parameters: the numbers do not matter.
         position = KeysetPosition(values=("",) * len(rows.order.keys))
         yield plan.page_beside(rows, position, limit=1).select
-        yield plan.page_beside(rows, position.reversed(), limit=1).select
+        # Backward, it is another form where rows tie or a key may be NULL. Else only ASC and DESC are exchanged.
+        if not rows.order.is_unique or any(key.is_nullable for key in rows.order.keys):
+            yield plan.page_beside(rows, position.reversed(), limit=1).select
 
 
 Profiler = Callable[[View, Sequence[Sequence[Any]]], Awaitable[Mapping[str, Any]]]

@@ -94,22 +94,18 @@ class KeptView(View):
 
     @property
     def output(self) -> Derived:
-        """See `View`."""
         return self.derived if self.original is None else self.original.derived
 
     @property
     def dialect(self) -> Dialect:
-        """See `View`."""
         return self.source.engine.dialect if self.original is None else self.original.dialect
 
     def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
-        """See `View`."""
         if self.original is None:
             return output.writer(columns, self.dialect, options)
         return self.original.writer(output, columns, options)
 
     def over(self, derived: Derived) -> View:
-        """See `View`."""
         return replace(self, derived=derived, original=None, is_answer=True)
 
     def answering(self, derived: Derived, live: View) -> View:

@@ -17,12 +17,13 @@ from contextlib import (
     suppress,
 )
 from ipaddress import ip_address, ip_network
+from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ConfigurationError, ServerUnavailableError
-from dualsql.http.problems import PrivateHeaders, problem_answer
+from dualsql.http.problems import PrivateHeaders, Problems, problem_answer
 
 
 def stop_on_signals() -> None:
@@ -87,27 +88,13 @@ class Starting:
         await PrivateHeaders(answer)(scope, receive, send)
 
 
-class _Stopped:
+class _Stopped(Problems):
     """Answers 503 to the requests that uvicorn cancels because they take longer than GRACE_SECONDS."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    raised = asyncio.CancelledError
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        has_begun = False
-
-        async def send_on(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_on)
-        except asyncio.CancelledError:
-            if has_begun:
-                raise
-            answer = problem_answer(ServerUnavailableError("The server is stopping."))
-            await PrivateHeaders(answer)(scope, receive, send)
+    def answer(self, error: Any, scope: Scope) -> ASGIApp:
+        return PrivateHeaders(problem_answer(ServerUnavailableError("The server is stopping.")))
 
 
 class StandIn:

@@ -24,7 +24,6 @@ class SQL(Feature):
     uses = (Tables,)
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         self.sources = NamedSources(parts.registry, parts.sources, parts.policy)
         queries = server.features.get(Tables).saved_queries if Tables in server.features else {}
         self.service = SQLService(self.sources, SavedQueries(queries, self.sources))

@@ -31,6 +31,7 @@ from sqlglot import exp
 
 from dualsql.capabilities import Capabilities, PatternError
 from dualsql.columns import instants
+from dualsql.columns.computed import MOMENTS
 from dualsql.columns.forecast import Forecast
 from dualsql.columns.meanings import Meanings
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
@@ -144,7 +145,6 @@ def textual(element: Element) -> Element:
     return operand(element, OperatorClass.STRING_MATCH, types.String())
 
 
-_DATED = (types.Date, types.DateTime, types.Time)
 _TEXTLESS = (types.Boolean, types.Integer, types.Numeric, types.Float, types.Date, types.DateTime, types.Time)
 
 
@@ -222,7 +222,7 @@ def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
         right = durations.days(translator, left, right) if needed is _SUMS else right
         result = apply(operand(left, needed), right)
         computation = translator.capabilities.computation
-        if computation.reads_dates and any(isinstance(side.type, _DATED) for side in (left, right)):
+        if computation.reads_dates and any(isinstance(side.type, MOMENTS) for side in (left, right)):
             return type_coerce(result, Forecast(Meanings(computation=computation)).of(result).type)
         kind = functions.result_of_arithmetic(left.type, right.type, result.type)
         with_type = result if kind is result.type else type_coerce(result, kind)

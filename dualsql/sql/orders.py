@@ -8,7 +8,7 @@ order, after its own ORDER BY if it has one, also through WITH and subqueries. O
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -112,7 +112,7 @@ def _modified(modifiers: Sequence[Any], column: Any) -> list[Any]:
 
 
 def _clauses(key: Key, capabilities: Capabilities, column: Any) -> list[Any]:
-    return replace(key, expression=column, author_clause=None, is_nullable=True).clauses(capabilities)
+    return key._replace(expression=column, author_clause=None, is_nullable=True).clauses(capabilities)
 
 
 def _columns(source: FromClause) -> Iterator[Any]:

@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
+from dualsql.columns.computed import MOMENTS
 from dualsql.columns.own_types import Meaning, SQLType
 from dualsql.formats.bind_values import bind_value
 from dualsql.sql.scope import Scope, excerpt, forbid, invalid
@@ -108,7 +109,7 @@ def typed_literal(
                 # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
                 bare = types.Numeric() if type(type_) is types.Numeric else type_
                 return literal(_with_zone(reader(text), type_), bare)
-            if capabilities.text.reads_dates and isinstance(type_, _MOMENTS) and _is_dated(text):
+            if capabilities.text.reads_dates and isinstance(type_, MOMENTS) and _is_dated(text):
                 return capabilities.text.reads_dates(text, type_)
             if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text
                 return element
@@ -124,7 +125,6 @@ def _truth(element: ColumnElement[Any]) -> ColumnElement[Any]:
     return literal(bool(element.value), types.Boolean()) if is_number else element
 
 
-_MOMENTS = (types.Date, types.DateTime, types.Time)
 _DATED = re.compile(r"(?=.*[0-9])[\w\s/.:,+-]{1,60}", re.ASCII)
 _NUMERAL = re.compile(r"[+-]?[0-9]{1,5}(\.[0-9]*)?", re.ASCII)
 

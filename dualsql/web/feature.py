@@ -34,16 +34,13 @@ class Pages(DescribedFeature):
         self.settings = settings
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
-        """See `Feature`."""
         parts.creator.page_in_text = self.settings.pages_in_text
         self._has_links = SignedLinks in server.features
         if self._has_links:
             server.features.get(SignedLinks).sent.reads_cookie = True
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
-        """See `Feature`."""
         return page_routes(server, self.settings)
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
-        """See `DescribedFeature`."""
         return page_operations(settings, has_links=self._has_links)

@@ -47,7 +47,7 @@ from dualsql.databases.sqlite import connection as sqlite_connection, patterns
 from dualsql.databases.streams import BATCH_BYTES
 from dualsql.databases.text_files import _START
 from dualsql.envelope import middleware
-from dualsql.envelope.text import TEXT_BUDGET
+from dualsql.envelope.displays import TEXT_BUDGET
 from dualsql.envelope.values import Bounds
 from dualsql.formats import xlsx
 from dualsql.freeze import Registry, codec, freeze, registry

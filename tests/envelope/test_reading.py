@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from markdown_it import MarkdownIt
 
 from dualsql.envelope import display, readable
-from dualsql.envelope.text import DISPLAY_TYPES, DisplayType
+from dualsql.envelope.displays import DISPLAY_TYPES, DisplayType
 from dualsql.errors import BadParameterError
 from tests.envelope.values import json_values
 

@@ -37,7 +37,7 @@ from dualsql.databases.guard import FailureKind
 from dualsql.databases.source import Source
 from dualsql.errors import DualResponseError
 from dualsql.formats.writer import WriterOptions
-from dualsql.kept.feature import KeptWork
+from dualsql.kept.service import ResultKeeper
 from dualsql.log import REQUEST, RequestRecord
 from tests.servers import create_server
 from tests.waiting import until
@@ -119,7 +119,7 @@ def numbered(table: pa.Table, expected: range) -> bool:
 
 async def stopped_early(dual: DualResponseServer, made: DualResponse) -> None:
     """A reader that is slow holds few rows, and one that leaves ends the query and gives its connection back."""
-    (file,) = dual.features.get(KeptWork).keeper._open.values()
+    (file,) = dual.features.get(ResultKeeper)._open.values()
     before = pa.total_allocated_bytes()
     for _ in range(20):
         stream = await dual.stream(made.resource_id, None, StreamRequest(format="arrow"))

@@ -14,7 +14,7 @@ import obstore
 import pytest
 
 from dualsql import LocalResultStorage, ObjectResultStorage, SQLResourceStore
-from dualsql.kept.feature import KeptWork
+from dualsql.kept.service import ResultKeeper
 from dualsql.store import upgrade
 from tests.kept.object_stores import environment, new_bucket, s3_server
 from tests.kept.test_results import ANN, ROWS, change, fill, kept_server
@@ -28,7 +28,7 @@ from pathlib import Path
 from dualsql import SQLResourceStore
 from dualsql.kept import files
 from dualsql.kept.storage import LocalResultStorage
-from dualsql.kept.feature import KeptWork
+from dualsql.kept.service import ResultKeeper
 from tests.kept.test_killed import storage_of
 from tests.kept.test_results import ANN, kept_server
 
@@ -77,7 +77,7 @@ async def main():
             if step == "begun":
                 files.KeptFileWriter.add = dies_after(files.KeptFileWriter.add)
             if step == "stored":
-                kept.dual.features.get(KeptWork).keeper.forget = killed
+                kept.dual.features.get(ResultKeeper).delete_file = killed
             await kept.dual.kept.refresh(made.resource_id, ANN)
         killed()
 
@@ -146,7 +146,7 @@ async def swept(folder: Path, place: str) -> set[str]:
         if place.startswith("s3:"):
             # The times of these objects cannot be set: as if files were left alone for no time at all.
             object.__setattr__(
-                kept.dual.features.get(KeptWork).keeper._settings, "pending_timeout", timedelta(hours=-1)
+                kept.dual.features.get(ResultKeeper)._settings, "pending_timeout", timedelta(hours=-1)
             )
         await kept.dual.maintenance.sweep()
     return files_of(storage, folder)

@@ -27,8 +27,8 @@ from dualsql import (
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.slots import QueryLimits
 from dualsql.errors import TamperedError
-from dualsql.kept.feature import KeptWork
 from dualsql.kept.files import MemoryShares, open_file, state_of
+from dualsql.kept.service import ResultKeeper
 from dualsql.kept.settings import LEAST_KEEP_MEMORY
 from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
@@ -45,7 +45,7 @@ async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Pa
         tmp_path, keep_memory=LEAST_KEEP_MEMORY, queue_timeout=timedelta(seconds=20)
     ) as kept:
         made = [await kept.make(select=select(sales).where(sales.c.id >= n)) for n in range(4)]
-        shares = kept.dual.features.get(KeptWork).keeper.shares
+        shares = kept.dual.features.get(ResultKeeper).shares
         assert shares.size == LEAST_KEEP_MEMORY // 2
 
         async def read(number: int) -> None:
@@ -53,7 +53,7 @@ async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Pa
             assert len(lines) == ROWS - number % 4 and len(shares._holders) <= 1
 
         await asyncio.gather(*(read(number) for number in range(10)))
-        for file in kept.dual.features.get(KeptWork).keeper._open.values():
+        for file in kept.dual.features.get(ResultKeeper)._open.values():
             await file.source.close()
         assert len(shares._holders) == 0
 
@@ -123,7 +123,7 @@ async def test_the_spill_of_readers_stays_and_that_of_a_process_that_died_goes(t
     async with kept_server(tmp_path) as kept:
         made, never = [await kept.make() for _ in range(2)]
         spills = [path.with_name(f"{path.name}.tmp") for path in kept.files()]
-        await kept.dual.features.get(KeptWork).keeper.close()
+        await kept.dual.features.get(ResultKeeper).release()
         for folder in spills:
             folder.mkdir()
             (folder / "blocks").write_bytes(b"rows")

@@ -18,7 +18,7 @@ import pytest
 from obstore.store import ObjectStore
 
 from dualsql import ConfigurationError, ObjectResultStorage, SQLResourceStore, StorageError, TamperedError
-from dualsql.kept.feature import KeptWork
+from dualsql.kept.service import ResultKeeper
 from dualsql.kept.storage import StorageFullError
 from dualsql.store import upgrade
 from dualsql.testing import ResultStorageTests
@@ -125,7 +125,7 @@ async def test_a_host_reads_and_deletes_what_another_one_kept(s3: int, bucket: s
         for result in (made, gone, forged):
             await two.dual.delete_resource(result.resource_id, ANN)
         assert await objects_of(store) == set() == set(copies(tmp_path / "two"))
-        await one.dual.features.get(KeptWork).keeper.close()
+        await one.dual.features.get(ResultKeeper).release()
         await one.dual.maintenance.sweep()
         assert copies(tmp_path / "one") == {}
 

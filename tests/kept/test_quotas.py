@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dualsql import DualResponse, Principal, SQLResourceStore
-from dualsql.kept.feature import KeptWork
+from dualsql.kept.service import ResultKeeper
 from dualsql.store import upgrade
 from tests.kept.test_results import ANN, BOB, ROWS, KeptServer, kept_server
 from tests.quick import case_of
@@ -93,12 +93,12 @@ async def test_many_at_once_do_not_exceed_quota_and_total(tmp_path: Path) -> Non
         assert all(said[owner].count("") <= 2 for owner in OWNERS)
         # Nothing is left behind of those that found no room.
         assert all("@" in path.name for path in files)
-        assert len(kept.dual.features.get(KeptWork).keeper._files) == len(files)
+        assert len(kept.dual.features.get(ResultKeeper)._files) == len(files)
         for owner, one in zip(OWNERS * 6, made, strict=True):
             await kept.dual.delete_resource(one.resource_id, owner)
         assert kept.files() == []
         assert await reasons(kept, [await kept.make(ANN)], ANN) == [""]
-        assert len(kept.dual.features.get(KeptWork).keeper._files) == 1
+        assert len(kept.dual.features.get(ResultKeeper)._files) == 1
 
 
 async def test_a_full_quota_is_told_and_a_refresh_needs_no_more(tmp_path: Path) -> None:

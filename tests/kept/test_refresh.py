@@ -33,7 +33,8 @@ from dualsql import (
     TamperedError,
 )
 from dualsql.errors import BadParameterError, DualResponseError, TooManyQueriesError
-from dualsql.kept.feature import KeptWork
+from dualsql.kept.refresh import Refreshes
+from dualsql.kept.service import ResultKeeper
 from dualsql.pending.progress import RunRecords
 from dualsql.resource import KeptRows
 from dualsql.results.kept_rows import RunProgress
@@ -271,8 +272,8 @@ async def test_while_it_runs_the_old_rows_are_read_and_nobody_begins_another(
                 said = await server.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
                 assert said["kept"]["rows_so_far"] == 0
             assert (
-                len(kept.dual.features.get(KeptWork).refreshes._running),
-                len(other.dual.features.get(KeptWork).refreshes._running),
+                len(kept.dual.features.get(Refreshes)._running),
+                len(other.dual.features.get(Refreshes)._running),
             ) == (1, 0)
         said = await kept.dual.kept.refresh(made.resource_id, ANN)  # which joins it, or begins the next
         assert (said["kept"]["rows"], "rows_so_far" in said["kept"]) == (LEFT, False)
@@ -283,7 +284,7 @@ async def test_a_deleted_result_stops_it(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     with locked(kept.data):
         await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
-        task = kept.dual.features.get(KeptWork).refreshes._running[made.resource_id].task
+        task = kept.dual.features.get(Refreshes)._running[made.resource_id].task
         await kept.dual.delete_resource(made.resource_id, ANN)
     assert isinstance(await task, QueryInterruptedError)
     assert kept.files() == []
@@ -296,7 +297,7 @@ async def test_a_shutdown_stops_it_and_says_so(tmp_path: Path, sqlite_store_url:
             await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
             closing_down = asyncio.ensure_future(kept.dual.shutdown())
             await until(
-                lambda: asyncio.sleep(0, kept.dual.features.get(KeptWork).refreshes._running),
+                lambda: asyncio.sleep(0, kept.dual.features.get(Refreshes)._running),
                 lambda found: not found,
             )
         await closing_down
@@ -323,7 +324,7 @@ async def test_a_server_that_died_is_believed_until_its_lease_is_over(kept: Kept
     for until_, is_running in ((timedelta(seconds=30), True), (-timedelta(seconds=1), False)):
         until_then = (datetime.now(UTC) + until_).isoformat()
         dead = KeptRows(**{**resource.kept, "running": {"rows": 7, "until": until_then}})
-        now = await kept.dual.features.get(KeptWork).keeper.of(made.resource_id)
+        now = await kept.dual.features.get(ResultKeeper).of(made.resource_id)
         assert await RunRecords.of(kept.dual.parts).change(made.resource_id, now, dead)
         said = await kept.said(made, ANN)
         assert said["kept"]
@@ -340,14 +341,13 @@ async def test_of_two_that_end_at_once_one_has_replaced_the_rows(
         made = await kept.make(ANN)
         resource = await kept.dual.open_resource(made.resource_id, ANN, "read")
         found = [
-            await kept.dual.features.get(KeptWork).refreshes._rerun(resource, ANN, RunProgress())
-            for _ in range(2)
+            await kept.dual.features.get(Refreshes)._rerun(resource, ANN, RunProgress()) for _ in range(2)
         ]
         changed = [
             await RunRecords.of(kept.dual.parts).change(resource.id, resource.kept, each) for each in found
         ]
         assert changed == [True, False]
-        now = await kept.dual.features.get(KeptWork).keeper.of(resource.id)
+        now = await kept.dual.features.get(ResultKeeper).of(resource.id)
         assert now == found[0]
 
 

@@ -58,7 +58,7 @@ from dualsql import (
     UnknownTableError,
 )
 from dualsql.kept import files, service
-from dualsql.kept.feature import KeptWork
+from dualsql.kept.service import ResultKeeper
 from dualsql.pending.feature import Pending
 from dualsql.query import read_result_query
 from dualsql.settings import KeepOption
@@ -430,7 +430,7 @@ async def test_a_signed_record_of_cells_that_nobody_can_read_is_refused(
 async def test_a_changed_file_is_refused(is_open: bool, kept: KeptServer) -> None:
     made = await kept.make()
     if not is_open:
-        await kept.dual.features.get(KeptWork).keeper.close()
+        await kept.dual.features.get(ResultKeeper).release()
     (file,) = kept.files()
     data = bytearray(file.read_bytes())
     data[-100] ^= 1
@@ -518,9 +518,9 @@ async def test_few_files_are_open_and_each_once(kept: KeptServer, monkeypatch: p
     for _ in range(2):
         pages = await asyncio.gather(*(kept.page(made[n % 4], limit=1) for n in range(12)))
         assert [page.rows[0]["id"] for page in pages] == [0] * 12
-        assert len(kept.dual.features.get(KeptWork).keeper._open) == 2
-    await kept.dual.features.get(KeptWork).keeper.close()
-    assert not kept.dual.features.get(KeptWork).keeper._closing
+        assert len(kept.dual.features.get(ResultKeeper)._open) == 2
+    await kept.dual.features.get(ResultKeeper).release()
+    assert not kept.dual.features.get(ResultKeeper)._closing
     digests: list[FileIO] = []
 
     def noted(file: FileIO) -> tuple[files.FileState, str]:
@@ -648,28 +648,28 @@ async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
 
 
 async def test_sweeping_closes_files_that_another_process_deleted(kept: KeptServer) -> None:
-    work = kept.dual.kept.work
-    assert work is not None
+    keeper = kept.dual.kept.keeper
+    assert keeper is not None
     stays, swept, gone = [await kept.make() for _ in range(3)]
     for made in (stays, swept, gone):
         assert len(await kept.lines(made)) == ROWS
     await kept.dual.maintenance.sweep()  # notes that their rows name the files
-    assert len(work.keeper.shares._holders) == 3
+    assert len(keeper.shares._holders) == 3
     await kept.dual.store.delete(swept.resource_id)
     await kept.dual.store.delete(gone.resource_id)
     (path,) = (path for path in kept.files() if path.name.startswith(gone.resource_id))
     path.unlink()
     await kept.dual.maintenance.sweep()
-    await until(lambda: asyncio.sleep(0, len(work.keeper.shares._holders)), lambda number: number == 1)
+    await until(lambda: asyncio.sleep(0, len(keeper.shares._holders)), lambda number: number == 1)
     assert len(await kept.lines(stays)) == ROWS
 
 
 async def test_sweeping_closes_no_file_that_is_opened_meanwhile(
     kept: KeptServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = kept.dual.kept.work
-    assert work is not None
-    list_files = work.keeper._list_files
+    keeper = kept.dual.kept.keeper
+    assert keeper is not None
+    list_files = keeper._list_files
 
     async def list_then_open() -> Any:
         files = await list_files()
@@ -677,31 +677,31 @@ async def test_sweeping_closes_no_file_that_is_opened_meanwhile(
         assert len(await kept.lines(await kept.make())) == ROWS
         return files
 
-    monkeypatch.setattr(work.keeper, "_list_files", list_then_open)
+    monkeypatch.setattr(keeper, "_list_files", list_then_open)
     await kept.dual.maintenance.sweep()
-    assert len(work.keeper._open) == 1
+    assert len(keeper._open) == 1
 
 
 async def test_the_first_reader_opens_the_file(kept: KeptServer) -> None:
-    work = kept.dual.kept.work
-    assert work is not None
+    keeper = kept.dual.kept.keeper
+    assert keeper is not None
     made = await kept.make()
     assert made.as_of is not None and made.total_count == ROWS
-    assert len(work.keeper.shares._holders) == 0, "the sample is of the rows that were written"
+    assert len(keeper.shares._holders) == 0, "the sample is of the rows that were written"
     page = (await kept.page(made, limit=len(made.sample))).to_wire()
     assert [row["id"] for row in page["data"]] == [row["id"] for row in made.sample]
-    assert len(work.keeper.shares._holders) == 1
+    assert len(keeper.shares._holders) == 1
     profiled = await kept.make(profile="full", sample="tail")
     assert len(profiled.sample) == len(made.sample) and profiled.sample != made.sample
-    assert len(work.keeper.shares._holders) == 2, "other rows than the first are in the file"
+    assert len(keeper.shares._holders) == 2, "other rows than the first are in the file"
 
 
 @pytest.mark.parametrize("change", ["deleted", "refreshed"])
 async def test_a_result_changes_while_its_file_is_opened(
     kept: KeptServer, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    work = kept.dual.kept.work
-    assert work is not None
+    keeper = kept.dual.kept.keeper
+    assert keeper is not None
     made = await kept.make(ANN)
     opening, change_is_done, open_file = asyncio.Event(), asyncio.Event(), files.open_file
 
@@ -723,7 +723,7 @@ async def test_a_result_changes_while_its_file_is_opened(
         change_is_done.set()
     page = await reading
     if change == "deleted":
-        assert len(work.keeper.shares._holders) == 0
+        assert len(keeper.shares._holders) == 0
     else:
         assert page.as_of is not None and page.notes == []
 

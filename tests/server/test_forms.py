@@ -79,6 +79,26 @@ async def test_a_page_and_a_question_need_no_compiler_after_that(
     assert len(compiled) == 1, "the test sees what is compiled"
 
 
+async def test_a_page_backward_is_compiled_where_it_has_a_form_of_its_own(dual: DualResponseServer) -> None:
+    """Where no row ties and no key is NULL, only ASC and DESC are exchanged."""
+    numbers: list[int] = []
+
+    def noted(view: Any) -> Any:
+        forms = [*page_forms(view)]
+        numbers.append(len(forms))
+        return forms
+
+    dual.parts.creator.forms = [noted]
+    statements: list[Any] = [
+        select(School.id, School.state),
+        select(School.id, School.state).order_by(School.state),
+        select(School.id).union_all(select(School.id)),
+    ]
+    for statement in statements:
+        await dual.create_response(statement, name="some")
+    assert numbers == [2, 3, 3]
+
+
 async def test_no_value_of_the_author_becomes_the_limit_of_a_page(dual: DualResponseServer) -> None:
     statement = select(School.id).where(School.id > bindparam("dualsql_page_offset", 2))
     with pytest.raises(ForbiddenSQLError, match="'dualsql_page_offset'"):

@@ -74,7 +74,7 @@ def store() -> CountingStore:
 async def watch(store: CountingStore) -> AsyncIterator[ChangeNotifier]:
     watch = ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=SOON, maximum_watched=3))
     yield watch
-    await watch.stop()
+    await watch.close()
 
 
 async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: ChangeNotifier) -> None:
@@ -99,9 +99,9 @@ async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -
     await store.save(found)
     watch.subscribe(found, told)
     await store.delete(found.id)
-    watch.check_now()
+    watch.changed("")
     await told.heard()
-    await watch.stop()
+    await watch.close()
 
 
 async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
@@ -113,7 +113,7 @@ async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
     await store.save(found)
     watch.subscribe(found, told)
     await told.heard()
-    await watch.stop()
+    await watch.close()
 
 
 async def test_a_change_between_reading_and_following_is_told(store: CountingStore) -> None:
@@ -126,7 +126,7 @@ async def test_a_change_between_reading_and_following_is_told(store: CountingSto
     await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
     watch.subscribe(found, told)
     await told.heard()
-    await watch.stop()
+    await watch.close()
 
 
 async def test_a_slow_query_that_is_done_is_told(store: CountingStore, watch: ChangeNotifier) -> None:
