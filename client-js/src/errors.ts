@@ -59,8 +59,10 @@ export class FetchError extends DualError {
   retryAfter: number | undefined;
   /** The same request may succeed later. */
   mayPass: boolean;
-  /** The server may have no such route: 405, 501, or a 404 without a code. */
+  /** The server may have no such route: 405, 501, or a 404 without the code of a missing resource. */
   isUnrouted = false;
+  /** There is no such resource, or no longer: 404 or 410. */
+  isGone = false;
 
   constructor(message: string, fields: ErrorFields & { status?: number | undefined } = {}) {
     super(message, "FETCH_ERROR", { ...fields, hint: fields.hint ?? HINTS[fields.code ?? ""] });
@@ -89,8 +91,7 @@ const TEMPORARY_CODES = new Set([
 const PERMANENT_CODES = new Set(["QUERY_TIMEOUT"]);
 
 const CODES_BY_STATUS: Record<number, string> = { 404: "RESOURCE_NOT_FOUND", 410: "RESOURCE_EXPIRED" };
-/** The codes of a result that is not there. */
-export const GONE = new Set(["RESOURCE_NOT_FOUND", "RESOURCE_EXPIRED"]);
+const GONE = new Set(Object.values(CODES_BY_STATUS));
 const LONGEST_TEXT = 2_000;
 /** The statuses of a server that does not take this method at this address. */
 export const UNROUTED = new Set([405, 501]);
@@ -104,17 +105,19 @@ export function fetchError(status: number, body: unknown): FetchError {
   const code = typeof word === "string" && /^[A-Z][A-Z0-9_]{1,63}$/.test(word) ? word : undefined;
   const message = text(problem["message"]) ?? text(problem["detail"]);
   const isForeign = status === 404 && !("code" in problem || "error" in problem) && (message ?? NO_ROUTE) === NO_ROUTE;
+  const byStatus = CODES_BY_STATUS[status];
   const details = problem["details"];
   const error = new FetchError(
     isForeign ? "The server answered with status 404, and not as dualsql does." : (message ?? `The server answered with status ${status}.`),
     {
       status,
-      code: code ?? CODES_BY_STATUS[status],
-      hint: isForeign ? "Check the address: it is where router() of the server is mounted." : text(problem["hint"]),
+      code: code ?? byStatus,
+      hint: isForeign ? "Check the address: it is where router() of the server is mounted." : (text(problem["hint"]) ?? HINTS[byStatus ?? ""]),
       details: isObject(details) ? details : undefined,
     },
   );
-  error.isUnrouted = UNROUTED.has(status) || (status === 404 && code === undefined);
+  error.isGone = byStatus !== undefined || GONE.has(error.code);
+  error.isUnrouted = UNROUTED.has(status) || (status === 404 && code !== "RESOURCE_NOT_FOUND");
   return error;
 }
 
@@ -126,7 +129,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-const PAGES_REMAIN = "Read the rows with page, fetchAll or stream. A server of dualsql has the rest.";
+const PAGES_REMAIN = "Read the rows with page, fetchAll or stream. The rest is in the default features of dualsql.";
 
 /** The error for an operation that a server without it refused, which has pages of the result: by POST, or by GET alone. */
 export function pagesOnly(status: number | undefined, hasPosts: boolean): FetchError {

@@ -2,7 +2,7 @@
 import { isChecked, notConfigured, requiredId, type Origins } from "./addresses.ts";
 import { isCount, kindOfTotal, readColumns, readInstant, readStructure, type Detected } from "./detect.ts";
 import { Budget } from "./budget.ts";
-import { FetchError, GONE, isObject, rowsForMetadata } from "./errors.ts";
+import { FetchError, isObject, rowsForMetadata } from "./errors.ts";
 import { decodeRows, UNFIT } from "./json.ts";
 import { download, isRows, rowBlocks, type Download } from "./stream.ts";
 import { pause, type Answer, type Transport } from "./transport.ts";
@@ -188,7 +188,7 @@ export class DualResult {
     const body = { ...rowsBody(options), ...(options.guardFormulas === undefined ? {} : { guard_formulas: options.guardFormulas }) };
     const transport = this.#configured();
     return download(transport, this.uri, format, body, options.signal).catch(async (error: unknown) => {
-      await transport.requireMoreThanPages(this.uri, error, options);
+      await transport.requireMoreThanPages(this.uri, error, { signal: options.signal, below: "/rows" });
       throw error;
     });
   }
@@ -306,7 +306,7 @@ export class DualResult {
       await this.#configured().send("DELETE", this.uri, { signal, isRepeatable: false });
       return true;
     } catch (error) {
-      if (error instanceof FetchError && GONE.has(error.code)) return false;
+      if (error instanceof FetchError && error.isGone) return false;
       throw error;
     }
   }

@@ -1,7 +1,7 @@
 /** Requests to one configured address: credentials, retries, bounds and time. */
 import { requiredId } from "./addresses.ts";
 import { Budget, type Retry } from "./budget.ts";
-import { FetchError, GONE, NotConfiguredError, UNROUTED, fetchError, isObject, pagesOnly } from "./errors.ts";
+import { FetchError, NotConfiguredError, UNROUTED, fetchError, isObject, pagesOnly } from "./errors.ts";
 import { parseJSON } from "./json.ts";
 import type { PageBody } from "./wire.ts";
 
@@ -94,17 +94,18 @@ export class Transport {
     }
   }
 
-  /** Check whether a request was refused because the server has no such route, by a page of the result.
+  /** Check whether a request was refused because the server has no such route, by a page of the result. One below the
+   * resource may be answered as no resource is.
    *
    * @throws {FetchError} it has only pages, or it has no such result.
    */
-  async requireMoreThanPages(uri: string, error: unknown, { signal }: Pick<RequestOptions, "signal">): Promise<void> {
-    if (!(error instanceof FetchError && error.isUnrouted)) return;
+  async requireMoreThanPages(uri: string, error: unknown, { signal, below }: Pick<RequestOptions, "signal" | "below">): Promise<void> {
+    if (!(error instanceof FetchError && (error.isUnrouted || (below && error.status === 404)))) return;
     let answer: unknown;
     try {
       answer = (await this.page(uri, { offset: 0, limit: 1 }, { signal })).body;
     } catch (refusal) {
-      if (refusal instanceof FetchError && GONE.has(refusal.code)) throw refusal;
+      if (refusal instanceof FetchError && refusal.isGone) throw refusal;
       return;
     }
     if (isObject(answer) && "data" in answer) throw pagesOnly(error.status, this.hasPosts);

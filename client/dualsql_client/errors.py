@@ -103,7 +103,7 @@ class FetchError(DualResponseClientError):
         retry_after: seconds to wait, from the server's Retry-After header; None without it.
         may_pass: the same request may succeed later: the connection broke, or the server was busy, restarting, or
             without its database.
-        is_unrouted: the server may have no such route: 405, 501, or a 404 without a code.
+        is_unrouted: the server may have no such route: 405, 501, or a 404 without the code of a missing resource.
     """
 
     default_code = "FETCH_ERROR"
@@ -218,11 +218,14 @@ def fetch_error(status: int, body: object) -> FetchError:
         hint=_CHECK_BASE_URL if is_foreign else _text(problem, "hint"),
         details=details if isinstance(details, dict) else None,
     )
-    error.is_unrouted = status in UNROUTED or (status == 404 and code is None)
+    is_coded = code == ResourceNotFoundError.default_code
+    error.is_unrouted = status in UNROUTED or (status == 404 and not is_coded)
     return error
 
 
-_PAGES_REMAIN = "Read the rows with fetch, fetch_all or fetch_stream. A server of dualsql has the rest."
+_PAGES_REMAIN = (
+    "Read the rows with fetch, fetch_all or fetch_stream. The rest is in the default features of dualsql."
+)
 
 
 def pages_only(status: int | None, *, has_posts: bool) -> FetchError:

@@ -500,7 +500,7 @@ class ParsedDualResponse(QueryMethods):
                 async for block in blocks:
                     yield block
         except FetchError as error:
-            await self._configured().require_more_than_pages(self.resource_uri, error)
+            await self._configured().require_more_than_pages(self.resource_uri, error, is_below=True)
             raise
 
     async def _meter_blocks(

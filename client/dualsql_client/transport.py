@@ -275,7 +275,7 @@ class Transport:
                 method, uri, body, query=query, below=below, budget=budget, waits=waits
             )
         except FetchError as error:
-            await self.require_more_than_pages(uri, error)
+            await self.require_more_than_pages(uri, error, is_below=below != "")
             raise
 
     async def _read_answer(
@@ -304,14 +304,18 @@ class Transport:
             await self._wait_for_rows(uri)
         return (await send())[0]
 
-    async def require_more_than_pages(self, uri: str, error: FetchError) -> None:
+    async def require_more_than_pages(self, uri: str, error: FetchError, *, is_below: bool) -> None:
         """Check whether a request was refused because the server has no such route, by a page of the result.
+
+        Args:
+            is_below: the route is one below the resource, which a server may lack: it answers as for no resource.
 
         Raises:
             FetchError: it has only pages, or it has no such result.
         """
+        is_unrouted = error.is_unrouted or (is_below and error.status == 404)
         # The check would use up a link for a single use.
-        if not error.is_unrouted or self.carries_link:
+        if not is_unrouted or self.carries_link:
             return
         try:
             answer = await self.page(uri, {"offset": 0, "limit": 1})

@@ -27,15 +27,20 @@ class Refusal(NamedTuple):
 
 
 _EXPRESS = (404, {"error": "Not Found"})
+_CODED = {"code": "RESOURCE_NOT_FOUND", **_MISSING}
+_NO_LIST = {"message": "This server has no list of results.", "hint": "Open a result at its address."}
 _NO_ROUTE = {"title": "Not Found", "status": 404, "detail": "No route."}
 _REFUSALS = (
-    # Those of FastAPI, of Express, of a server with one word for all, and of one with problem details.
+    # Those of FastAPI, of Express, of a server with one word for all, of one with problem details, of one with codes,
+    # and of dualsql without features.
     Refusal(
         (404, {"detail": "Not Found"}), (405, {"detail": "Method Not Allowed"}), {"detail": "None such."}
     ),
     Refusal(_EXPRESS, _EXPRESS, {"error": "Resource not found"}),
     Refusal((404, _MISSING), (404, _MISSING), _MISSING),
     Refusal((404, _NO_ROUTE), (501, None), _MISSING),
+    Refusal((404, {"code": "NOT_FOUND"}), (404, {"code": "NOT_FOUND"}), {"code": "NOT_FOUND"}),
+    Refusal((404, {**_CODED, **_NO_LIST}), (405, {"code": "METHOD_NOT_ALLOWED"}), _CODED),
 )
 CALLS = tuple("page sort cursor rows query sql profile pin unpin delete refine metadata file".split())
 """What an application asks for; each client's test has the call."""

@@ -29,7 +29,7 @@ async function check(dual, { id, call, outcome, hint }, name) {
   assert.ok(error instanceof FetchError, name);
   assert.match(error.message, new RegExp(outcome), name);
   assert.match(error.hint, new RegExp(hint), name);
-  assert.equal(error.code === "RESOURCE_NOT_FOUND", id !== ID, name);
+  assert.equal(error.isGone, id !== ID, name);
 }
 
 test("what the Python client says", async () => {
