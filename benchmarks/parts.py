@@ -21,6 +21,7 @@ from benchmarks import (
     narrowing,
     narrowing_report,
     paging,
+    points,
     profiling,
     scale,
     scaling,
@@ -147,6 +148,16 @@ async def bear(note: Note, options: Options) -> Report:
     return scaling.report(await found)
 
 
+async def point(note: Note, options: Options) -> Report:
+    """A store of many results, many connections, many kept rows."""
+    found = (
+        points.measure(note, seconds=1, results=5_000, connections=120, gigabytes=0.2)
+        if options.small
+        else points.measure(note)
+    )
+    return points.report(await found)
+
+
 async def load(note: Note, options: Options) -> Report:
     """What a store bears."""
     found = store_load.measure(note, seconds=3) if options.small else store_load.measure(note)
@@ -173,6 +184,7 @@ PARTS: Mapping[str, Callable[[Note, Options], Awaitable[Report]]] = {
     "profile": profile,
     "scale": grow,
     "scaling": bear,
+    "points": point,
     "store_load": load,
     "browser": look,
 }

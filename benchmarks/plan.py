@@ -20,6 +20,7 @@ MINUTES: Mapping[str, int] = {
     "profile": 3,
     "scale": 4,
     "scaling": 3,
+    "points": 5,
     "store_load": 3,
     "browser": 2,
 }

@@ -119,8 +119,7 @@ class Routes:
 
     async def read(self, request: Request) -> Response:
         """GET: the metadata, with a new count if asked; with page parameters, a page of rows."""
-        represent = _preferred(request, self._representations)
-        if represent is not None:
+        if (represent := _preferred(request, self._representations)) is not None:
             return await represent(request)
         query = parameters.split_query(query_of(self.server, request))
         count = query.get("count")
@@ -202,8 +201,7 @@ class Routes:
 
     async def list(self, request: Request) -> Response:
         """GET on the collection: the caller's own resources, newest first."""
-        represent = _preferred(request, self._listings)
-        if represent is not None:
+        if (represent := _preferred(request, self._listings)) is not None:
             return await represent(request)
         limit, cursor = parameters.parse_listing(request.scope["query_string"])
         principal = await self.server.access.identify(request)
@@ -370,10 +368,21 @@ def _host_name(url: str) -> str:
     return f"[{name}]" if ":" in name else name
 
 
+class OfHeader:
+    """Passes requests that have the header `name` through `middleware`."""
+
+    def __init__(self, app: ASGIApp, *, name: bytes, middleware: Middleware) -> None:
+        self._name, self._app = name, app
+        self._around = middleware.cls(app, *middleware.args, **middleware.kwargs)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        is_named = self._name in dict(scope.get("headers", ()))
+        return (self._around if is_named else self._app)(scope, receive, send)
+
+
 def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:
-    origins = [origin_of(origin) for origin in server.settings.cors_origins]
     cross_origin: list[Middleware] = []
-    if origins:
+    if origins := [origin_of(origin) for origin in server.settings.cors_origins]:
         from dualsql.http.cors import cross_origin_middleware
 
         cross_origin.append(cross_origin_middleware(origins))

@@ -41,7 +41,7 @@ STEPS = {
 
 KNOWN = {
     "databricks": [(8, r"TypeError: String.__init__\(\) got an unexpected keyword argument '_enums'")],
-    "mssql": [(1, "CompileError: MSSQL requires an order_by when using an OFFSET or a non-simple LIMIT")],
+    "mssql": [(2, "CompileError: MSSQL requires an order_by when using an OFFSET or a non-simple LIMIT")],
 }
 """By dialect: how many statements do not compile with which error; docs/databases.md says so."""
 

@@ -19,7 +19,7 @@ from statistics import median
 import pytest
 from sqlalchemy.dialects import postgresql
 
-from benchmarks import telemetry
+from benchmarks import points, telemetry
 from benchmarks.report import FOLDER
 from dualsql import Settings, __version__, telemetry as spans
 from dualsql.capabilities import LONGEST_PATTERN
@@ -42,6 +42,7 @@ from dualsql.databases.postgresql import _GONE, _PENALTY, _SECONDS
 from dualsql.databases.reflection import MOST_TABLES
 from dualsql.databases.session import _UNWINDING
 from dualsql.databases.slots import _PRESENT
+from dualsql.databases.spark import jobs as spark_jobs
 from dualsql.databases.spark.driver import _LATE_JOBS, _PLANNED, _STREAM_PLANNED
 from dualsql.databases.sqlite import connection as sqlite_connection, patterns
 from dualsql.databases.streams import BATCH_BYTES
@@ -190,6 +191,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("event loop: by #, as with", sqlite_connection._LOWER),
         ("when it has run for # seconds, and its session is closed # seconds", f"{_PLANNED:g}", f"{_LATE_JOBS:g}"),
         ("begins later than # seconds", f"{_LATE_JOBS:g}"),
+        ("an answer may take # seconds and # MB", f"{spark_jobs._SECONDS:g}", spark_jobs._MOST_BYTES // MIB),
         ("is closed # seconds after its reader", f"{_STREAM_PLANNED:g}"),
         ("`memory_limit` to # %", CONNECT_ARGUMENTS["config"]["memory_limit"].strip("%")),
         ("at most # of all queries of the process", gib(MOST_SPILL)),
@@ -201,6 +203,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
     ],
     "docs/databases/adding.md": [
         ("have # seconds each", f"{_UNWINDING:g}"),
+        ("goes on # seconds after its stop", f"{_UNWINDING:g}"),
         ("a module of # lines", round(longest("plugins/*/dualsql_*.py"), -1)),
     ],
     "docs/envelope.md": [
@@ -292,7 +295,8 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("a file system of # MB", source("tests/failures/test_sqlite.py", r"size=(\d+)m")),
     ],
     "docs/scaling.md": [
-        ("with more than # workers, # sessions", measured_most("scaling", "workers"), measured_most("scaling", "connections")),
+        ("# workers on one store of # results, # connections of callers and of one PostgreSQL, # GB of kept rows", points.WORKERS, f"{points.RESULTS:,}", f"{points.CONNECTIONS:,}", f"{points.GIGABYTES:g}"),
+        ("with more than # workers; with more than # sessions", measured_most("scaling", "workers"), measured_most("scaling", "connections")),
         ("does not answer for # seconds", f"{_SECONDS:g}"),
         ("after the others for # seconds", f"{_PENALTY:g}"),
         ("acknowledges nothing for # seconds", _GONE),

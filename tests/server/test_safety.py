@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -112,6 +113,16 @@ async def test_a_database_that_lets_it_write_is_refused(dual: DualResponseServer
     open_to_writes = replace(source, backend=replace(source.backend, guard=Unguarded()))
     with pytest.raises(ConfigurationError, match="read-only session could create a table"):
         await prove_read_only(open_to_writes, timeout=timedelta(seconds=10))
+
+
+async def test_the_name_of_the_probe_is_short_enough_for_every_database(dual: DualResponseServer) -> None:
+    """Oracle 12.1 and Firebird 3 take 30 characters (docs/databases/adding.md)."""
+    source = dual.parts.sources["default"]
+    statements: list[str] = []
+    listen(source.engine.sync_engine, "before_cursor_execute", lambda *sent: statements.append(sent[2]))
+    await prove_read_only(source, timeout=timedelta(seconds=10))
+    [name] = [match[1] for each in statements if (match := re.match(r"CREATE TABLE (\w+)", each))]
+    assert len(name) <= 30
 
 
 def test_an_engine_that_cannot_be_kept_read_only_is_refused() -> None:
