@@ -210,7 +210,9 @@ def require_plain_function(audit: Callable[..., None] | None) -> None:
         )
 
 
-def event_of(answer: Mapping[str, Any], *, tool: str, envelope: AnswerEnvelope, seconds: float) -> AnswerEvent:
+def event_of(
+    answer: Mapping[str, Any], *, tool: str, envelope: AnswerEnvelope, seconds: float
+) -> AnswerEvent:
     """The audit event of a valid answer in either envelope."""
     contents = answer["content"] if envelope == "response" else [answer.get("display") or {}]
     error = answer.get("error") or {}
