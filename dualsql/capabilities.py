@@ -16,13 +16,11 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Dialect
 
-from dualsql.columns.own_types import Computation, SQLType
+from dualsql.columns.own_types import Computation, Element, SQLType, Transform
 
 if TYPE_CHECKING:
     from dualsql.query_dialects import QueryDialect
     from dualsql.text_dialects import TextDialect
-
-Expression = ColumnElement[Any]
 
 
 class KeyForm(NamedTuple):
@@ -41,10 +39,10 @@ class KeyForm(NamedTuple):
         round_trips: whether a value compares, when it is sent back, as it did when it was read; None if each does.
     """
 
-    compared: Expression
-    read: Expression
-    carried: Expression
-    bind: Callable[[Any], Expression]
+    compared: Element
+    read: Element
+    carried: Element
+    bind: Callable[[Any], Element]
     round_trips: Callable[[Any], bool] | None = None
 
 
@@ -58,9 +56,6 @@ class RowEstimate(NamedTuple):
 
     explain: str
     rows: Callable[[Any], int | None]
-
-
-Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
 
 
 class MakeKeyForm(Protocol):

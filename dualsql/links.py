@@ -192,9 +192,11 @@ class Links:
             )
         allowed = checked_formats(formats)
         resource = await self.access.open(resource_id, principal, "read")
-        # 160 random bits.
-        id_, expires_at = secrets.token_urlsafe(20), self.access.clock.now() + expires_in
-        link = LinkRecord(id=id_, resource_id=resource.id, expires_at=expires_at)
+        link = LinkRecord(
+            id=secrets.token_urlsafe(20),  # 160 random bits
+            resource_id=resource.id,
+            expires_at=self.access.clock.now() + expires_in,
+        )
         grant = Grant(link=link, principal=principal, formats=allowed, is_single_use=single_use)
         await self.access.note("link", principal, resource=resource, link_id=link.id)
         await self.store.save_link(link)

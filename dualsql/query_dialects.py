@@ -8,13 +8,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, types
 
-from dualsql.columns.own_types import SQLType
+from dualsql.columns.own_types import Element, SQLType, Transform
 from dualsql_client.wire_requests import Bucket
 
-Expression = ColumnElement[Any]
-Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
-
-DatabaseAggregate = Callable[[Expression, float | None], Expression]
+DatabaseAggregate = Callable[[Element, float | None], Element]
 """Makes an aggregate from values and, if it takes one, a fraction."""
 
 
@@ -27,7 +24,7 @@ def sum_doubles(values: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.sum(values, type_=types.Double())
 
 
-def in_lower_case(text: Expression) -> Expression:
+def in_lower_case(text: Element) -> Element:
     """The text in lower case, as the database has it."""
     return func.lower(text, type_=types.String())
 
@@ -80,10 +77,10 @@ class QueryDialect:
     exact: Transform = _unchanged
     ordered: Transform = _unchanged
     finds_equal_by_index: bool = True
-    position: Callable[[Expression, Expression], Expression]
-    beginning: Callable[[Expression, int], Expression] = first_characters
+    position: Callable[[Element, Element], Element]
+    beginning: Callable[[Element, int], Element] = first_characters
     lowered: Transform = in_lower_case
-    bucket_start: Callable[[Expression, Bucket], Expression | None]
+    bucket_start: Callable[[Element, Bucket], Element | None]
     double: Transform
     sum_of_integers: tuple[Transform, Transform]
     sum_of_decimals: Transform = _unchanged

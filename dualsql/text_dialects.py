@@ -9,13 +9,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
 
-from sqlalchemy import ColumnElement, types
+from sqlalchemy import types
 
-from dualsql.columns.own_types import SQLType
-
-Expression = ColumnElement[Any]
+from dualsql.columns.own_types import Element, SQLType
 
 
 class ResultOf(Enum):
@@ -194,11 +191,11 @@ class TextDialect:
     has_btrim: bool = False
     trims_characters: bool = True
     has_scalar_extremes: bool = False
-    interval: Callable[[Sequence[int]], Expression] | None = None
+    interval: Callable[[Sequence[int]], Element] | None = None
     interval_hint: str = "Compute the date first, and pass it as a parameter."
     units: tuple[str, ...] = ()
-    moves_date: Callable[[str, Expression, Expression], Expression] | None = None
-    units_between: Callable[[str, Expression, Expression], Expression] | None = None
+    moves_date: Callable[[str, Element, Element], Element] | None = None
+    units_between: Callable[[str, Element, Element], Element] | None = None
     types: Mapping[str, Callable[[], SQLType]] = field(default_factory=dict)
     operators: frozenset[str] = frozenset()
     selects_rows: bool = False
@@ -208,9 +205,9 @@ class TextDialect:
     correlates_from: bool = False
     merges_in_place: bool = False
     swaps_right_joins: bool = False
-    array: Callable[..., Expression] | None = None
-    at_time_zone: Callable[[Expression, Expression], Expression] | None = None
-    at_path: Callable[[Expression, Sequence[Expression], str], Expression] | None = None
+    array: Callable[..., Element] | None = None
+    at_time_zone: Callable[[Element, Element], Element] | None = None
+    at_path: Callable[[Element, Sequence[Element], str], Element] | None = None
     date_cast_hint: str = ""
     casts_dates: bool = False
     has_lists: bool = False
@@ -229,7 +226,7 @@ class TextDialect:
     folds_names: bool = False
     name_quotes: str = '"'
     collations: tuple[str, ...] = ()
-    reads_dates: Callable[[str, SQLType], Expression] | None = None
+    reads_dates: Callable[[str, SQLType], Element] | None = None
     casts_texts: Callable[[SQLType], bool] | None = None
     casts_constants: bool = False
     doubles_with_exponent: bool = False

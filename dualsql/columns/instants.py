@@ -15,17 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, type_coerce, types
+from sqlalchemy import Select, and_, func, or_, type_coerce, types
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import ColumnClause, Label
 from sqlalchemy.sql.functions import Function
 from sqlalchemy.sql.selectable import ScalarSelect
 
-from dualsql.columns.own_types import stored_type
+from dualsql.columns.own_types import Element, stored_type
 from dualsql.columns.result import ResultColumn
 
-Element = ColumnElement[Any]
 Compare = Callable[[Any, Any], Any]
 
 FUNCTION = "dualsql_instant"

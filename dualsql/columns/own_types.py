@@ -7,7 +7,7 @@ from copy import copy
 from datetime import date, datetime
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import types
+from sqlalchemy import ColumnElement, types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.types import TypeEngine
@@ -15,6 +15,8 @@ from sqlalchemy.types import TypeEngine
 from dualsql import sqlalchemy_internals as internals
 
 SQLType = TypeEngine[Any]
+Element = ColumnElement[Any]
+Transform = Callable[[Element], Element]
 Hook = Callable[[Any], Any]
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import (
     BindParameter,
-    ColumnElement,
     Dialect,
     collate,
     make_url,
@@ -17,13 +16,11 @@ from sqlalchemy import (
 from sqlalchemy.sql.elements import Grouping
 
 from dualsql.capabilities import KeyForm
-from dualsql.columns.own_types import SQLType, stored_type, without_driver
+from dualsql.columns.own_types import Element, SQLType, stored_type, without_driver
 from dualsql.columns.result import DriverValue
 
-Expression = ColumnElement[Any]
 
-
-def raw_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+def raw_form(expression: Element, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value, without SQLAlchemy's types."""
     bare = type_coerce(grouped(expression), DriverValue())
     return KeyForm(compared=bare, read=bare, carried=expression, bind=parameter)
@@ -39,17 +36,17 @@ def stored_in(database: str, type_: SQLType) -> SQLType:
     return stored_type(type_, _dialect(database))
 
 
-def parameter(value: Any, type_: SQLType = types.NULLTYPE) -> Expression:
+def parameter(value: Any, type_: SQLType = types.NULLTYPE) -> Element:
     """A bound value; without a type it takes the type of the other operand."""
     return BindParameter(None, value, type_=type_, unique=True)
 
 
-def grouped(expression: Expression) -> Expression:
+def grouped(expression: Element) -> Element:
     """The expression in parentheses, unless it is a plain column: `a IS NULL > 0` has another meaning."""
     return expression if getattr(expression, "table", None) is not None else Grouping(expression)
 
 
-def collated(text: Expression, collation: str) -> Expression:
+def collated(text: Element, collation: str) -> Element:
     """The text under a collation.
 
     It is no value of an application's own type any more: a document can hold such a type for its column only.

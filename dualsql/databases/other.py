@@ -15,9 +15,10 @@ from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities, KeyForm
+from dualsql.columns.own_types import Element
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
-from dualsql.databases.generic import Expression, grouped, parameter
+from dualsql.databases.generic import grouped, parameter
 from dualsql.databases.guard import Guard, SessionTerms
 from dualsql.databases.spellings import spelling_of
 from dualsql.databases.strict_types import key_type
@@ -41,7 +42,7 @@ class OtherGuard(Guard):
         connection.execute(select(literal_column("1")))
 
 
-def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyForm | None:
+def _key_form(database: str, expression: Element, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value. A page is not followed by a cursor where the driver may round or convert it."""
     plain = key_type(database, expression)
     if isinstance(plain, types.JSON):

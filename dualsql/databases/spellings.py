@@ -13,20 +13,21 @@ from typing import Any, get_args
 
 from sqlalchemy import cast, extract, false, func, literal_column, types
 
-from dualsql.databases.generic import Expression, stored_in
+from dualsql.columns.own_types import Element, Transform
+from dualsql.databases.generic import stored_in
 from dualsql.databases.strict_types import DECIMAL, as_double, beginning_of_bucket
-from dualsql.query_dialects import DatabaseAggregate, QueryDialect, Transform, first_characters
+from dualsql.query_dialects import DatabaseAggregate, QueryDialect, first_characters
 from dualsql_client.wire_requests import Bucket
 
-Truncation = Callable[[Expression, Bucket], Expression]
+Truncation = Callable[[Element, Bucket], Element]
 OwnFunctions = Mapping[str, Callable[[str], str]]
 
 
-def _position(text: Expression, part: Expression) -> Expression:
+def _position(text: Element, part: Element) -> Element:
     return func.position(part.op("IN")(text), type_=types.Integer())
 
 
-def _substring(text: Expression, characters: int) -> Expression:
+def _substring(text: Element, characters: int) -> Element:
     # SQLAlchemy writes FROM and FOR in the dialects that need them.
     return func.substring(text, 1, characters, type_=types.String())
 
@@ -36,7 +37,7 @@ def _added_as(type_: Any) -> Transform:
     return lambda element: cast(func.sum(cast(element, type_)), type_)
 
 
-def _without_buckets(_element: Expression, _bucket: Bucket) -> Expression | None:
+def _without_buckets(_element: Element, _bucket: Bucket) -> Element | None:
     return None
 
 
@@ -49,10 +50,10 @@ class DialectSpelling(QueryDialect):
         own_functions: see `Capabilities.own_functions`.
     """
 
-    beginning: Callable[[Expression, int], Expression] = _substring
-    position: Callable[[Expression, Expression], Expression] = _position
+    beginning: Callable[[Element, int], Element] = _substring
+    position: Callable[[Element, Element], Element] = _position
     text_length: Transform = func.char_length
-    bucket_start: Callable[[Expression, Bucket], Expression | None] = _without_buckets
+    bucket_start: Callable[[Element, Bucket], Element | None] = _without_buckets
     double: Transform = as_double
     sum_of_integers: tuple[Transform, Transform] = (_added_as(types.BigInteger()), _added_as(DECIMAL))
     aggregates: dict[str, DatabaseAggregate | None] = field(
@@ -64,8 +65,8 @@ class DialectSpelling(QueryDialect):
 
 
 def _start_without_zones(
-    database: str, truncate: Truncation, element: Expression, bucket: Bucket
-) -> Expression | None:
+    database: str, truncate: Truncation, element: Element, bucket: Bucket
+) -> Element | None:
     plain: Any = stored_in(database, element.type)
     if isinstance(plain, types.DateTime) and plain.timezone:
         return None
@@ -90,18 +91,18 @@ def _moving(*units: str) -> OwnFunctions:
     return {f"dualsql_add_{unit}s": partial("dateadd({}, {})".format, unit) for unit in units}
 
 
-def _date_trunc(element: Expression, bucket: Bucket) -> Expression:
+def _date_trunc(element: Element, bucket: Bucket) -> Element:
     return func.date_trunc(literal_column(f"'{bucket}'"), element)
 
 
-def _snowflake_start(element: Expression, bucket: Bucket) -> Expression:
+def _snowflake_start(element: Element, bucket: Bucket) -> Element:
     if bucket != "week":
         return _date_trunc(element, bucket)
     # A session's WEEK_START says on which day a week begins for date_trunc().
     return func.dualsql_add_days(1 - func.dayofweekiso(element, type_=types.Integer()), element)
 
 
-def _firebird_start(element: Expression, bucket: Bucket) -> Expression:
+def _firebird_start(element: Element, bucket: Bucket) -> Element:
     day = cast(element, types.Date())
     if bucket == "hour":
         return func.dualsql_add_hours(extract("hour", element), cast(day, types.DateTime()))

@@ -12,18 +12,18 @@ from sqlalchemy import ColumnElement, Text, cast, func, type_coerce, types
 
 from dualsql.capabilities import KeyForm
 from dualsql.columns.database_types import database_type
-from dualsql.columns.own_types import SQLType, plain_type
+from dualsql.columns.own_types import Element, SQLType, plain_type
 from dualsql.columns.result import DriverValue
-from dualsql.databases.generic import Expression, grouped, parameter, stored_in
+from dualsql.databases.generic import grouped, parameter, stored_in
 from dualsql_client.wire_requests import Bucket
 
 
-def key_type(database: str, expression: Expression) -> SQLType:
+def key_type(database: str, expression: Element) -> SQLType:
     """The type to compare a key with; NullType where SQLAlchemy guesses it."""
     return stored_in(database, database_type(expression) or types.NULLTYPE)
 
 
-def untyped_form(database: str, expression: Expression) -> KeyForm | None:
+def untyped_form(database: str, expression: Element) -> KeyForm | None:
     """The driver's own value where its type is not known; no cursors follow values that do not come back as given."""
     if isinstance(stored_in(database, expression.type), types.JSON):
         return None  # a driver reads documents: whether "1" was one or a text is not known
@@ -41,7 +41,7 @@ def round_trips(value: Any) -> bool:
     return isinstance(value, bool | int | float | Decimal | str | bytes | UUID)
 
 
-def text_parameter(value: Any) -> Expression:
+def text_parameter(value: Any) -> Element:
     """A bound text."""
     return parameter(value, types.Text())
 
@@ -55,22 +55,22 @@ DECIMAL = types.Numeric(38, 0)
 """A sum of 64-bit integers."""
 
 
-def as_double(element: Expression) -> Expression:
+def as_double(element: Element) -> Element:
     """A number as a double."""
     return cast(element, types.Double())
 
 
-def whole_sum(element: Expression) -> Expression:
+def whole_sum(element: Element) -> Element:
     """The exact sum of numbers of 32 bits."""
     return cast(func.sum(element), types.BigInteger())
 
 
-def decimal_sum(element: Expression) -> Expression:
+def decimal_sum(element: Element) -> Element:
     """The exact sum of numbers of 64 bits."""
     return cast(func.sum(element), DECIMAL)
 
 
-def beginning_of_bucket(database: str, element: Expression, bucket: Bucket) -> Expression:
+def beginning_of_bucket(database: str, element: Element, bucket: Bucket) -> Element:
     """The beginning of the bucket of a date, by date_trunc()."""
     plain: Any = stored_in(database, element.type)
     is_zoned = isinstance(plain, types.DateTime) and plain.timezone

@@ -21,9 +21,10 @@ from dualsql.http import problems
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import Resumption, StreamRequest
 from dualsql.settings import Settings
+from dualsql.store.rows import ID_PATTERN, is_storable_id
 from dualsql_client.wire import RESUME_HEADER, SortKey
 
-RESOURCE_ID: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_.~-]{1,64}$"}
+RESOURCE_ID: Mapping[str, Any] = {"type": "string", "pattern": f"^{ID_PATTERN}$"}
 # A MAC of 32 bytes in base64.
 TOKEN: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}
 DIGEST: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
@@ -36,7 +37,7 @@ _NO_RESOURCE = "-" * 27
 def resource_id_of(request: Request) -> str:
     """The id of the resource in a request's path."""
     resource_id: str = request.path_params["resource_id"]
-    return resource_id if re.fullmatch(RESOURCE_ID["pattern"], resource_id, re.ASCII) else _NO_RESOURCE
+    return resource_id if is_storable_id(resource_id) else _NO_RESOURCE
 
 
 # RFC 9110, 4.1: every recipient should take URIs of 8,000 bytes; nginx takes no longer line by default.

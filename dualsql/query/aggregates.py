@@ -10,7 +10,7 @@ from sqlalchemy import func, literal, type_coerce, types
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import is_instant, normalized_instant
-from dualsql.columns.own_types import SQLType
+from dualsql.columns.own_types import Element, SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
 from dualsql.kept.cells import Use
@@ -23,7 +23,7 @@ from dualsql.query.conditions import (
     needs_exact,
     shows_singles,
 )
-from dualsql.query.model import BUCKETS, AggregateColumn, Element, Group, typed_parameter
+from dualsql.query.model import BUCKETS, AggregateColumn, Group, typed_parameter
 from dualsql.query.percentiles import RankedValues
 from dualsql.query_dialects import QueryDialect
 

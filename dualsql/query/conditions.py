@@ -24,7 +24,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns import instants
 from dualsql.columns.database_types import is_single
 from dualsql.columns.instants import has_zone
-from dualsql.columns.own_types import SQLType
+from dualsql.columns.own_types import Element, SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.bind_values import bind_value
@@ -35,7 +35,6 @@ from dualsql.query.model import (
     AnyOf,
     Comparison,
     Condition,
-    Element,
     Negation,
     OperatorKind,
     condition_on,

@@ -14,12 +14,11 @@ from typing import Any, ClassVar, Literal
 
 from sqlalchemy import BindParameter, ColumnElement, and_, not_, or_, types
 
-from dualsql.columns.own_types import SQLType
+from dualsql.columns.own_types import Element, SQLType
 from dualsql.errors import Asked, shown
 from dualsql.query_dialects import QueryDialect
 from dualsql_client.wire_requests import Bucket, Operator
 
-Element = ColumnElement[Any]
 OperatorKind = Literal["equality", "order", "text", "null"]
 Compare = Callable[[Any, Sequence[Any]], ColumnElement[bool]]
 Find = Callable[[QueryDialect, Element, str], ColumnElement[bool]]

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Double, FromClause, case, func, literal, select
+from sqlalchemy import BigInteger, Double, FromClause, case, func, literal, select
 
 from dualsql.capabilities import Capabilities
+from dualsql.columns.own_types import Element
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.derived import as_subquery
 from dualsql.plan.keys import Key
-
-Expression = ColumnElement[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +29,13 @@ class RankedValues:
         size: the number of values of the group.
     """
 
-    value: Expression
-    position: Expression
-    size: Expression
+    value: Element
+    position: Element
+    size: Element
 
-    def at(self, fraction: float) -> Expression:
+    def at(self, fraction: float) -> Element:
         """The aggregate of a group."""
-        position: Expression = literal(fraction, Double()) * (self.size - 1)
+        position: Element = literal(fraction, Double()) * (self.size - 1)
         is_below = self.position <= position
         lower = func.max(case((is_below, self.value)), type_=Double())
         upper = func.min(case((self.position >= position, self.value)), type_=Double())
@@ -51,10 +49,10 @@ class RankedValues:
 def with_ranks(
     relation: FromClause,
     columns: Sequence[ResultColumn],
-    keys: Sequence[Expression],
-    values: Mapping[str, Expression],
+    keys: Sequence[Element],
+    values: Mapping[str, Element],
     capabilities: Capabilities,
-) -> tuple[FromClause, list[ResultColumn], list[Expression], dict[str, RankedValues]]:
+) -> tuple[FromClause, list[ResultColumn], list[Element], dict[str, RankedValues]]:
     """The relation with numbered values, its columns and its keys there, and the values by name.
 
     Args:
@@ -66,14 +64,14 @@ def with_ranks(
     labels = [part.label(f"ranked_{number}") for number, part in enumerate(ranks)]
     statement: AnySelect = select(*outputs, *labels).select_from(relation)
     inner = as_subquery(statement, "ranked")
-    elements: list[Expression] = list(inner.c)
+    elements: list[Element] = list(inner.c)
     width, rest = len(columns), elements[len(outputs) :]
     relocated = [column.moved(element) for column, element in zip(columns, elements[:width], strict=True)]
     by_name = {name: RankedValues(*rest[3 * n : 3 * n + 3]) for n, name in enumerate(values)}
     return inner, relocated, elements[width : len(outputs)], by_name
 
 
-def _rank(value: Expression, keys: Sequence[Expression], capabilities: Capabilities) -> list[Expression]:
+def _rank(value: Element, keys: Sequence[Element], capabilities: Capabilities) -> list[Element]:
     """The parts of `RankedValues`."""
     groups = list(keys) or None
     order = Key(expression=value, is_nulls_last=True).clauses(capabilities)

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
 from sqlalchemy import (
-    ColumnElement,
     all_,
     any_,
     case,
@@ -24,6 +23,7 @@ from sqlalchemy.sql.operators import OperatorClass
 from sqlglot import exp
 
 from dualsql.columns.instants import instants, is_instant, normalized_instant
+from dualsql.columns.own_types import Element
 from dualsql.databases.functions import FRACTIONS, is_exact, result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
@@ -49,7 +49,6 @@ from dualsql_client.wire_requests import Bucket
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
-Element = ColumnElement[Any]
 
 _COMPARING = frozenset({"max", "min", "nullif"})
 

@@ -8,17 +8,17 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast as cast_to
 
-from sqlalchemy import BindParameter, ColumnElement, cast, literal, type_coerce, types
+from sqlalchemy import BindParameter, cast, literal, type_coerce, types
 from sqlalchemy.sql.visitors import iterate
 from sqlglot import exp
 
+from dualsql.columns.own_types import Element
 from dualsql.sql.scope import Scope, forbid, invalid, only
 from dualsql_client.wire_requests import Bucket
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
-Element = ColumnElement[Any]
 
 _PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")

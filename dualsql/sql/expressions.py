@@ -27,12 +27,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import Tuple
-from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 from sqlglot.expressions import DType
 
 from dualsql.columns import instants
 from dualsql.columns.instants import normalized_instant
+from dualsql.columns.own_types import Element, SQLType
 from dualsql.freeze.types import EXTRACT_FIELDS
 from dualsql.sql import durations, functions, infix, operations, values
 from dualsql.sql.rows import row_value
@@ -44,8 +44,6 @@ from dualsql_client.conversions import whole_or_none
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
-
-SQLType = TypeEngine[Any]
 
 # More than a query needs: MariaDB's VARCHAR ends at 65,535 characters, PostgreSQL's NUMERIC at 1,000 digits.
 _LARGEST = 1_000_000
@@ -107,9 +105,6 @@ def _size(parameter: Any) -> int:
     if size is None:
         forbid("A type of that size", hint="Give whole numbers, as in NUMERIC(10, 2).")
     return size
-
-
-Element = ColumnElement[Any]
 
 
 def _column(translator: Translator, node: Any, scope: Scope) -> Element:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import ColumnElement, cast, literal, types
+from sqlalchemy import cast, literal, types
 from sqlalchemy.sql.elements import BindParameter
 from sqlglot import exp
 
+from dualsql.columns.own_types import Element
 from dualsql.sql.operations import require_safe_pattern
 from dualsql.sql.scope import Scope, forbid, forbid_node, only
 from dualsql.sqlalchemy_dialects import array
@@ -17,7 +18,6 @@ from dualsql.sqlalchemy_dialects import array
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
-Element = ColumnElement[Any]
 
 _COMPARISON = 5
 """The precedence of LIKE in SQLAlchemy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, literal, null, tuple_, type_coerce, types
+from sqlalchemy import literal, null, tuple_, type_coerce, types
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import (
     BinaryExpression,
@@ -34,6 +34,7 @@ from dualsql.columns import instants
 from dualsql.columns.computed import MOMENTS
 from dualsql.columns.forecast import Forecast
 from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import Element
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
 from dualsql.sql import durations, functions, values
 from dualsql.sql.scope import Scope, forbid, invalid, only
@@ -41,7 +42,6 @@ from dualsql.sql.scope import Scope, forbid, invalid, only
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
-Element = ColumnElement[Any]
 Two = Callable[[Any, Any], Any]
 
 _SUMS = OperatorClass.MATH | OperatorClass.DATE_ARITHEMETIC

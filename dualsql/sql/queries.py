@@ -26,6 +26,7 @@ from sqlglot import exp
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns import instants
 from dualsql.columns.instants import normalized_instant
+from dualsql.columns.own_types import Element
 from dualsql.sql import functions, operations
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.parse import nulls_first
@@ -60,8 +61,6 @@ def with_direction(translator: Translator, element: ColumnElement[Any], key: Any
         return sort_key
     return sort_key.nulls_first() if first else sort_key.nulls_last()
 
-
-Element = ColumnElement[Any]
 
 _LARGEST_LIMIT = 2**31 - 1
 _OPERATIONS = {

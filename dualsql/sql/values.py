@@ -23,7 +23,7 @@ from sqlglot import exp
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.computed import MOMENTS
-from dualsql.columns.own_types import Meaning, SQLType
+from dualsql.columns.own_types import Element, Meaning, SQLType
 from dualsql.formats.bind_values import bind_value
 from dualsql.sql.scope import Scope, excerpt, forbid, invalid
 from dualsql.text_dialects import TextDialect
@@ -179,8 +179,6 @@ def _with_zone(instant: Any, type_: TypeEngine[Any]) -> Any:
             raise ValueError("a zone where the column has none")
     return instant
 
-
-Element = ColumnElement[Any]
 
 _EQUAL = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
 _ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)

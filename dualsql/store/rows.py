@@ -28,7 +28,8 @@ MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
 """The maximum size of one resource, with its sample."""
 
 ID_CHARACTERS = f"{ascii_letters}{digits}_.~-"
-_ID = re.compile(rf"[{re.escape(ID_CHARACTERS)}]{{1,{MAXIMUM_ID_LENGTH}}}")
+ID_PATTERN = rf"[A-Za-z0-9_.~-]{{1,{MAXIMUM_ID_LENGTH}}}"
+_ID = re.compile(ID_PATTERN)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # by PostgreSQL, and in UTF-8
 _INSTANTS = ("created_at", "expires_at", "last_accessed_at", "pending_until")
 _JSON = ("columns", "sample", "metadata", "failure", "kept")

@@ -26,7 +26,7 @@ from tests.server.test_keywords import public_functions
 
 NOT_CALLED = {
     # The server calls these, and a store makes a Resource.
-    *("Extension.drain", "Health.drain", "Pending.drain", "Resource.__init__"),
+    *("Extension.drain", "Resource.__init__"),
     # `create_response` checks what these hold.
     *("Answer.__init__", "CreateOptions.__init__"),
     # The client refuses it in words of its own.

@@ -22,14 +22,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities, DriverValues, KeyForm
 from dualsql.columns.exact import ValueReader
-from dualsql.columns.own_types import Computation, SQLType
+from dualsql.columns.own_types import Computation, Element, SQLType
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of, memory_of
 from dualsql.databases.duckdb.files import DuckDBFileImport
 from dualsql.databases.duckdb.in_place import allow_files, read_in_place, require_unchanged, url_of_files
 from dualsql.databases.duckdb.streams import choose_stream
-from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
+from dualsql.databases.generic import grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
 from dualsql.databases.strict_types import (
     as_double,
@@ -216,7 +216,7 @@ def _most_spill(connection: Any) -> int | str:
 _NAME = "duckdb"
 
 
-def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+def _key_form(expression: Element, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value; of dates, DuckDB's text: the driver reads infinity as 9999-12-31."""
     plain = key_type(_NAME, expression)
     if isinstance(plain, types.NullType):
@@ -301,7 +301,7 @@ it took 18 GB for rpad(name, 9000000, name)."""
 _UNITS = ("years", "months", "weeks", "days", "hours", "minutes", "seconds")
 
 
-def _interval(amounts: Sequence[int]) -> Expression:
+def _interval(amounts: Sequence[int]) -> Element:
     text = " ".join(f"{amount} {unit}" for amount, unit in zip(amounts, _UNITS, strict=True) if amount)
     return cast(literal(text or "0 days", types.Text()), types.Interval())
 

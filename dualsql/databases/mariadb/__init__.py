@@ -25,10 +25,10 @@ from sqlalchemy.util import greenlet_spawn
 
 from dualsql.capabilities import Capabilities, DriverValues, KeyForm, RowEstimate
 from dualsql.columns.exact import ValueReader
-from dualsql.columns.own_types import Computation, SQLType
+from dualsql.columns.own_types import Computation, Element, SQLType
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
-from dualsql.databases.generic import Expression, grouped, raw_form, stored_in
+from dualsql.databases.generic import grouped, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, restore
 from dualsql.databases.mariadb.rights import MariaDBRights
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
@@ -187,7 +187,7 @@ _NAMES = ("mysql", "mariadb")
 """SQLAlchemy's names of the dialect. A type may have a variant for one of them only."""
 
 
-def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+def _key_form(expression: Element, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value, except for a float of four bytes and an ENUM."""
     plain, other = (key_type(name, expression) for name in _NAMES)
     if type(plain) is not type(other):
@@ -256,17 +256,17 @@ _FORMATS: Mapping[Bucket, str] = {
 }
 
 
-def _unpadded(element: Expression) -> Expression:
+def _unpadded(element: Element) -> Element:
     return collate(cast(element, types.String()), "utf8mb4_nopad_bin")
 
 
-def _lowered(element: Expression) -> Expression:
+def _lowered(element: Element) -> Element:
     # Of a Turkish collation, the small letter of I is another one; older collations have the letters of Unicode 3.0.
     text = collate(cast(element, types.String()), "utf8mb4_uca1400_nopad_as_cs")
     return _unpadded(in_lower_case(text))
 
 
-def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
+def _beginning_of_bucket(element: Element, bucket: Bucket) -> Element:
     if bucket == "week":
         return cast(func.subdate(element, func.weekday(element)), types.Date())
     if bucket == "quarter":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import func, literal, types
 from sqlalchemy.dialects import mysql
 
-from dualsql.databases.generic import Expression
+from dualsql.columns.own_types import Element
 from dualsql.freeze.types import UNITS
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give, lacking
 
@@ -81,15 +81,15 @@ OWN_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
 """A function's argument cannot be the name of a unit, so each unit has a function."""
 
 
-def _moved(unit: str, number: Expression, date: Expression) -> Expression:
+def _moved(unit: str, number: Element, date: Element) -> Element:
     is_kept = isinstance(date.type, types.String) or (isinstance(date.type, types.Date) and unit in _OF_DAYS)
     kind = date.type if is_kept else types.DateTime()
-    call: Expression = getattr(func, f"dualsql_add_{unit}s")(number, date, type_=kind)
+    call: Element = getattr(func, f"dualsql_add_{unit}s")(number, date, type_=kind)
     return call
 
 
-def _units_between(unit: str, first: Expression, second: Expression) -> Expression:
-    call: Expression = getattr(func, f"dualsql_{unit}s_between")(first, second, type_=types.BigInteger())
+def _units_between(unit: str, first: Element, second: Element) -> Element:
+    call: Element = getattr(func, f"dualsql_{unit}s_between")(first, second, type_=types.BigInteger())
     return call
 
 

@@ -14,9 +14,9 @@ from sqlalchemy.sql.visitors import iterate
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm, RowEstimate
 from dualsql.columns.database_types import is_single
-from dualsql.columns.own_types import Computation, SQLType
+from dualsql.columns.own_types import Computation, Element, SQLType
 from dualsql.columns.result import DriverValue
-from dualsql.databases.generic import Expression, collated, grouped, parameter, stored_in
+from dualsql.databases.generic import collated, grouped, parameter, stored_in
 from dualsql.databases.postgresql.values import DRIVERS, CharByte, bound_as_text
 from dualsql.databases.strict_types import (
     as_double,
@@ -34,7 +34,7 @@ from dualsql.query_dialects import QueryDialect, in_lower_case
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give, lacking
 
 
-def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+def _key_form(expression: Element, *, is_stored: bool) -> KeyForm | None:
     """asyncpg's value if it is exact, otherwise PostgreSQL's text of it, which PostgreSQL reads back."""
     bare = type_coerce(grouped(expression), DriverValue())
     if isinstance(_stored(expression.type), _EXACT_IN_ASYNCPG):
@@ -228,11 +228,11 @@ def _compares(type_: SQLType) -> bool:
     return not is_name and _tells_apart(type_)
 
 
-def _by_code_point(element: Expression) -> Expression:
+def _by_code_point(element: Element) -> Element:
     return collated(element, "C")
 
 
-def _lowered(element: Expression) -> Expression:
+def _lowered(element: Element) -> Element:
     # The letters of ASCII first: of a Turkish collation, the small letter of I is another one.
     ascii_lower = in_lower_case(_by_code_point(element))
     return _by_code_point(in_lower_case(collated(ascii_lower, "default")))
@@ -311,13 +311,13 @@ _SET_FUNCTIONS = frozenset(_TABLE_FUNCTIONS) | {
 """Functions that may be called and return several rows; a function that `FUNCTIONS` does not name may do so, too."""
 
 
-def _interval(amounts: Sequence[int]) -> Expression:
+def _interval(amounts: Sequence[int]) -> Element:
     return func.make_interval(
         *(literal(amount, types.Integer()) for amount in amounts), type_=types.Interval()
     )
 
 
-def _at_time_zone(zone: Expression, value: Expression) -> Expression:
+def _at_time_zone(zone: Element, value: Element) -> Element:
     if isinstance(value.type, types.Time):
         return func.timezone(zone, value, type_=types.Time(timezone=True))
     # A date is taken for an instant of the session's zone.
@@ -366,14 +366,14 @@ _INSTEAD: Mapping[str, str] = {
 }
 
 
-def _at_path(document: Expression, parts: Sequence[Expression], sign: str) -> Expression:
+def _at_path(document: Element, parts: Sequence[Element], sign: str) -> Element:
     as_text = sign == "#>>"
     kinds = [getattr(part, "type", None) for part in iterate(document)]
     documents = [kind for kind in kinds if isinstance(kind, types.JSON)]
     is_plain = bool(documents) and not isinstance(documents[0], postgresql.JSONB)
     name = f"{'json' if is_plain else 'jsonb'}_extract_path{'_text' if as_text else ''}"
     part: SQLType = types.JSON() if is_plain else postgresql.JSONB()
-    call: Expression = getattr(func, name)(document, *parts, type_=types.Text() if as_text else part)
+    call: Element = getattr(func, name)(document, *parts, type_=types.Text() if as_text else part)
     return call
 
 

@@ -16,10 +16,11 @@ from sqlalchemy import ColumnElement, Connection, Engine, Text, cast, func, type
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities, KeyForm
+from dualsql.columns.own_types import Element
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
-from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
+from dualsql.databases.generic import grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
 from dualsql.databases.spark.dialect import as_json
 from dualsql.databases.spark.driver import SparkConnection, SparkError
@@ -84,7 +85,7 @@ _NO_SCHEMA = ("42704", "3F000")
 _NAME = "hive"
 
 
-def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+def _key_form(expression: Element, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value; of a float of four bytes, the double that it is compared as."""
     plain = key_type(_NAME, expression)
     if isinstance(plain, types.NullType):
@@ -104,13 +105,13 @@ def _compares_alike(value: Any) -> bool:
     return isinstance(value, timedelta) or round_trips(value)
 
 
-def _as_text(expression: Expression) -> Expression:
+def _as_text(expression: Element) -> Element:
     """An array, a map or a struct as the text of a document, which can be sorted and compared."""
     bare = type_coerce(expression, DriverValue())
     return as_json(bare)
 
 
-def _sortable(expression: Expression) -> Expression:
+def _sortable(expression: Element) -> Element:
     return (
         _as_text(expression)
         if isinstance(stored_in(_NAME, expression.type), types.JSON | types.ARRAY)
@@ -127,7 +128,7 @@ def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     return [expression, cast(expression, Text)] if is_loose else [expression]
 
 
-def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
+def _beginning_of_bucket(element: Element, bucket: Bucket) -> Element:
     plain: Any = stored_in(_NAME, element.type)
     start = func.date_trunc(bucket, element)
     if bucket != "hour":

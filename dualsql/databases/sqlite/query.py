@@ -8,7 +8,8 @@ from sqlalchemy import ColumnClause, TypeCoerce, case, cast, func, literal, type
 from sqlalchemy.sql.functions import current_timestamp
 
 from dualsql.columns.instants import is_instant, normalized_instant
-from dualsql.databases.generic import Expression, collated
+from dualsql.columns.own_types import Element
+from dualsql.databases.generic import collated
 from dualsql.query_dialects import QueryDialect
 from dualsql_client.wire_requests import Bucket
 
@@ -28,11 +29,11 @@ _QUARTERS = {f"{month:02}": f"-{month - (month - 1) % 3:02}-01" for month in ran
 """By month, what its quarter's first day has after the year."""
 
 
-def _binary(element: Expression) -> Expression:
+def _binary(element: Element) -> Element:
     return collated(element, "BINARY")
 
 
-def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
+def _beginning_of_bucket(element: Element, bucket: Bucket) -> Element:
     # CURRENT_TIMESTAMP has one spelling, to whole seconds.
     operand = element.clause if isinstance(element, TypeCoerce) else element
     if isinstance(operand, current_timestamp) or not is_instant(element):
@@ -55,7 +56,7 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     return func.coalesce(case(*whole), beginning)
 
 
-def _beginning(element: Expression, bucket: Bucket) -> Expression:
+def _beginning(element: Element, bucket: Bucket) -> Element:
     if bucket == "week":
         # Six days back, then forward to the next Monday, which may be the same day.
         return func.date(element, "-6 days", "weekday 1", type_=types.Date())
@@ -67,14 +68,14 @@ def _beginning(element: Expression, bucket: Bucket) -> Expression:
     return func.strftime(_FORMATS[bucket], element, type_=kind)
 
 
-def _sum(element: Expression) -> Expression:
+def _sum(element: Element) -> Element:
     # An overflow is an error there, and never a wrong number.
     return func.sum(element, type_=types.BigInteger())
 
 
-def _to_decimal_digits(total: Expression) -> Expression:
+def _to_decimal_digits(total: Element) -> Element:
     # A double has 15 decimal digits: 0.1 + 0.2 is 0.30000000000000004 there, and 0.3 to this many digits.
-    rounded: Expression = cast(func.printf("%.15g", total), types.REAL())
+    rounded: Element = cast(func.printf("%.15g", total), types.REAL())
     return case((func.typeof(total) == "real", rounded), else_=total)
 
 

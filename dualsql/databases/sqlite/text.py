@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import BindParameter, ScalarSelect, func, type_coerce, types
 from sqlalchemy.sql.visitors import iterate
 
-from dualsql.columns.own_types import SQLType
-from dualsql.databases.generic import Expression
+from dualsql.columns.own_types import Element, SQLType
 from dualsql.errors import InvalidSQLError
 from dualsql.text_dialects import (
     WITHOUT_CONSTRUCT,
@@ -100,7 +99,7 @@ _LARGEST_DATE = 10
 _IN_SECONDS = {"hour": 3_600, "minute": 60, "second": 1}
 
 
-def _moved(unit: str, number: Expression, date: Expression) -> Expression:
+def _moved(unit: str, number: Element, date: Element) -> Element:
     # printf() takes NULL for 0, and cuts a fraction.
     if not isinstance(number, BindParameter) or type(number.value) is not int:
         raise InvalidSQLError(
@@ -131,10 +130,10 @@ def _moved(unit: str, number: Expression, date: Expression) -> Expression:
     return type_coerce(text, types.DateTime() if isinstance(date.type, types.Date) else date.type)
 
 
-def _shifted(function: Any, unit: str, number: Expression, date: Expression, kind: SQLType) -> Expression:
+def _shifted(function: Any, unit: str, number: Element, date: Element, kind: SQLType) -> Element:
     if unit in _IN_DAYS or unit in _IN_SECONDS:
         amount, name = (_IN_DAYS[unit], "days") if unit in _IN_DAYS else (_IN_SECONDS[unit], "seconds")
-        shifted: Expression = function(date, func.printf(f"%+d {name}", number * amount), type_=kind)
+        shifted: Element = function(date, func.printf(f"%+d {name}", number * amount), type_=kind)
         return shifted
     months = func.printf("%+d months", number * _IN_MONTHS[unit])
     # SQLite makes March 3 of January 31 and a month; other databases the last day of February.

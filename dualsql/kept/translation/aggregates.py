@@ -11,10 +11,10 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql.capabilities import Capabilities
+from dualsql.columns.own_types import Element
 from dualsql.kept.translation.operators import IMPLICIT, ascii_lower
 from dualsql.kept.translation.ordering import MARIADB, ORDERED, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
-    Element,
     Kind,
     Term,
     UntranslatableError,

@@ -40,11 +40,11 @@ from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.instants import AFTER, BEFORE
+from dualsql.columns.own_types import Element
 from dualsql.kept.translation import aggregates, casts, functions, operators as meanings
 from dualsql.kept.translation.aggregates import AggregateTerm
 from dualsql.kept.translation.ordering import BYTEWISE, GROUPED, MARIADB, SORTED, SQLITE, nulls_last
 from dualsql.kept.translation.terms import (
-    Element,
     Term,
     UntranslatableError,
     boolean,

@@ -13,6 +13,7 @@ from functools import reduce
 
 from sqlalchemy import and_, case, cast, func, literal, null, or_, types
 
+from dualsql.columns.own_types import Element
 from dualsql.kept.translation.operators import LOWER, OPERATORS, UPPER, ascii_lower
 from dualsql.kept.translation.ordering import MARIADB, ORDERED, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
@@ -20,7 +21,6 @@ from dualsql.kept.translation.terms import (
     DATETIME,
     DOUBLE,
     TEXT,
-    Element,
     Kind,
     Term,
     UntranslatableError,

@@ -13,12 +13,12 @@ from typing import Any
 from sqlalchemy import cast, func, types
 from sqlalchemy.sql import operators
 
+from dualsql.columns.own_types import Element
 from dualsql.kept.translation.ordering import MARIADB, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
     DATE,
     DATETIME,
     TEXT,
-    Element,
     Kind,
     Term,
     UntranslatableError,

@@ -34,13 +34,13 @@ from sqlalchemy.sql.selectable import ScalarSelect, SelectStatementGrouping
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.own_types import Element
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.translation.expressions import Expressions
 from dualsql.kept.translation.operators import IMPLICIT, OPERATORS
 from dualsql.kept.translation.ordering import BYTEWISE_CAST, MARIADB, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
-    Element,
     Kind,
     Term,
     UntranslatableError,

@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, case, cast, false, func, literal, null, or_, true, type_coerce, types
+from sqlalchemy import case, cast, false, func, literal, null, or_, true, type_coerce, types
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import Grouping, OperatorExpression, UnaryExpression
 
-from dualsql.columns.own_types import SQLType
-
-Element = ColumnElement[Any]
+from dualsql.columns.own_types import Element, SQLType
 
 Kind = Literal[
     "integer",
