@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from dualsql.openapi.feature import OpenAPI as OpenAPI
     from dualsql.openapi.operations import (
         DescribedFeature as DescribedFeature,
+        FurtherAnswer as FurtherAnswer,
         Operation as Operation,
     )
     from dualsql.pending.feature import Pending as Pending
@@ -284,7 +285,7 @@ _MODULES = dict(
             "dualsql.links": "LinkSettings SignedLinks",
             "dualsql.mcp.options": "ToolOptions",
             "dualsql.openapi.feature": "OpenAPI",
-            "dualsql.openapi.operations": "DescribedFeature Operation",
+            "dualsql.openapi.operations": "DescribedFeature FurtherAnswer Operation",
             "dualsql.pending.feature": "Pending",
             "dualsql.profiles.feature": "Profiles",
             "dualsql.profiles.settings": "ProfileSettings",

@@ -38,7 +38,7 @@ CallerMessage Catalogue Cause ChangeSettings Changes Charts Chunk Column Columna
 CountExecutionError CountMethod CreateOptions CutCell Database DatabaseBusyError DatabaseUnreachableError
 DescribedFeature
 DualMode DualResponse DualResponseError DualResponseServer Endpoint Event Extension Feature FeatureRoutes FirstRow
-ForbiddenError ForbiddenSQLError Format Gauge GaugeReading Health HealthSettings Hook HookContext
+ForbiddenError ForbiddenSQLError Format FurtherAnswer Gauge GaugeReading Health HealthSettings Hook HookContext
 InsufficientScopeError InvalidSQLError JSONAnswer KeepOption Kept KeptDescription KeptProgress KeptRows KeptSettings
 LimitExceededError LimitedAction LinkForm LinkRecord LinkSettings Listener Listing ListingPosition LocalResultStorage
 Log MappedSource Mask Measurement MemoryStore NoTotalOrderError NotFreezableError ObjectResultStorage OpenAPI Opened

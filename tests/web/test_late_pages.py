@@ -16,7 +16,7 @@ from tests.kept.test_late_pages import SLOW_TO_SORT, Hasty, hasty_server
 from tests.kept.test_results import ROWS
 from tests.web.browser import chromium, needs_chromium, tab
 
-pytestmark = [pytest.mark.long, needs_chromium]
+pytestmark = needs_chromium
 
 
 @pytest.fixture
@@ -34,6 +34,7 @@ def in_order(served: Hasty, resource_id: str) -> str:
 OPEN: dict[str, Any] = {"pages": True, "authenticate": None, "anonymous_actions": ALL_ACTIONS}
 
 
+@pytest.mark.long
 async def test_the_page_waits_until_the_rows_are_kept(tmp_path: Path, page: Page) -> None:
     async with hasty_server(tmp_path, **OPEN) as served:
         made = await served.kept.make(None, **SLOW_TO_SORT)
@@ -48,6 +49,7 @@ async def test_the_page_waits_until_the_rows_are_kept(tmp_path: Path, page: Page
         await expect(page.locator("#total")).to_contain_text(str(ROWS))
 
 
+@pytest.mark.long
 async def test_rows_that_cannot_be_kept_are_said_with_a_way_back(tmp_path: Path, page: Page) -> None:
     async with hasty_server(tmp_path, **OPEN, keep_rows=10) as served:
         made = await served.kept.make(None, **SLOW_TO_SORT)
@@ -57,6 +59,7 @@ async def test_rows_that_cannot_be_kept_are_said_with_a_way_back(tmp_path: Path,
         await expect(page.locator("#rows td").first).to_be_visible()
 
 
+@pytest.mark.long
 async def test_who_may_not_refresh_reads_what_to_do(tmp_path: Path, page: Page) -> None:
     async with hasty_server(tmp_path, pages=True, authenticate=None) as served:
         made = await served.kept.make(None, **SLOW_TO_SORT)
@@ -64,6 +67,7 @@ async def test_who_may_not_refresh_reads_what_to_do(tmp_path: Path, page: Page) 
         await expect(page.locator("#message")).to_contain_text("The database took too long.")
 
 
+@pytest.mark.long
 async def test_waiting_can_be_cancelled_and_tried_again(tmp_path: Path, page: Page) -> None:
     async with hasty_server(tmp_path, **OPEN) as served:
         made = await served.kept.make(None, **SLOW_TO_SORT)
