@@ -1,5 +1,6 @@
-// What is wrong with a page: what sticks out of the window or of its own box, and which parts lie on each other.
+// What is wrong with a page: what sticks out of the window or of its own box, is too small to point at, or lies on another part.
 () => {
+  const LEAST = 24; // px of a target
   const isSeen = (element) => element.checkVisibility({ visibilityProperty: true }) && element.getBoundingClientRect().width > 1;
   const nameOf = ({ tagName, id, innerText }) => `${tagName.toLowerCase()}${id ? `#${id}` : ""} "${(innerText ?? "").slice(0, 30)}"`;
   const { scrollWidth, clientWidth } = document.documentElement;
@@ -9,6 +10,10 @@
   for (const element of place.querySelectorAll("button, summary, a, label, h1, h2, h3, p, dt, dd")) {
     const isOpen = getComputedStyle(element).overflowX === "visible" && element.clientWidth > 0;
     if (isSeen(element) && isOpen && element.scrollWidth > element.clientWidth + 1) findings.push(`${nameOf(element)} sticks out`);
+  }
+  for (const element of place.querySelectorAll("button, summary, select, input, textarea")) {
+    const { width, height } = (element.matches("[type=checkbox], [type=radio]") ? element.closest("label") ?? element : element).getBoundingClientRect();
+    if (isSeen(element) && Math.min(width, height) < LEAST) findings.push(`${nameOf(element)} is ${Math.round(width)} by ${Math.round(height)} px`);
   }
   const groups = dialog ? [":scope > *", ".fields > *", ".tools > *"] : [
     "#result > *, .head > *, #tools > *, #rows, #status > *", ".work > *", ".facets > *, .facets section > *", ".chart-panel > *",

@@ -196,7 +196,7 @@ async def test_a_file_that_breaks_off_is_not_saved(flights: AsyncEngine, browser
     filters = [{"column": "id", "op": "ge", "value": 1}]
     async with listening(flights, maximum_stream_rows=60_000) as site, tab(browser) as page:
         downloads: list[object] = []
-        page.on("download", downloads.append)
+        page.on("download", lambda download: downloads.append(download))  # noqa: PLW0108 - no handler of Playwright is built in
         await opened(page, shown(await site.create(BY_ID), filters=filters))
         await page.get_by_text("Download", exact=True).click()
         await page.get_by_role("link", name=kind).click()
@@ -365,6 +365,19 @@ async def test_the_panels_fit_and_have_no_findings(site: Site, browser: Browser,
             )
             await fits(page, width)
             await findings_are_none(page)
+
+
+@pytest.mark.long
+async def test_paper_says_what_is_printed(site: Site, browser: Browser) -> None:
+    filters = [{"column": "id", "op": "le", "value": 3}]
+    async with tab(browser) as page:
+        await opened(page, shown(await site.create(BY_ID), filters=filters))
+        await expect(page.locator("#status span").first).to_have_text("Rows 1 to 3")
+        await page.emulate_media(media="print")
+        words = "getComputedStyle(document.getElementById('status'), '::before').content"
+        assert await page.evaluate(words) == '"Flights; 3 rows; id is at most 3."'
+        await expect(page.locator("#tools")).to_be_hidden()
+        await expect(page.get_by_role("grid")).to_be_visible()
 
 
 @pytest.mark.long

@@ -108,3 +108,26 @@ async def test_keys_save_what_is_seen_and_groups_say_the_share_of_nulls(site: Si
         # A flight in 20 has no delay; its number, and so its carrier, is one of five.
         await expect(page.get_by_role("gridcell", name="15,000 (25% NULL)")).to_be_visible()
         await expect(page.get_by_role("gridcell", name="20,000 (0% NULL)")).to_have_count(4)
+
+
+@pytest.mark.long
+async def test_what_is_written_on_the_grid_goes_to_the_search(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        search = page.get_by_role("searchbox")
+        await page.keyboard.type("id<4")
+        await expect(search).to_have_value("id<4")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#total")).to_have_text("3 rows")
+        await page.get_by_role("gridcell").first.click()
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.type("id>2")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#total")).to_have_text("1 row")
+        # The grid's own key, and what is written into another field.
+        await page.get_by_role("gridcell").first.click()
+        await page.keyboard.press("Space")
+        await page.get_by_role("dialog").get_by_role("button", name="Close").click()
+        await page.get_by_label("Go to row").click()
+        await page.keyboard.type("1")
+        await expect(search).to_have_value("")

@@ -2,6 +2,8 @@
 //
 // A browser bounds the height of an element, so a scroll position in pixels cannot name each of ten million rows. The grid
 // therefore keeps the number of its top row, and draws as many rows as fit. The scroll bar beside it is an element of its own.
+//
+// Which columns there are, and in which order, says the page: `shownColumns` in result.js.
 
 import "./vendor/regular-table.js";
 import { keepFocus, make } from "./dom.js";

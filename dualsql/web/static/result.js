@@ -415,10 +415,16 @@ function ask(text) {
   return true;
 }
 
-/** Ctrl+K goes to the search, Ctrl+S saves what is seen as CSV. */
+/** Ctrl+K goes to the search, as does what is written while the grid or nothing has the focus; Ctrl+S saves what is seen as CSV. */
 function press(event) {
-  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || document.querySelector("dialog[open]")) return;
+  if (event.altKey || document.querySelector("dialog[open]")) return;
   const field = bar.querySelector("[type=search]");
+  if (!event.ctrlKey && !event.metaKey) {
+    const isFree = document.activeElement === document.body || body.contains(document.activeElement);
+    if (field && isFree && event.key.length === 1 && event.key !== " ") field.select();
+    return;
+  }
+  if (event.shiftKey) return;
   const link = [...(download?.querySelectorAll("a") ?? [])].find(({ href }) => {
     const { searchParams } = new URL(href);
     return searchParams.get("format") === "csv" && !searchParams.has("excel");
