@@ -132,6 +132,7 @@ def test_the_longest_texts_that_are_no_json_are_read_at_once(share: int) -> None
         assert seconds(find, f"resource {repeated(piece, size=4 * 1024 * 1024 // share)}") < 2 / share, piece
 
 
+@pytest.mark.long
 def test_many_links_of_many_results() -> None:
     """They took 11 seconds."""
     links = " ".join(
@@ -140,6 +141,7 @@ def test_many_links_of_many_results() -> None:
     assert seconds(find, [f"{place} {links}" for place in range(100)]) < 5
 
 
+@pytest.mark.long
 def test_many_links_beside_many_breaks() -> None:
     """A run of backslashes or of line breaks is not read again from each of them."""
     ids = [with_checksum(f"Tq4x9hXv2ZkLwPmB7sYd1Rc{place:04}") for place in range(2_000)]

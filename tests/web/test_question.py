@@ -73,6 +73,7 @@ async def test_what_is_wrong_in_a_question_is_said(
         await expect(page.locator("#total")).to_have_text("100,000 rows")
 
 
+@pytest.mark.long
 async def test_another_text_is_searched_for(site: Site, browser: Browser) -> None:
     async with tab(browser) as page:
         await opened(page, await site.create(BY_ID))

@@ -118,6 +118,7 @@ async def test_a_row_of_a_table_is_offered_in_a_dialog(
         await expect(page.locator("#rows")).to_contain_text("99,995")
 
 
+@pytest.mark.long
 @needs_chromium
 async def test_conditions_of_each_kind_are_sent_and_named(site: Site, browser: Browser) -> None:
     asked = [
