@@ -136,7 +136,8 @@ async def _with_kept_rows(gigabytes: float) -> list[Point]:
     """Results of which each is a file, until their rows have so many bytes together."""
     with _wide() as (url, folder):
         async with _keeping(url, folder) as dual:
-            made, times = [], []
+            made: list[str] = []
+            times: list[float] = []
             while len(made) * WIDE_ROWS * WIDE_BYTES < gigabytes * 1e9:
                 begun = perf_counter()
                 made.append((await dual.create_response(select(WIDE), name="wide", keep=True)).resource_id)

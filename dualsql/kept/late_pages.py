@@ -74,7 +74,7 @@ class LatePages:
                 try:
                     return await answering
                 except QueryTimeoutError:
-                    metadata = metadata or await self._begin(scope)
+                    metadata = metadata or (None if is_begun else await self._begin(scope))
                     if metadata is None or is_begun:
                         raise
             # Before the query has ended: to stop it may take a while.

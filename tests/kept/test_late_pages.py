@@ -61,6 +61,8 @@ class Hasty:
 async def hasty_server(folder: Path, **options: Any) -> AsyncIterator[Hasty]:
     options = {"authenticate": by_header, "query_timeout": timedelta(seconds=1), **options}
     with listening_socket() as bound:
+        # Its own pages are those of another port than that of its base URL.
+        options["cors_origins"] = [origin_of(bound), "https://app.example"]
         async with kept_server(folder, **options) as kept, serving(mounted(kept.dual), bound):
             base_url = f"{origin_of(bound)}/resources/"
             async with httpx.AsyncClient(
@@ -71,7 +73,7 @@ async def hasty_server(folder: Path, **options: Any) -> AsyncIterator[Hasty]:
 
 @pytest.fixture
 async def hasty(tmp_path: Path) -> AsyncIterator[Hasty]:
-    async with hasty_server(tmp_path, cors_origins=["https://app.example"]) as found:
+    async with hasty_server(tmp_path) as found:
         yield found
 
 
