@@ -157,6 +157,8 @@ STATES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "delete": ({}, "Delete"),
 }
 """What a result's page shows: its state, and the button or the menu that is pressed."""
+SHOWN = """() => document.querySelector("#status span") || document.querySelector("#total").textContent === "0 rows" """
+"""The rows are there, or none."""
 _NOTICED = 0.001
 """The share of a picture from which a difference is said."""
 
@@ -174,7 +176,7 @@ async def look_at_states(browser: Browser, dual: Any, home: str, folder: Path) -
             words = urlencode({name: json.dumps(value) for name, value in state.items()})
             await page.goto("about:blank")
             await page.goto(f"{response.resource_url}#{words}")
-            await page.wait_for_selector("#status span")
+            await page.wait_for_function(SHOWN)
             if button:
                 buttons = page.get_by_role("button", name=button, exact=True)
                 await buttons.or_(page.locator("summary", has_text=button)).click()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
-from sqlalchemy import Integer, case, func, literal, select, text, type_coerce
+from sqlalchemy import Float, Integer, case, cast, func, literal, select, text, type_coerce
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import Pages, default_features
@@ -365,6 +365,25 @@ async def test_the_panels_fit_and_have_no_findings(site: Site, browser: Browser,
             )
             await fits(page, width)
             await findings_are_none(page)
+
+
+@pytest.mark.long
+async def test_fractions_among_whole_numbers_and_infinities_keep_their_digits(
+    site: Site, browser: Browser
+) -> None:
+    number = FLIGHTS.c.id
+    few = case((number % 10 == 0, number / 3.0), else_=cast(number, Float)).label("few")
+    rare = case((number % 4 == 0, number / 7.0), else_=number * 1e308 * 10.0).label("rare")
+    async with tab(browser) as page:
+        await opened(page, await site.create(select(number, few, rare).order_by(number)))
+        rows = page.get_by_role("row")
+        await expect(rows.filter(has_text="Infinity").first.get_by_role("gridcell")).to_have_text(
+            ["1", "1.00", "Infinity"]
+        )
+        await expect(page.get_by_role("gridcell", name="3.33", exact=True)).to_have_attribute(
+            "title", "3.3333333333333335"
+        )
+        await expect(page.get_by_role("gridcell", name="0.5714", exact=True)).to_be_visible()
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ const NUMBERS = new Set(["integer", "integer-string", "float", "decimal"]);
 export const LONGEST = 500; // characters of a cell in the grid
 const MOST_DIGITS = 4; // behind the point, of fractions that are rounded
 const FEW_DIGITS = 6; // that are shown
+const LEAST_DIGITS = 2; // where some values have fractions
 // As _HIDDEN in words.py. The tags of a flag (England's) are no secret, and neither are joiners between letters that join.
 const HIDDEN = /(\u{1f3f4}[\u{e0020}-\u{e007f}]+)|[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]|(?:^|(?<=[\x00-\u024f]))[\u200c\u200d]/gu;
 const SIGNS = { "\n": "↵", "\r": "␍", "\t": "⇥" };
@@ -45,13 +46,14 @@ export function shown(value, column, isExact) {
  */
 export function digitsOf(column, values) {
   if (column.encoding !== "float" && column.encoding !== "decimal") return undefined;
-  const texts = values.filter((value) => value !== null).map(exact);
+  const texts = values.filter((value) => value !== null).map(exact).filter((text) => Number.isFinite(Number(text)));
   const sorted = (written) => written.map(digitsIn).sort((one, other) => one - other);
   const digits = sorted(texts);
   if (!digits.length || digits[0] === digits.at(-1)) return column.encoding === "float" ? Math.min(digits[0] ?? 0, MOST_DIGITS) : undefined;
   if (digits.at(-1) <= FEW_DIGITS) return digits.at(-1);
   // 97.71000000000001 is a double of two digits.
-  return sorted(texts.map((text) => String(Number(Number(text).toFixed(MOST_DIGITS)))))[Math.floor(texts.length * 0.8)];
+  const rounded = sorted(texts.map((text) => String(Number(Number(text).toFixed(MOST_DIGITS)))));
+  return Math.max(rounded[Math.floor(texts.length * 0.8)], Math.min(rounded.at(-1), LEAST_DIGITS));
 }
 
 function digitsIn(text) {
@@ -84,7 +86,9 @@ function signs(text) {
 function inLocale(text, shownDigits) {
   const match = /^-?(\d+)(?:\.(\d+))?$/.exec(text);
   if (!match) return null; // an exponent, or what does not fit its column
-  const digits = Number(text) && Math.abs(Number(text)) < 10 ** -MOST_DIGITS ? match[2].length : shownDigits ?? match[2]?.length ?? 0;
+  // A number that is less than the last digit shown would read as none, or as another.
+  const isTiny = Number(text) && Math.abs(Number(text)) < 10 ** -(shownDigits ?? MOST_DIGITS);
+  const digits = isTiny ? match[2].length : shownDigits ?? match[2]?.length ?? 0;
   if (digits > 100) return null;
   // Four digits may be a year.
   return format(`n${digits}${match[1].length > 4}`, () => new Intl.NumberFormat(undefined, {
