@@ -32,7 +32,7 @@ const AROUND_BASE64 = /^data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},|={0,2}\s{
 const BREAK_IN_BASE64 = /(?<=[\w+/-])\r?\n(?=[\w+/-])/g;
 const BEGINS_ENCODED = /(?<![\w+/-])[\w+/-]{60}/;
 /** Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer. */
-const ENCODED = /(?<![\w+/-])[\w+/-]{60,}(?:\r?\n[\w+/-]+(?=\r?\n|=|$|["'<\\]))*/g;
+const ENCODED = /(?<![\w+/-])[\w+/-]{60,}(?:\r?\n[ \t]{0,40}[\w+/-]+(?=\r?\n|=|$|["'<\\]))*/g;
 const SHORTEST_DIGITS = 60;
 /** How forms and mails write what is in and around base64, and how terminals colour it. */
 const AROUND_ENCODED = /((?:%(?!25)[0-9a-f]{2}){1,256})|%25([0-9a-f]{2})?|=(3D)|\x1b\[[\d;]{0,20}m/gi;
@@ -319,7 +319,7 @@ function encodedWithin(encoded: string): Value[] {
   const values: Value[] = [];
   for (const { 0: characters, index } of tryJSON(() => [...text.matchAll(ENCODED)]) ?? []) {
     if (values.length >= MOST_VALUES) break;
-    const plain = ofBase64(characters);
+    const plain = ofBase64(characters.replace(/\s+/g, ""));
     if (!plain) continue;
     const isArgument = ARGUMENTS.test(text.slice(Math.max(index - LONGEST_NAME, 0), index));
     values.push([plain, isArgument || isQuotation(text, index, index + characters.length) ? NOTHING : ANYTHING]);

@@ -52,7 +52,9 @@ _BASE64 = re.compile(
     r"(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]++(?:\r?\n[\w+/-]++)*+={0,2})\s{0,2}",
     re.ASCII,
 )
-_ENCODED = re.compile(r"(?<![\w+/-])[\w+/-]{60,}+(?:\r?\n[\w+/-]++(?=\r?\n|=|\Z|[\"'<\\]))*+", re.ASCII)
+_ENCODED = re.compile(
+    r"(?<![\w+/-])[\w+/-]{60,}+(?:\r?\n[ \t]{0,40}[\w+/-]++(?=\r?\n|=|\Z|[\"'<\\]))*+", re.ASCII
+)
 """Base64 or hexadecimal digits within a text, as long as those of the URI of a result, or longer."""
 _HEXADECIMAL = re.compile(r"(?:\\?[xX]|0[xX])?([0-9a-fA-F]{60,}+)")
 _COMPRESSED = (b"\x1f\x8b", b"x\x01", b"x\x9c", b"x\xda")
@@ -373,7 +375,7 @@ def _encoded_within(text: str) -> list[tuple[Any, Evidence]]:
     for match in _ENCODED.finditer(text):
         if len(values) == MAXIMUM_TEXTS:
             break
-        if plain := _of_base64(match.group()):
+        if plain := _of_base64("".join(match.group().split())):
             start, end = match.span()
             is_argument = _IN_ARGUMENTS.search(text, max(start - _LONGEST_NAME, 0), start)
             is_hidden = is_argument or is_quotation(text, start, end)

@@ -8,6 +8,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from tests.client import forms, quotations, services
@@ -32,6 +33,7 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "$json": json.dumps,
     "$cut": lambda cut: json.dumps(cut[0])[: -cut[1]],
     "$repr": repr,
+    "$folded": lambda text: "\n ".join(wrap(b64encode(text.encode()).decode(), 76)),
     "$gzip": lambda text: b64encode(gzip.compress(text.encode(), mtime=0)).decode(),
     "$zlib": lambda text: b64encode(zlib.compress(text.encode())).decode(),
     "$join": lambda pieces: "".join(text * times for text, times in pieces),
@@ -51,7 +53,7 @@ def cases() -> list[Case]:
 
     In the first, `$STRUCTURE` is a dual response, `$merge` replaces parts, `$json` is JSON text, `$cut` is JSON text
     without its last characters, `$repr` is Python's, `$join` joins repeated texts, and `$gzip` and `$zlib` are
-    base64 of compressed texts.
+    base64 of compressed texts, `$folded` is base64 over indented lines.
     """
     written = json.loads((Path(__file__).parent / "cases.json").read_text("utf-8"))
     return [

@@ -64,7 +64,8 @@ PIECES = (
     "\\u0041", "0", "1e", "x", "é", f"resource://{RESOURCE_ID} ", f"resource://{RESOURCE_ID}/", RESOURCE_ID, '["',
     '{"a": x}\n', "[INFO] ", "//a/", "\n \n ", RESOURCE_ID[::-1], "a://", "a.", "a+", "://", "Z", "2026-01-01T",
     "role=user ", "user(", "args=", "args={", "A\n", "args:\n a\n", "isError=True ", "Error('",
-    "7b22" * 20 + " ", "eyJ" * 30, RESOURCE_ID[:9] + "\n> " + RESOURCE_ID[9:] + " ", RESOURCE_ID + " 'role'", "1,",
+    "7b22" * 20 + " ", "eyJ" * 30, "eyJ" * 20 + "\n ",
+    RESOURCE_ID[:9] + "\n> " + RESOURCE_ID[9:] + " ", RESOURCE_ID + " 'role'", "1,",
     b64encode(gzip.compress(b" " * 4_000, mtime=0)).decode() + " ",
 )  # fmt: skip
 SIZE = 16 * 1024
