@@ -75,8 +75,8 @@ class MemoryStore:
         return self._replace(None if row is None else rows.settle_row(row, resource))
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
-        stored = [self._rows[resource_id] for resource_id in set(resource_ids) & self._rows.keys()]
-        pending = [row for row in stored if row["status"] == "pending"]
+        rows_of_ids = (self._rows[resource_id] for resource_id in set(resource_ids) & self._rows.keys())
+        pending = [row for row in rows_of_ids if row["status"] == "pending"]
         for row in pending:
             row["pending_until"] = rows.in_utc(until)
         return [row["id"] for row in pending]
@@ -99,8 +99,8 @@ class MemoryStore:
         return len(ids)
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
-        stored = {name: self._rows[name] for name in resource_ids if name in self._rows}
-        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in stored.items()}
+        rows_by_id = {name: self._rows[name] for name in resource_ids if name in self._rows}
+        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in rows_by_id.items()}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
         return rows.first_to_expire(
