@@ -17,7 +17,7 @@ from tests.kept.test_late_pages import SLOW_TO_SORT, Hasty, hasty_server
 from tests.kept.test_results import ROWS, sales
 from tests.web.browser import chromium, needs_chromium, tab
 
-pytestmark = [pytest.mark.long, needs_chromium]
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,7 @@ LATE = {
 OPEN: dict[str, Any] = {"pages": True, "authenticate": None, "anonymous_actions": ALL_ACTIONS}
 
 
+@pytest.mark.long
 async def test_the_page_waits_until_the_rows_are_kept(tmp_path: Path, browser: Browser) -> None:
     async with hasty_server(tmp_path, **OPEN) as served, tab(browser) as page:
         made = await served.kept.make(None, **LATE)
@@ -65,6 +66,7 @@ async def test_the_page_waits_until_the_rows_are_kept(tmp_path: Path, browser: B
         await expect(page.locator("#total")).to_contain_text(f"{COPIES * ROWS:,}")
 
 
+@pytest.mark.long
 async def test_rows_that_cannot_be_kept_are_said_with_a_way_back(tmp_path: Path, browser: Browser) -> None:
     async with hasty_server(tmp_path, **OPEN, keep_rows=10) as served, tab(browser) as page:
         made = await served.kept.make(None, **LATE)
@@ -74,6 +76,7 @@ async def test_rows_that_cannot_be_kept_are_said_with_a_way_back(tmp_path: Path,
         await expect(page.locator("#rows td").first).to_be_visible()
 
 
+@pytest.mark.long
 async def test_who_may_not_refresh_reads_what_to_do(tmp_path: Path, browser: Browser) -> None:
     async with hasty_server(tmp_path, pages=True, authenticate=None) as served, tab(browser) as page:
         made = await served.kept.make(None, **LATE)
@@ -81,6 +84,7 @@ async def test_who_may_not_refresh_reads_what_to_do(tmp_path: Path, browser: Bro
         await expect(page.locator("#message")).to_contain_text("The database took too long.")
 
 
+@pytest.mark.long
 async def test_waiting_can_be_cancelled_and_tried_again(tmp_path: Path, browser: Browser) -> None:
     async with hasty_server(tmp_path, **OPEN) as served, tab(browser) as page:
         made = await served.kept.make(None, **LATE)
