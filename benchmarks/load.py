@@ -39,25 +39,23 @@ async def pages_per_second(request: Request, *, seconds: float, connections: int
     They are opened one after the other, as clients come: of connections that are opened at once, one of several workers
     takes all.
     """
-    opened = [await Connection.opened(request) for _ in range(connections)]
+    opened = [await _Connection.opened(request) for _ in range(connections)]
     begun = perf_counter()
     answers = await asyncio.gather(*(one.ask_until(begun + seconds) for one in opened))
     return sum(answers) / (perf_counter() - begun)
 
 
-class Connection:
-    """A connection that asks for one thing again and again."""
-
+class _Connection:
     def __init__(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._request, self._encoded = request, request.encoded()
         self._reader, self._writer = reader, writer
 
     @classmethod
-    async def opened(cls, request: Request) -> Connection:
+    async def opened(cls, request: Request) -> _Connection:
         """A connection that was answered once."""
         parts = urlsplit(request.url)
         found = cls(request, *await asyncio.open_connection(parts.hostname, parts.port, limit=2**22))
-        await found.ask()
+        await found._ask()
         return found
 
     async def ask_until(self, deadline: float) -> int:
@@ -65,21 +63,13 @@ class Connection:
         count = 0
         try:
             while perf_counter() < deadline:
-                await self.ask()
+                await self._ask()
                 count += 1
         finally:
-            self.close()
+            self._writer.close()
         return count
 
-    def close(self) -> None:
-        self._writer.close()
-
-    async def ask(self) -> None:
-        """Ask once, and read the answer.
-
-        Raises:
-            SystemExit: it is not what was expected.
-        """
+    async def _ask(self) -> None:
         self._writer.write(self._encoded)
         body = await _answer(self._reader)
         if self._request.expected not in body:

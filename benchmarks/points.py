@@ -17,7 +17,7 @@ import asyncpg  # type: ignore[import-untyped]
 from sqlalchemy import Column, Integer, MetaData, String, Table, select
 
 from benchmarks import scaling
-from benchmarks.load import Connection, Request
+from benchmarks.load import Request, pages_per_second
 from benchmarks.processes import uvicorn
 from benchmarks.report import Report, Section
 from dualsql import DualResponseServer, Kept, PageRequest, Settings
@@ -91,7 +91,7 @@ async def _with_callers(data: Cluster, store: Cluster, connections: int, seconds
         request = Request("GET", f"{page}?limit=100", expected=b'"data"')
         for number in (scaling.ASKERS, connections):
             beside = f"{WORKERS} workers, {number:,} connections of callers at once"
-            rate = await _pages_on(request, number, seconds)
+            rate = await pages_per_second(request, seconds=seconds, connections=number)
             found += [
                 Point("pages", beside, rate, "/s"),
                 Point(
@@ -100,35 +100,6 @@ async def _with_callers(data: Cluster, store: Cluster, connections: int, seconds
                 Point("sessions of both databases", beside, len(_sessions(data, store)), ""),
             ]
     return found
-
-
-async def _pages_on(request: Request, connections: int, seconds: float) -> float:
-    """How many pages come in a second on so many connections, each of which asks again as soon as it is answered.
-
-    A connection asks from its beginning on: a server closes one that is silent while the others are opened.
-    """
-    pages, is_over, ready = 0, asyncio.Event(), asyncio.Semaphore(0)
-
-    async def ask() -> None:
-        nonlocal pages
-        connection = await Connection.opened(request)
-        ready.release()
-        while not is_over.is_set():
-            await connection.ask()
-            pages += 1
-        connection.close()
-
-    asking = []
-    for _ in range(connections):
-        asking.append(asyncio.create_task(ask()))
-        async with asyncio.timeout(60):
-            await ready.acquire()
-    before, begun = pages, perf_counter()
-    await asyncio.sleep(seconds)
-    rate = (pages - before) / (perf_counter() - begun)
-    is_over.set()
-    await asyncio.gather(*asking)
-    return rate
 
 
 def _sessions(*servers: Cluster) -> list[int]:
