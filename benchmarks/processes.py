@@ -68,7 +68,8 @@ def uvicorn(
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", application, "--port", str(port), "--log-level", "warning"]
     command += ["--workers", str(workers), "--no-access-log", "--loop", "uvloop", "--http", "httptools"]
-    command += ["--timeout-graceful-shutdown", "20"]
+    # Of a thousand connections, the first is silent while the others are opened.
+    command += ["--timeout-graceful-shutdown", "20", "--timeout-keep-alive", "60"]
     with running([*command, "--factory"], port, environment) as process:
         yield process
 
