@@ -522,7 +522,8 @@ class DatabaseTests:
 
     async def test_a_slow_query_ends_in_time(self, filled_url: str, caplog: pytest.LogCaptureFixture) -> None:
         settings = replace(self.settings, query_timeout=self.query_timeout)
-        async with asyncio.timeout(LONGEST), self.serve(filled_url, settings=settings) as server:
+        longest = LONGEST + self.query_timeout.total_seconds()
+        async with asyncio.timeout(longest), self.serve(filled_url, settings=settings) as server:
             start = datetime.now(UTC)
             with pytest.raises(QueryTimeoutError):
                 await server.create_response(self.slow, name="Slow")

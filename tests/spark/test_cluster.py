@@ -53,11 +53,9 @@ async def make_server(numbers_url: str) -> AsyncIterator[Callable[..., Any]]:
     made: list[DualResponseServer] = []
 
     async def make(**options: Any) -> DualResponseServer:
-        made.append(
-            create_server(
-                numbers_url, base_url=BASE_URL, tables=NUMBERS.metadata, unproved_read_only=True, **options
-            )
-        )
+        # On a loaded machine, a session of Spark is not open after ten seconds.
+        options = {"queue_timeout": timedelta(minutes=1), "unproved_read_only": True, **options}
+        made.append(create_server(numbers_url, base_url=BASE_URL, tables=NUMBERS.metadata, **options))
         await made[-1].start()
         return made[-1]
 

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.exhaustive
 
 
 class TestSpark(DatabaseTests):
-    settings = Settings(unproved_read_only=True)
+    # On a loaded machine, a session of Spark is not open after ten seconds.
+    settings = Settings(unproved_read_only=True, queue_timeout=timedelta(minutes=1))
     query_timeout: ClassVar[timedelta] = timedelta(seconds=40)  # an executor is replaced meanwhile
 
     @pytest.fixture
