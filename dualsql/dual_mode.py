@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 _FORMAT = "x-response-format"
+_FORMAT_NAME = _FORMAT.encode()
 
 # The settings of the server have bounded the answer already.
 _BOUNDS = Bounds(values=100_000_000, characters=2**31)
@@ -64,17 +65,18 @@ class DualModeAnswers:
         if scope["type"] != "http":
             return self.app(scope, receive, send)
         started = time.perf_counter()
-        form = None if scope["method"] == "HEAD" else _form_of_answer(Headers(scope=scope))
+        is_asked = scope["method"] != "HEAD" and _FORMAT_NAME in dict(scope["headers"])
+        form = _form_of_answer(Headers(scope=scope)) if is_asked else None
         start: Message | None = None  # of an answer that gets the form: its length is known when its body is
         body = bytearray()
 
         async def send_on(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start":
-                below, is_json = _below(scope), _is_json(message)
-                if below == "" or (below is not None and is_json):
+                below = _below(scope)
+                if below == "" or (below is not None and _is_json(message)):
                     MutableHeaders(raw=message["headers"]).add_vary_header(VARY)
-                    if form is not None and is_json:
+                    if form is not None and _is_json(message):
                         start = message
                         return
             elif start is not None and form is not None:

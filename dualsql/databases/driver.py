@@ -6,7 +6,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
@@ -45,10 +45,16 @@ class DriverStatement(NamedTuple):
     def __repr__(self) -> str:
         return repr(self.sql)  # the parameters are not for logs
 
-    def processors(self, codes: Sequence[Any] | None = None) -> list[tuple[int, Processor]]:
+    def processors(self, codes: Sequence[Any] = ()) -> Sequence[tuple[int, Processor]]:
         """SQLAlchemy's result processors by position of the column, for the driver's codes of their types."""
-        read = map(internals.result_processor, self.types, repeat(self.dialect), codes or repeat(None))
-        return [(position, processor) for position, processor in enumerate(read) if processor is not None]
+        return _processors(tuple(self.types), self.dialect, tuple(codes))
+
+
+@lru_cache(256)
+def _processors(types: Any, dialect: Dialect, codes: Any) -> Sequence[tuple[int, Processor]]:
+    # Without this cache, a page of 13 columns took 4 % more.
+    read = map(internals.result_processor, types, repeat(dialect), codes or repeat(None))
+    return [(position, processor) for position, processor in enumerate(read) if processor is not None]
 
 
 def require_described(names: Sequence[str], described: Sequence[str]) -> None:
@@ -97,12 +103,9 @@ def driver_statement(
     if not internals.has_columns_by_position(compiled):
         return None
     kind: Any = type(dialect)
+    rows = [dict(values)] if values else []
     context = internals.unsent_context(
-        _context(kind),
-        _NoConnection(dialect),
-        statement=statement,
-        entry=entry,
-        values=[dict(values)] if values else [],
+        _context(kind), _NoConnection(dialect), statement=statement, entry=entry, values=rows
     )
     bound, types = context.parameters[0], [column.type for column in internals.result_columns_of(compiled)]
     parameters = tuple(bound) if compiled.positional else bound

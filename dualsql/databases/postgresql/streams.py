@@ -28,7 +28,7 @@ from dualsql.databases.session import Fetch
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, encoded
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
-from dualsql.formats.cells import Processor, Unfit, processed
+from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
 from dualsql.formats.writer import BatchWriter, Chunk, Rows
 
@@ -289,13 +289,9 @@ class ReadableStatement:
         """Whether the statement was changed."""
         return bool(self._positions or self._documents)
 
-    def processors(self) -> list[tuple[int, Processor]]:
-        """The processors of its values; see `DriverStatement.processors`."""
-        return self._statement.processors(self._oids)
-
-    def rows(self, records: Sequence[Any], processors: Sequence[tuple[int, Processor]]) -> Rows:
+    def rows(self, records: Sequence[Any]) -> Rows:
         """The driver's records as processed rows of the original statement."""
-        width = len(self._oids)
+        width, processors = len(self._oids), self._statement.processors(self._oids)
         if self._documents:
             lists = [list(record) for record in records]
             for row, position in product(lists, self._documents):
@@ -359,7 +355,7 @@ async def fetch_readably(connection: AsyncConnection, statement: DriverStatement
     """All rows of a statement."""
     prepared = await prepare(connection, statement.sql)
     readable, prepared = await prepare_readably(connection, statement, prepared)
-    return readable.rows(await prepared.fetch(*statement.parameters), readable.processors())
+    return readable.rows(await prepared.fetch(*statement.parameters))
 
 
 def are_known_to_be(kinds: Sequence[SQLType], dialect: Any) -> bool:
@@ -444,10 +440,9 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
     """Stream with a cursor of asyncpg over a prepared statement."""
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-        processors = readable.processors()
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
-            chunk = await encoded(job, readable.rows(records, processors))
+            chunk = await encoded(job, readable.rows(records))
             pace.note(chunk)
             await put(chunk)
 
