@@ -22,7 +22,7 @@ from benchmarks.processes import dualsql_serve
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import median_of
 
-TIMES, SECONDS = 1.25, 5.0
+TIMES, SECONDS = 1.2, 5.0
 IMPORTS, TABLES = 20, 1_000
 
 OWN = "from dualsql import DualResponseServer"

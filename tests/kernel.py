@@ -47,6 +47,7 @@ OF_FEATURES = frozenset(
     databases/test_every_database.py::TestEveryDatabase::test_aggregates
     databases/test_every_database.py::TestEveryDatabase::test_any_text_is_found_by_a_filter
     databases/test_every_database.py::TestEveryDatabase::test_buckets_of_dates
+    databases/test_every_database.py::TestEveryDatabase::test_each_aggregate_of_each_column
     databases/test_every_database.py::TestEveryDatabase::test_groups
     databases/test_time.py::test_a_creation_whose_rows_would_be_kept_ends_in_time
     databases/test_unproved.py

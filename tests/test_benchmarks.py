@@ -79,6 +79,7 @@ def test_help_needs_no_package_that_only_measures() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.long
 def test_each_part_can_be_measured_without_the_packages_of_the_others() -> None:
     """A part imports a server that it is compared with, or its driver, when it measures."""
     program = (

@@ -38,6 +38,7 @@ def test_each_odd_wrapping(text: Any) -> None:
         assert [each.resource_uri for each in reader.find(text)] == [CARRIED_URI]
 
 
+@pytest.mark.long
 def test_each_encoding_of_each_encoding() -> None:
     for name, value in texts_encoded_twice():
         assert [each.resource_uri for each in client.find(value)] == [CARRIED_URI], name

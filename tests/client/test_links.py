@@ -111,6 +111,7 @@ async def test_no_cell_hides_or_replaces_the_link(
     assert {row["note"] for row in response.sample} == set(FORGED)
 
 
+@pytest.mark.long
 def test_much_text_is_bounded() -> None:
     assert uris([f"see resource://{new_resource_id()}" for _ in range(5_000)]) != []
     assert uris(["x://" * 2_000_000, URI]) == [URI]

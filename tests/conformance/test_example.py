@@ -66,6 +66,7 @@ def test_it_is_short_and_needs_no_package() -> None:
     assert all('from "node:' in line for line in imports)
 
 
+@pytest.mark.long
 async def test_it_passes_the_required_part() -> None:
     async with serving_example() as origin:
         outcomes = await check_server(Target(f"{origin}/mcp"))

@@ -87,6 +87,7 @@ class Announcing(RequiredServer):
         return {**page, "has_next": True, start: wanted.get("offset", 0)}
 
 
+@pytest.mark.long
 async def test_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = await outcomes_of(kind=Announcing)
     assert outcomes["4.7"].verdict == outcomes["7.1"].verdict == "failed"

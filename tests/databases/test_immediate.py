@@ -117,6 +117,7 @@ async def test_a_session_leaves_no_lock_on_the_file(path: Path) -> None:
     await source.close()
 
 
+@pytest.mark.long
 async def test_the_event_loop_runs_while_a_new_statement_works_on_long_texts(tmp_path: Path) -> None:
     """SQLite looks at the clock between instructions, and each call of replace() is one: they took 2 s."""
     words = Table("words", MetaData(), Column("n", Integer, primary_key=True), Column("word", String))

@@ -477,6 +477,7 @@ def test_figures_of_measurements_are_those_that_were_measured(name: str) -> None
     ] == []
 
 
+@pytest.mark.long
 def test_the_table_of_the_readme_is_what_the_demonstration_measures(tmp_path: Path) -> None:
     demo = subprocess.run(
         [sys.executable, "-c", "from dualsql.cli import main; main()", "demo", "--port", "0"],

@@ -28,7 +28,6 @@ from dualsql.formats.json import RecordMaker, dumps
 from dualsql.formats.samples import fit, table
 from dualsql.formats.table import FORMATS
 from dualsql.formats.text import beginning, cell, csv_cell, holds_more
-from tests.quick import case_of
 from tests.waiting import longest_pause
 
 
@@ -102,10 +101,8 @@ READS = (
 )
 
 
-@pytest.mark.quick(1, "sqlite")
-@pytest.mark.parametrize(
-    "kind", [case_of(kind, is_long=kind != "lists") for kind in ("numbers", "lists", "objects", "names")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["numbers", "lists", "objects", "names"])
 async def test_the_event_loop_runs_while_one_cell_is_written(
     kind: str, database_url: str, make_engine: Callable[[str], AsyncEngine]
 ) -> None:

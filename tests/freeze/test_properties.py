@@ -135,6 +135,7 @@ def _comes_back(columns: list[Any], condition: Any) -> None:
 _nestings = given(st.lists(_numbers, min_size=1, max_size=3), _conditions)
 
 
+@pytest.mark.long
 @settings(QUIET, max_examples=60)
 @_nestings
 def test_any_nesting_comes_back(columns: list[Any], condition: Any) -> None:

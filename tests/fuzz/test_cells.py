@@ -140,6 +140,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return request.getfixturevalue("postgresql_url")
 
 
+@pytest.mark.long
 async def test_what_is_written_is_what_each_format_shows(url: str) -> None:
     shown = 0
     for case in cases():

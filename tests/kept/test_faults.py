@@ -279,7 +279,7 @@ async def test_a_result_fills_the_disk(
         assert (await kept.said(small))["kept"]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("url", [*DATABASES, "duckdb"], indirect=True)
 @pytest.mark.parametrize("keep_after", [timedelta(), timedelta(seconds=0.5)])
 async def test_a_run_that_was_stopped_is_not_begun_again(
@@ -302,6 +302,7 @@ async def test_a_run_that_was_stopped_is_not_begun_again(
         assert kept.files() == []
 
 
+@pytest.mark.long
 async def test_the_first_rows_of_a_run_without_an_end_are_the_sample(
     tmp_path: Path, statements: Statements
 ) -> None:

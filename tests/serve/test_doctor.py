@@ -427,6 +427,7 @@ def test_files_are_read_and_those_that_cannot_be_are_named(tmp_path: Path) -> No
     assert code == 1 and found["files"][0] == "fault" and list(found) == ["files"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="root may read every folder")
 def test_a_home_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """asyncpg looks into it before it connects, also where the URL asks for no TLS."""

@@ -13,7 +13,6 @@ from dualsql import ConfigurationError, DualResponseError, DualResponseServer, P
 from dualsql.formats import json
 from dualsql.query.model import SQLQuery
 from dualsql.tenancy.compiler import OWN_NAMES
-from tests.quick import case_of
 from tests.sql.attacks import ATTACKS
 from tests.sql.corpus import texts_for
 from tests.sql.test_legitimate import BASE_URL, fill
@@ -102,7 +101,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "warehouse.db"
 
 
-@pytest.mark.parametrize("part", [case_of(part, is_long=part > 0) for part in range(PARTS)])
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
 async def test_hidden_tables_decide_no_answer(part: int, path: Path) -> None:
     texts = TEXTS[part::PARTS]
     async with server(path, []) as plain, server(path, hidden_names(texts)) as other:

@@ -49,7 +49,7 @@ def database(
         yield name, url
 
 
-@pytest.mark.quick(1, "sqlite", "postgresql")
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("part", [case_of(part, is_long=part > 0) for part in range(PARTS)])
 async def test_every_text_has_the_values_of_the_database(
     database: tuple[str, str], part: int, tmp_path: Path

@@ -82,6 +82,7 @@ async def test_values_filter_and_exclude(site: Site, browser: Browser) -> None:
         await findings_are_none(page)
 
 
+@pytest.mark.long
 async def test_a_search_reads_texts_in_any_case_and_numbers(site: Site, browser: Browser) -> None:
     async with tab(browser) as page:
         await opened(page, await site.create(BY_ID))

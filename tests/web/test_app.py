@@ -174,7 +174,7 @@ def test_the_document_loads_nothing() -> None:
     assert "<link" not in document
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @needs_chromium
 @pytest.mark.parametrize("most", [MOST_CHARACTERS, 3_000], ids=["pages that fit", "pages that do not"])
 async def test_the_grid_in_a_host(

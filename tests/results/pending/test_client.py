@@ -64,6 +64,7 @@ async def test_a_columnar_result_says_it_too(slow: Slow) -> None:
             assert (parsed.status, parsed.sample) == ("pending", [])
 
 
+@pytest.mark.long
 async def test_a_failure_is_told(sqlite_url: str, make_engine: Callable[..., AsyncEngine]) -> None:
     await fill(make_engine(sqlite_url))
     async with running(sqlite_url, pending_timeout=timedelta(milliseconds=300)) as app:
