@@ -45,8 +45,9 @@ def _features_of(options: dict[str, Any]) -> list[Feature]:
     ]
     if "saved_queries" in options:
         own.append(Tables(options.pop("saved_queries")))
+    link_settings = _taken(options, [each.name for each in fields(SignedLinks.settings_group)])
     if options.pop("signed_links", False):
-        own.append(SignedLinks())
+        own.append(SignedLinks(**link_settings))
     if limits := options.pop("rate_limits", None):
         own.append(Rates(principal=limits.principal, address=limits.address))
     page_settings = _taken(options, [each.name for each in fields(Pages.settings_group)])

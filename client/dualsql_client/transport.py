@@ -17,7 +17,7 @@ from contextlib import (
 )
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypedDict, Unpack, cast
 from urllib.parse import urlencode
 
 from dualsql_client.addresses import is_this_computer, leaves_origin, resource_id
@@ -178,6 +178,21 @@ class HTTPClient(Protocol):
     async def aclose(self) -> None: ...
 
 
+class _Options(TypedDict, total=False):
+    """Options of a request about one resource.
+
+    Attributes:
+        below: the path below the resource's address, such as "/pin".
+        budget: of a call that reads several answers.
+        waits: where a page takes too long, wait until the server has kept the rows of the result.
+    """
+
+    query: Mapping[str, str] | None
+    below: str
+    budget: Budget | None
+    waits: bool
+
+
 class Transport:
     """Sends requests to resources below one base URL.
 
@@ -249,33 +264,18 @@ class Transport:
         return f"{self.base_url}/{identifier}"
 
     async def send(
-        self,
-        method: str,
-        uri: str,
-        body: Mapping[str, Any] | None = None,
-        *,
-        query: Mapping[str, str] | None = None,
-        below: str = "",
-        budget: Budget | None = None,
-        waits: bool = False,
+        self, method: str, uri: str, body: Mapping[str, Any] | None = None, **options: Unpack[_Options]
     ) -> Any:
         """The decoded JSON of the answer; None when it has no content.
-
-        Args:
-            below: the path below the resource's address, such as "/pin".
-            budget: of a call that reads several answers.
-            waits: where a page takes too long, wait until the server has kept the rows of the result.
 
         Raises:
             FetchError: the request failed, or its answer is unusable or an error.
             ResourceFailedError: the rows could not be kept.
         """
         try:
-            return await self._read_answer(
-                method, uri, body, query=query, below=below, budget=budget, waits=waits
-            )
+            return await self._read_answer(method, uri, body, **options)
         except FetchError as error:
-            await self.require_more_than_pages(uri, error, is_below=below != "")
+            await self.require_more_than_pages(uri, error, is_below="below" in options)
             raise
 
     async def _read_answer(

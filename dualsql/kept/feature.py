@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 REFRESH = "/{resource_id}/refresh"
 REFRESH_METHODS = ("OPTIONS", "POST")
+_REFRESH_NAME = "refresh"
 
 
 class Kept(DescribedFeature):
@@ -150,8 +151,9 @@ class Kept(DescribedFeature):
 
     def extended(self, operation: Operation) -> Operation:
         """The operation with 202, if it reads rows of a result: those may be late."""
-        is_late = "QUERY_TIMEOUT" in operation.errors and operation.path.startswith("/{id}")
-        if not (self._offers_late_pages and is_late and operation.method in METHODS):
+        is_read = operation.path.startswith("/{id}") and operation.name != _REFRESH_NAME
+        is_late = is_read and "QUERY_TIMEOUT" in operation.errors and operation.method in METHODS
+        if not (self._offers_late_pages and is_late):
             return operation
         answer = FurtherAnswer(
             "It took too long. The query of the result runs once more, and its rows are kept: ask for the metadata "
@@ -167,7 +169,7 @@ class Kept(DescribedFeature):
             Operation(
                 method="POST",
                 path="/{id}/refresh",
-                name="refresh",
+                name=_REFRESH_NAME,
                 summary="Run the query of a result again and keep its rows. If that takes long, `kept` says how far "
                 "it is.",
                 methods=REFRESH_METHODS,

@@ -90,21 +90,17 @@ class OpenAPI(Feature):
         server = self._server
         routes = feature_routes(server)
         described = [feature for feature in server.features if isinstance(feature, DescribedFeature)]
-        names: dict[DescribedFeature, set[str]] = {}
-        operations = resource_operations(
-            server.settings,
-            chain.from_iterable(each.representations for each in routes),
-            chain.from_iterable(each.listing_representations for each in routes),
-            has_links=server.access.links is not None,
-        )
+        operations = [
+            *resource_operations(
+                server.settings,
+                chain.from_iterable(each.representations for each in routes),
+                chain.from_iterable(each.listing_representations for each in routes),
+                has_links=server.access.links is not None,
+            ),
+            *chain.from_iterable(feature.operations(server.settings) for feature in described),
+        ]
         for feature in described:
-            own = feature.operations(server.settings)
-            operations += own
-            names[feature] = {each.name for each in own}
-        for feature in described:
-            operations = [
-                each if each.name in names[feature] else feature.extended(each) for each in operations
-            ]
+            operations = [feature.extended(operation) for operation in operations]
         if DualMode in server.features:
             return operations
         return [operation.without_dual_mode() for operation in operations]

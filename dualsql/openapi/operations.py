@@ -146,7 +146,7 @@ class DescribedFeature(Feature):
         raise NotImplementedError
 
     def extended(self, operation: Operation) -> Operation:
-        """An operation of the kernel or of another feature, with what this feature adds to it."""
+        """An operation of the server, with what this feature adds to it."""
         return operation
 
 

@@ -270,6 +270,21 @@ class TestMaking:
         with pytest.raises(BadParameterError):
             await link_to(linking, path, **options)
 
+    async def test_as_long_as_the_operator_allows(self, institutions_url: str) -> None:
+        hour = timedelta(hours=1)
+        async with people(
+            institutions_url, signed_links=True, secrets=SECRETS, maximum_link_lifetime=hour
+        ) as application:
+            path = await application.create(principal=ANA)
+            assert await statuses(application.http, await link_to(application, path, expires_in=hour)) == [
+                200,
+                200,
+                200,
+            ]
+            with pytest.raises(BadParameterError, match="lifetime") as refusal:
+                await link_to(application, path, expires_in=hour + MOMENT)
+            assert refusal.value.hint == "It must be at most 1:00:00."
+
 
 async def test_no_model_and_no_log_ever_sees_a_link(
     institutions_url: str, caplog: pytest.LogCaptureFixture

@@ -17,7 +17,15 @@ import obstore
 import pytest
 from obstore.store import ObjectStore
 
-from dualsql import ConfigurationError, ObjectResultStorage, SQLResourceStore, StorageError, TamperedError
+from dualsql import (
+    ConfigurationError,
+    KeptSettings,
+    ObjectResultStorage,
+    SQLResourceStore,
+    StorageError,
+    TamperedError,
+)
+from dualsql.kept import storage_at
 from dualsql.kept.service import ResultKeeper
 from dualsql.kept.storage import StorageFullError
 from dualsql.store import upgrade
@@ -143,6 +151,15 @@ async def test_a_sweep_of_any_host_deletes_objects_that_nobody_needs(
 
 
 # Copies --------------------------------------------------------------------------------------------------------
+
+
+async def test_copies_are_in_the_folder_of_the_settings(tmp_path: Path) -> None:
+    copied = tmp_path / "copies"
+    storage = storage_at((tmp_path / "objects").as_uri(), KeptSettings(keep_cache=str(copied)))
+    await storage.open()
+    name = await put(storage)
+    assert await storage.get(name) is not None
+    assert set(copies(copied)) == {name}
 
 
 async def test_copies_are_bounded_and_those_in_use_stay(tmp_path: Path) -> None:

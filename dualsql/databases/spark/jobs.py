@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 _WATCHED = 60.0
 """Seconds from the stop of a statement, or from the last of its jobs, in which more of them may begin."""
 _PAUSE, _SLOW_PAUSE, _SOON = 0.2, 1.0, 10.0
-"""Of 37 heavy joins that were stopped after 0 to 5 seconds, one had a job 2 seconds later (Spark 4.3, a load of 13 on
-two cores)."""
+"""Seconds from one look at the list to the next: in the first 10 after a stop, and later. Of 37 heavy joins that were
+stopped after 0 to 5 seconds, one had a job 2 seconds later (Spark 4.3, a load of 13 on two cores)."""
 _SECONDS = 10.0
 """For one whole answer of Spark's pages."""
 _MOST_BYTES = 16 * 1024 * 1024

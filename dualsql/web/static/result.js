@@ -43,7 +43,7 @@ let grid = null;
 let settling; // the timer after which the address has the row
 let waiting; // the timer after which reading is said
 let progress = null; // what says it
-const reading = make("span"); // its words
+const reading = make("span"); // what is said of it
 
 // The parts of the page beside the grid.
 const work = make("div", { className: "work" });
@@ -121,7 +121,7 @@ async function attempt(run, whenCancelled = () => {}) {
     whenCancelled();
     say("Cancelled.", button("Try again", again));
   };
-  const slow = setTimeout(() => say(isReading(), seconds, make("progress", { "aria-label": "The query runs" }), button("Cancel", cancel)), SLOW);
+  const slow = setTimeout(() => say(readingText(), seconds, make("progress", { "aria-label": "The query runs" }), button("Cancel", cancel)), SLOW);
   const ticking = setInterval(() => { seconds.textContent = `${Math.round((Date.now() - started) / 1000)} s`; }, 1000);
   try {
     return await run(controller.signal);
@@ -136,7 +136,7 @@ async function attempt(run, whenCancelled = () => {}) {
 }
 
 /** The words for what is being read; those of rows that are kept meanwhile have the number of them. */
-function isReading(kept) {
+function readingText(kept) {
   if (kept?.rows_so_far === undefined) reading.replaceChildren("Reading…");
   else {
     if (!reading.firstElementChild) reading.replaceChildren("The query takes long. It runs once more, and its rows are kept: then any order of them is fast. ", make("span", { "aria-hidden": "true" }));
@@ -158,7 +158,7 @@ async function load() {
     failed: (error) => { if (mine === rows) failed(error); },
     late: ({ kept }) => {
       if (mine !== rows) return;
-      isReading(kept);
+      readingText(kept);
       if (kept?.kept && kept.as_of) showTime(kept.as_of);
     },
   });
@@ -347,7 +347,7 @@ function waitForRows() {
   }
   waiting ??= setTimeout(() => {
     progress = make("progress", { "aria-label": "The query runs" });
-    say(isReading(), progress, button("Cancel", () => {
+    say(readingText(), progress, button("Cancel", () => {
       rows.callOff();
       say("Cancelled.", button("Try again", () => { say(""); grid.draw(); }));
     }));

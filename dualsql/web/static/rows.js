@@ -112,7 +112,7 @@ export class Rows {
     this.address = isAsked(question) ? `${url}/query` : url;
     this.body = bodyOf(question);
     this.send = sendBody;
-    this.sendFirst = late ? (address, request) => sendPatiently(url, (metadata) => this.#isLate(late, metadata), address, request) : sendBody;
+    this.sendFirst = late ? (address, request) => sendPatiently(url, (metadata) => this.#noteLate(late, metadata), address, request) : sendBody;
     this.limit = limit;
     this.format = format;
     this.changed = changed;
@@ -281,7 +281,7 @@ export class Rows {
     this.isCounted = false;
   }
 
-  #isLate(late, metadata) {
+  #noteLate(late, metadata) {
     if (metadata.kept?.kept && metadata.kept.rows_so_far === undefined) this.#forgetOthers();
     late(metadata);
   }
