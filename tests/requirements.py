@@ -462,6 +462,7 @@ BEYOND: dict[str, str] = {
     "testing/test_tools.py": "tests of an application call its tools on both SDKs",
     "serve/test_dirty_files.py": "files as they are found are read right, or named, and 23 small ones in 3 seconds",
     "serve/test_in_place.py": "files that are read in place: rows and order of the file, no other file, no changed one",
+    "serve/test_kept.py": "a server of this machine alone keeps rows for whoever waits for a page",
     "testing/test_runners.py": "the guide's tests run with anyio and pytest-asyncio, in every scope",
     "identity/test_fastapi.py": "the dependency of a FastAPI application identifies its callers",
     "serve/test_workers.py": "processes on one port: shared results, a kill, a drain, a replacement",

@@ -158,8 +158,7 @@ def require_consistent(options: ServeOptions) -> None:
 
 def require_exposable(options: ServeOptions, listener: socket) -> None:
     """Raises ConfigurationError if others could call without authentication, or would not know the address."""
-    is_open = options.token is None and options.authenticate is None
-    if is_open and not (is_loopback(listener) and is_of_this_machine(options.base_url)):
+    if _is_open(options) and not (is_loopback(listener) and is_of_this_machine(options.base_url)):
         raise ConfigurationError(
             "A server that other machines can reach requires authentication.",
             hint="Set DUALSQL_TOKEN, or use --authenticate module:function.",
@@ -169,6 +168,11 @@ def require_exposable(options: ServeOptions, listener: socket) -> None:
             "--base-url is required when the server listens on all addresses.",
             hint="Give the URL at which callers reach it: --base-url https://...",
         )
+
+
+def _is_open(options: ServeOptions) -> bool:
+    """Whether callers need no authentication; see `require_exposable`."""
+    return options.token is None and options.authenticate is None
 
 
 def _require_shareable(options: ServeOptions) -> None:
@@ -372,6 +376,8 @@ def settings_of(options: ServeOptions) -> Settings:
         "allowed_hosts": _split(options.allowed_hosts),
         "unproved_read_only": options.unproved_read_only,
     }
+    if _is_open(options):  # to callers of this machine alone
+        settings["anonymous_actions"] = Settings().anonymous_actions | {"refresh"}
     if options.sample_size is not None:
         settings["default_sample_size"] = options.sample_size
     if options.count_budget is not None:
