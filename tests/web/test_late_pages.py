@@ -95,3 +95,14 @@ async def test_waiting_can_be_cancelled_and_tried_again(tmp_path: Path, browser:
         await page.get_by_role("button", name="Try again").click()
         await expect(page.locator("#rows td").first).to_be_visible()
         assert len(served.kept.files()) == 1
+
+
+@pytest.mark.long
+async def test_values_that_take_long_are_said_to_be_read(tmp_path: Path, browser: Browser) -> None:
+    async with hasty_server(tmp_path, **OPEN) as served, tab(browser) as page:
+        made = await served.kept.make(None, **LATE)
+        facets = quote(json.dumps([{"name": "n"}]))
+        await page.goto(f"{served.http.base_url}{made.resource_id}#facets={facets}")
+        values = page.get_by_role("region", name="Values of n").locator("li")
+        await expect(values).to_have_text("Reading…")
+        await expect(values).to_contain_text("The database took too long.")

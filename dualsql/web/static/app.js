@@ -6,7 +6,7 @@ import { drawBars } from "./bars.js";
 import { csvLine } from "./csv.js";
 import { askForColumn, askForGroups, showCell } from "./dialogs.js";
 import { chips, inWords, searchField, withSearch } from "./filters.js";
-import { keepFocus, make } from "./dom.js";
+import { SLOW, keepFocus, make } from "./dom.js";
 import { Grid, ROW } from "./grid.js";
 import { ask, connect, host, notify } from "./host.js";
 import { Problem, Rows, bodyOf, isAsked, orderBy, sortedBy } from "./rows.js";
@@ -20,7 +20,6 @@ const MOST_VALUES = 20; // selected cells whose values the model gets
 const MOST_SAVED = 100_000; // rows of a file
 const SHORTEST_WAIT = 1000; // milliseconds between two readings of a result whose query still runs
 const LONGEST_WAIT = 15_000;
-const SLOW = 400; // milliseconds after which reading can be cancelled
 const START = { sort: [], filters: [], group: null };
 
 const { pages, limit } = document.getElementById("result").dataset;

@@ -1,5 +1,7 @@
 // Elements of a page. Text is always text: nothing here parses HTML.
 
+export const SLOW = 400; // milliseconds of reading after which it is said
+
 /** An element with properties (aria-* and data-* as attributes, on* as listeners) and children. */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);

@@ -1,7 +1,7 @@
 // The values of columns with their numbers of rows, beside the grid: a click on one filters by it.
 
 import { VOCABULARY, bucketNamed, chosenIn, inBucket, inWords, withValue, withoutColumn } from "./filters.js";
-import { make, option } from "./dom.js";
+import { SLOW, make, option } from "./dom.js";
 import { send, sentenceOf } from "./rows.js";
 import { grouped, isTime, shown, visible } from "./values.js";
 
@@ -62,6 +62,7 @@ export class Facets {
       filters: withoutColumn(state.filters, name), group_by: [key], aggregates: [{ function: "count", as: "rows" }],
       order_by: [order], limit: most + 1, big_integers: "string",
     };
+    const slow = setTimeout(() => { if (!list.hasChildNodes()) list.append(make("li", { className: "facts" }, "Reading…")); }, SLOW);
     try {
       const { data, columns: [described] } = await send(`${this.url}/query`, { body, signal });
       const counts = data.map((row) => Number(row.rows));
@@ -69,6 +70,8 @@ export class Facets {
       list.replaceChildren(...values, ...(data.length > most ? [this.#more({ name, column, bucket, list }, state)] : []));
     } catch (error) {
       if (error.name !== "AbortError") list.replaceChildren(make("li", { className: "facts" }, sentenceOf(error)));
+    } finally {
+      clearTimeout(slow);
     }
   }
 

@@ -10,7 +10,7 @@ import { addressOf, ordered, readState } from "./state.js";
 import { setFileLink } from "./download.js";
 import { askForColumn, askForColumns, askForGroups, showCell, showProfile } from "./dialogs.js";
 import { bucketNamed, chips, columnOf, conditionsOfGroup, inWords, keysOf, searchField, searchIn, withSearch } from "./filters.js";
-import { closeMenus, keepFocus, make } from "./dom.js";
+import { SLOW, closeMenus, keepFocus, make } from "./dom.js";
 import { columnInWords, selectionInWords } from "./status.js";
 import { drawBars } from "./bars.js";
 import { grouped, isNumber, shown, totalInWords, wholeNumber } from "./values.js";
@@ -19,7 +19,6 @@ import { openReferred, showCard } from "./card.js";
 import { EXAMPLE, readQuestion } from "./question.js";
 
 const PAGE = 200;
-const SLOW = 400; // milliseconds until a request is shown
 const DAY = 10; // characters of a day
 const ENDS = [404, 410]; // nothing to try again
 
