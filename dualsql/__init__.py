@@ -107,7 +107,7 @@ if TYPE_CHECKING:
     from dualsql.http.problems import (
         Endpoint as Endpoint,
         JSONAnswer as JSONAnswer,
-        method_routes as method_routes,
+        method_route as method_route,
     )
     from dualsql.http.router import (
         FeatureRoutes as FeatureRoutes,
@@ -276,7 +276,7 @@ _MODULES = dict(
             "dualsql.freeze.registry": "MappedSource",
             "dualsql.health": "Health HealthSettings",
             "dualsql.http.parameters": "read_json_body refuse_query",
-            "dualsql.http.problems": "Endpoint JSONAnswer method_routes",
+            "dualsql.http.problems": "Endpoint JSONAnswer method_route",
             "dualsql.http.router": "FeatureRoutes Opened open_result query_of",
             "dualsql.identity": "Audit AuditAction AuditEvent Authenticate",
             "dualsql.kept": "LocalResultStorage ObjectResultStorage ResultStorage StoredFile",

@@ -16,7 +16,7 @@ from dualsql.charts.service import ChartRequest, ChartService
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
 from dualsql.http.parameters import preferred_media_type, refuse_query, resource_id_of, split_query
-from dualsql.http.problems import NotAcceptableError, method_routes, while_connected
+from dualsql.http.problems import NotAcceptableError, method_route, while_connected
 from dualsql.http.router import FeatureRoutes
 from dualsql.openapi.operations import READS, Operation, Parameter, plain_schema, whole_schema
 from dualsql.query import read_structured_query
@@ -100,7 +100,7 @@ def chart_routes(server: ResultServer, service: ChartService) -> FeatureRoutes:
         return await _answer_chart(server, service, request, MEDIA_TYPE)
 
     return FeatureRoutes(
-        routes=method_routes(CHART, {"GET": chart}, CHART_METHODS),
+        routes=[method_route(CHART, {"GET": chart}, CHART_METHODS)],
         representations={MEDIA_TYPE: vegalite},
     )
 

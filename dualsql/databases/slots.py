@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
 
@@ -53,6 +54,7 @@ def caller_of(
     return Caller(None, is_reading)
 
 
+@lru_cache(10_000)
 def network_of(address: str) -> str:
     """Whose an address is: of IPv6 the network of 64 bits, in which a host may choose any address."""
     try:
@@ -187,6 +189,9 @@ class Slots:
             TooManyQueriesError: too many wait already, or the caller waited for too long.
         """
         caller = CALLER.get()
+        if not self._waiting and self._shares.has_room(caller):
+            self._shares.take(caller)
+            return caller
         slot = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append(slot)
         self._hand_out()
@@ -238,7 +243,7 @@ class Slots:
 
     def _hand_out(self) -> None:
         """Give free slots to those that wait: to callers with less than a third first, one after the other."""
-        while self._shares.used < self.number:
+        while self._waiting and self._shares.used < self.number:
             # Two passes, of which the second one is for callers that take what the others leave.
             able = [caller for caller in self._waiting if self._shares.has_room(caller)]
             caller = next(filter(self._shares.is_modest, able), able[0] if able else None)

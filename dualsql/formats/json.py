@@ -186,7 +186,7 @@ class RecordMaker:
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
-        self._has_times = may_hold_times(columns)
+        self.has_times = may_hold_times(columns)
         fits = {place: fit_of(column) for place, column in enumerate(columns) if place not in self._texts}
         items = [
             column.describe().get("items", "any") if column.encoding == "array" else column.encoding
@@ -233,7 +233,7 @@ class RecordMaker:
             return encoded(value)
 
         ready = self._converted(self._with_words(self._fits_of_lines.marked(rows)))
-        data = lines(objects(self._names, ready), encode, has_times=self._has_times)
+        data = lines(objects(self._names, ready), encode, has_times=self.has_times)
         return lines(self._records(rows, self._strict_fits)) if odd else data
 
     def _with_words(self, rows: Rows) -> Rows:
@@ -406,12 +406,12 @@ def _range_writer() -> Converter:
 
 _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     (Decimal, _decimal),
+    ((dt.datetime, dt.date, dt.time), operator.methodcaller("isoformat")),
     (Digits, lambda value: orjson.Fragment(value.text)),
     (Unfit, lambda value: value.text),
     (UUID, str),
     ((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
     (dt.timedelta, duration),
-    ((dt.datetime, dt.date, dt.time), lambda value: value.isoformat()),
     (Range, lambda value: _range_writer()(value)),  # noqa: PLW0108 - the module is loaded with the first range
     ((set, frozenset, tuple), list),
     # Interfaces are addresses.

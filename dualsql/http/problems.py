@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import Cause, DualResponseError, ForbiddenError, LimitExceededError, ResourcePendingError
@@ -32,12 +32,12 @@ _PRIVATE = [(name.lower().encode(), value.encode()) for name, value in PRIVATE_H
 
 
 class JSONAnswer(Response):
-    """A JSON response that writes numbers, dates and bytes without loss."""
+    """A JSON response that writes numbers, dates and bytes without loss; bytes are JSON already."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return json.dumps(content)
+        return content if isinstance(content, bytes) else json.dumps(content)
 
 
 class PrivateHeaders:
@@ -206,27 +206,39 @@ class Problems:
             await self.answer(error, scope)(scope, receive, send)
 
 
-def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence[str]) -> list[Route]:
-    """One route for each method of a path below a resource; GET answers HEAD, too. Other methods get 405.
+class _MethodRoute(Route):
+    """A route whose endpoint also answers the methods that it does not list."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child_scope = super().matches(scope)
+        return Match.NONE if match is Match.NONE else Match.FULL, child_scope
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+def method_route(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence[str]) -> Route:
+    """A route with an endpoint for each method; GET answers HEAD, too. Other methods get 405.
 
     Args:
         methods: listed in the answer 405, and in that to OPTIONS, which every path has and which looks up no id.
     """
     methods = methods if "OPTIONS" in methods else (*methods, "OPTIONS")
-    allowed = {"Allow": ", ".join(methods)}
 
     async def list_methods(_: Request) -> Response:
-        return Response(status_code=204, headers=allowed)
+        return Response(status_code=204, headers={"Allow": ", ".join(methods)})
 
     async def refuse_method(_: Request) -> Response:
         raise MethodNotAllowedError("The method is not allowed for this path.", methods=methods)
 
-    return [
-        *(Route(path, endpoint, methods=[method]) for method, endpoint in endpoints.items()),
-        Route(path, list_methods, methods=["OPTIONS"]),
-        # Without methods it matches each one that no route before it has.
-        Route(path, refuse_method, methods=()),
-    ]
+    by_method = {"OPTIONS": list_methods, **endpoints}
+    if "GET" in endpoints:
+        by_method["HEAD"] = endpoints["GET"]
+
+    async def answer(request: Request) -> Response:
+        return await by_method.get(request.method, refuse_method)(request)
+
+    return _MethodRoute(path, answer, methods=methods)
 
 
 def problem_response(error: Exception, where: str = "a request") -> Response:
@@ -298,6 +310,9 @@ def request_name(request: Request) -> str:
 
 T = TypeVar("T")
 
+_UNWATCHED_SECONDS = 0.05
+"""Work that ends sooner is not worth cancelling."""
+
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """Await `work`, and cancel it when the caller disconnects.
@@ -321,8 +336,8 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         nonlocal watch
         watch = asyncio.create_task(end_when_disconnected())
 
-    # The task begins only when the work waits for something: work that ends at once needs no watch.
-    beginning = asyncio.get_running_loop().call_soon(begin)
+    # A task and its end cost a twentieth of a page.
+    beginning = asyncio.get_running_loop().call_later(_UNWATCHED_SECONDS, begin)
     try:
         async with asyncio.timeout(None) as connection:
             return await work

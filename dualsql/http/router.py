@@ -19,7 +19,6 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import refuse_unknown
-from dualsql.formats.cells import run_heavy
 from dualsql.http import parameters
 from dualsql.http.conditional import is_current, metadata_etag, not_modified
 from dualsql.http.problems import (
@@ -30,7 +29,7 @@ from dualsql.http.problems import (
     JSONAnswer,
     PrivateHeaders,
     Problems,
-    method_routes,
+    method_route,
     problem_response,
     while_connected,
 )
@@ -84,10 +83,10 @@ def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASG
     return Router(
         routes=[
             *(route for feature in features for route in feature.documents),
-            *method_routes(PATH, result, METHODS),
-            *method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS),
-            *method_routes("/{resource_id}/pin", {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
-            *method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS),
+            method_route(PATH, result, METHODS),
+            method_route(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS),
+            method_route("/{resource_id}/pin", {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
+            method_route(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS),
             *(route for feature in features for route in feature.routes),
         ],
         default=_refuse_unknown_path,
@@ -222,8 +221,7 @@ class Routes:
         principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
         reading = self.server.unchecked.read_page(resource, principal, page_request)
         page = await while_connected(request.receive, reading)
-        answer = page.to_wire()
-        return await run_heavy(JSONAnswer, answer) if page.is_heavy else JSONAnswer(answer)
+        return JSONAnswer(await page.to_json())
 
 
 class Opened(NamedTuple):
@@ -277,6 +275,10 @@ _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<po
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
+_CHECKED = "dualsql.host_check"
+"""In the scope of a request: what its headers were checked for."""
+
+
 class HostCheck:
     """Answers 403 unless the Host header names one of `hosts` and the Origin header, if any, one of `origins`.
 
@@ -300,10 +302,15 @@ class HostCheck:
         self.origins = frozenset(origins)
         self.is_local = is_local
         self.needs_host = needs_host
+        self._terms = (self.hosts, self.origins, is_local, needs_host)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        refusal = self.refuse(Headers(scope=scope)) if scope["type"] == "http" else None
-        return (problem_response(refusal) if refusal else self.app)(scope, receive, send)
+        # An application that holds these routes may have checked the same.
+        if scope["type"] == "http" and scope.get(_CHECKED) != self._terms:
+            if refusal := self.refuse(Headers(scope=scope)):
+                return problem_response(refusal)(scope, receive, send)
+            scope[_CHECKED] = self._terms
+        return self.app(scope, receive, send)
 
     def refuse(self, headers: Headers) -> ForeignRequestError | None:
         """The error for a request with these headers; None if it is allowed."""

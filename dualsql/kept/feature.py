@@ -14,7 +14,7 @@ from dualsql.changes import Changes
 from dualsql.errors import BadParameterError
 from dualsql.extension import Parts
 from dualsql.http.parameters import read_body, refuse_query, resource_id_of
-from dualsql.http.problems import RETRY_SOON, BodyTooLargeError, JSONAnswer, method_routes
+from dualsql.http.problems import RETRY_SOON, BodyTooLargeError, JSONAnswer, method_route
 from dualsql.http.router import FeatureRoutes, OfHeader
 from dualsql.kept.late_pages import ACCEPTED, METHODS, LatePages
 from dualsql.kept.objects import storage_at
@@ -141,7 +141,7 @@ class Kept(DescribedFeature):
         pages = Middleware(LatePages, server=server, refresh=self.refresh, other=REFRESH)
         late = Middleware(OfHeader, name=b"prefer", middleware=pages)
         return FeatureRoutes(
-            routes=method_routes(REFRESH, {"POST": refresh}, REFRESH_METHODS),
+            routes=[method_route(REFRESH, {"POST": refresh}, REFRESH_METHODS)],
             inner=[late] if self._offers_late_pages else (),
         )
 

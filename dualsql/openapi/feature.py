@@ -18,7 +18,7 @@ from dualsql.extension import Parts
 from dualsql.feature import Feature, feature_routes
 from dualsql.formats import json
 from dualsql.http.parameters import refuse_query
-from dualsql.http.problems import JSONAnswer, Problems, method_routes
+from dualsql.http.problems import JSONAnswer, Problems, method_route
 from dualsql.http.router import FeatureRoutes
 from dualsql.openapi.document import openapi_document
 from dualsql.openapi.operations import (
@@ -55,8 +55,8 @@ class OpenAPI(Feature):
             path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
             return Response(self._documents[path], media_type=JSON)
 
-        documents = [method_routes(path, {"GET": answer}, DOCUMENT_METHODS) for path in (WELL_KNOWN, OPENAPI)]
-        return FeatureRoutes(documents=list(chain.from_iterable(documents)))
+        documents = [method_route(path, {"GET": answer}, DOCUMENT_METHODS) for path in (WELL_KNOWN, OPENAPI)]
+        return FeatureRoutes(documents=documents)
 
     def document(self) -> dict[str, Any]:
         """The REST resources as OpenAPI 3.1, as `/openapi.json` of the router answers."""

@@ -18,7 +18,7 @@ from dualsql.http.parameters import (
     resource_id_of,
     split_query,
 )
-from dualsql.http.problems import JSONAnswer, method_routes, while_connected
+from dualsql.http.problems import JSONAnswer, method_route, while_connected
 from dualsql.http.router import FeatureRoutes
 from dualsql.openapi.operations import BODY, READS, Operation, Parameter, in_json, shared_parameters
 from dualsql.profiles.service import ProfileService
@@ -67,7 +67,7 @@ def profile_routes(server: ResultServer, service: ProfileService, *, takes_queri
 
     endpoints = {"GET": profile} | ({"POST": profile_answer} if takes_queries else {})
     methods = _methods(takes_queries=takes_queries)
-    return FeatureRoutes(routes=method_routes(PROFILE, endpoints, methods))
+    return FeatureRoutes(routes=[method_route(PROFILE, endpoints, methods)])
 
 
 def _methods(*, takes_queries: bool) -> Sequence[str]:

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import BadParameterError, refuse_unknown
-from dualsql.formats.cells import run_heavy
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
@@ -30,7 +29,7 @@ from dualsql.http.parameters import (
     resource_id_of,
     without_nulls,
 )
-from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
+from dualsql.http.problems import Endpoint, JSONAnswer, method_route, while_connected
 from dualsql.http.router import FeatureRoutes
 from dualsql.http.streaming import answer_stream
 from dualsql.openapi.operations import (
@@ -90,9 +89,8 @@ def query_routes(server: ResultServer, service: QueryService) -> FeatureRoutes:
     endpoints["refine"] = _refining(server)
     return FeatureRoutes(
         routes=[
-            route
+            method_route(f"/{{resource_id}}/{kind}", {"POST": answer}, QUERY_METHODS)
             for kind, answer in endpoints.items()
-            for route in method_routes(f"/{{resource_id}}/{kind}", {"POST": answer}, QUERY_METHODS)
         ],
     )
 
@@ -116,8 +114,7 @@ def _endpoint(
         if format_ is None:
             reading = service.page_unchecked(resource, query, parse_page(window), principal=principal)
             page = await while_connected(request.receive, reading)
-            wire = page.to_wire()
-            return await run_heavy(JSONAnswer, wire) if page.is_heavy else JSONAnswer(wire)
+            return JSONAnswer(await page.to_json())
         if "cell_limit" in window:
             raise BadParameterError(
                 "cell_limit is for pages: a stream has whole cells.",

@@ -8,7 +8,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha512
 from typing import NamedTuple
 from uuid import UUID
@@ -155,6 +155,7 @@ class ResultPage:
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
         as_of: when the run began that the rows are of, if they are kept.
         is_heavy: the rows are written in a thread; see `formats.cells.are_heavy`.
+        has_times: a cell may hold a time of day; see `formats.json.dumps`.
         cut: the cells that `PageRequest.cell_limit` cut; None if none was asked for.
     """
 
@@ -173,6 +174,7 @@ class ResultPage:
     as_of: datetime | None = None
     notes: Sequence[str] = ()
     is_heavy: bool = False
+    has_times: bool = True
     cut: Sequence[CutCell] | None = None
 
     def to_wire(self) -> Page:
@@ -201,6 +203,11 @@ class ResultPage:
         if self.cut is not None:
             page["cut"] = list(self.cut)
         return page
+
+    async def to_json(self) -> bytes:
+        """`to_wire` as JSON."""
+        write = partial(json.dumps, self.to_wire(), has_times=self.has_times)
+        return await run_heavy(write) if self.is_heavy else write()
 
 
 class PageRequest(NamedTuple):
@@ -319,6 +326,7 @@ class ResultPages:
             columns=view.described(as_strings),
             rows=records,
             is_heavy=is_heavy,
+            has_times=view.has_times,
             cut=cut,
             total_count=total.rows,
             total_count_kind=total.kind,

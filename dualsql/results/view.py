@@ -197,6 +197,11 @@ class View:
         """The columns as answers describe them; not to be changed."""
         return self.output.record_maker(self.dialect, integer_strings)[1]
 
+    @property
+    def has_times(self) -> bool:
+        """Whether a cell may hold a time of day; see `dualsql.formats.json.dumps`."""
+        return self.output.record_maker(self.dialect, ())[0].has_times
+
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
         rules, names = self.rules.with_values(keyed.values), self.derived.names

@@ -28,7 +28,7 @@ from dualsql.http.parameters import (
 )
 from dualsql.http.problems import (
     Endpoint,
-    method_routes,
+    method_route,
     problem_response,
     request_name,
     while_connected,
@@ -90,10 +90,10 @@ def page_routes(server: ResultServer, page_settings: PageSettings) -> FeatureRou
     return FeatureRoutes(
         routes=[
             Route(ASSETS, answer_asset, methods=["GET", "HEAD"]),
-            *method_routes(VIEW, {"GET": result, "POST": as_page(pages.open_link)}, VIEW_METHODS),
-            *method_routes(PROFILE, {"GET": as_page(pages.profile)}, PROFILE_VIEW_METHODS),
+            method_route(VIEW, {"GET": result, "POST": as_page(pages.open_link)}, VIEW_METHODS),
+            method_route(PROFILE, {"GET": as_page(pages.profile)}, PROFILE_VIEW_METHODS),
         ],
-        documents=method_routes(REFERENCE, {"GET": as_page(pages.reference)}, DOCUMENT_METHODS),
+        documents=[method_route(REFERENCE, {"GET": as_page(pages.reference)}, DOCUMENT_METHODS)],
         representations={HTML: result},
         listing_representations={HTML: listing},
         reads_link_cookie=True,

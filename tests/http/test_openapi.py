@@ -94,7 +94,7 @@ def test_it_has_the_routes_and_their_methods(server: DualResponseServer) -> None
         for method in route.methods or ()
     }
     described = {(method, path) for method, path, _ in operations(server.features.get(OpenAPI).document())}
-    # Starlette's routes of GET alone answer HEAD, too; method_routes adds it only for paths that list it.
+    # Starlette's routes of GET alone answer HEAD, too; method_route adds it only for paths that list it.
     heads = {("HEAD", path) for method, path in served if method == "GET"}
     assert described | heads == served | heads
     assert {path for method, path in described if method == "GET"} == {path for _, path in heads}

@@ -53,7 +53,7 @@ ServerOptions ServerUnavailableError Settings SettingsGroup Shared SignedLinks S
 StatementForms Status StorageError StoredFile StreamEnding StreamRequest StructuredContent Tables TamperedError
 Telemetry TenantFilter TextFormat TooManyQueriesError ToolOptions ToolProblem Total TotalCountKind
 UnauthenticatedError UnknownColumnError UnknownTableError Usage ValueNotRepresentableError Visible Way WorkKind
-WriterFactory WriterOptions default_features method_routes open_result query_of read_json_body refuse_query setting
+WriterFactory WriterOptions default_features method_route open_result query_of read_json_body refuse_query setting
 takes
 """.split()
 
