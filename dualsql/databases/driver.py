@@ -177,9 +177,9 @@ class CompiledStatements:
 
 def driver_of(connection: AsyncConnection) -> Any:
     """The driver's connection of an open connection."""
-    opened = connection.sync_connection
-    assert opened is not None
-    return opened.connection.driver_connection
+    sync_connection = connection.sync_connection
+    assert sync_connection is not None
+    return sync_connection.connection.driver_connection
 
 
 USED = "dualsql_used"
@@ -191,6 +191,6 @@ ON_STOP = "dualsql_on_stop"
 
 def memory_of(connection: AsyncConnection) -> dict[Any, Any]:
     """A dict that lives as long as the driver's connection."""
-    opened = connection.sync_connection
-    assert opened is not None
-    return opened.info
+    sync_connection = connection.sync_connection
+    assert sync_connection is not None
+    return sync_connection.info

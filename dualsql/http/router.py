@@ -256,9 +256,9 @@ async def open_result(
     resource_id = parameters.resource_id_of(request)
     links = server.access.links
     if links is not None:
-        opened = await links.open(request, resource_id, format_name=format_name, takes=takes)
-        if opened is not None:
-            return Opened(*opened, is_own=False)
+        access = await links.open(request, resource_id, format_name=format_name, takes=takes)
+        if access is not None:
+            return Opened(*access, is_own=False)
     principal = await server.access.identify(request)
     return Opened(principal, await server.open_resource(resource_id, principal, "read"), is_own=True)
 

@@ -68,7 +68,7 @@ def test_whatever_is_taken_and_given_back_the_shares_hold(
 
 async def run(slots: Slots, caller: Caller, order: list[str], end: asyncio.Event) -> None:
     CALLER.set(caller)
-    async with slots.taken():
+    async with slots.slot():
         assert caller.key is not None
         order.append(caller.key[0])
         await end.wait()

@@ -336,10 +336,10 @@ class ReadableStatement:
 
 async def prepare(connection: AsyncConnection, sql: str) -> Any:
     """Prepare a statement with asyncpg."""
-    opened = connection.sync_connection
-    assert opened is not None
+    sync_connection = connection.sync_connection
+    assert sync_connection is not None
     # Behind a pooler, an application gives its statements names that no other client has.
-    adapted: Any = opened.connection.dbapi_connection
+    adapted: Any = sync_connection.connection.dbapi_connection
     return await driver_of(connection).prepare(sql, name=internals.statement_name(adapted))
 
 
@@ -400,7 +400,7 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """
     dialect = connection.dialect
     kinds = fetch.described.types if isinstance(fetch.described, DriverNames) else ()
-    if are_known_to_be(kinds, dialect) and (statement := fetch.sent(dialect)) is not None:
+    if are_known_to_be(kinds, dialect) and (statement := fetch.statement_for(dialect)) is not None:
         return await fetch_readably(connection, statement)
     # ValueError, OverflowError: of a value that Python has no class for.
     with suppress(ValueError, OverflowError):
@@ -410,7 +410,7 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
             rows: Rows = result.all()
             if not have_long_floats(rows, codes, dialect):
                 return rows
-    statement = fetch.sent(dialect)
+    statement = fetch.statement_for(dialect)
     if statement is None:
         raise QueryExecutionError(
             "A value of the result cannot be read.",
