@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import BadParameterError, refuse_unknown
-from dualsql.formats.cells import run_heavy
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
@@ -31,7 +30,7 @@ from dualsql.http.parameters import (
     without_nulls,
 )
 from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
-from dualsql.http.router import FeatureRoutes
+from dualsql.http.router import FeatureRoutes, answer_page
 from dualsql.http.streaming import answer_stream
 from dualsql.openapi.operations import (
     ASKS,
@@ -115,9 +114,7 @@ def _endpoint(
         resource = await server.open_resource(resource_id_of(request), principal, "read")
         if format_ is None:
             reading = service.page_unchecked(resource, query, parse_page(window), principal=principal)
-            page = await while_connected(request.receive, reading)
-            wire = page.to_wire()
-            return await run_heavy(JSONAnswer, wire) if page.is_heavy else JSONAnswer(wire)
+            return await answer_page(request, reading)
         if "cell_limit" in window:
             raise BadParameterError(
                 "cell_limit is for pages: a stream has whole cells.",

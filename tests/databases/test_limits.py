@@ -195,9 +195,9 @@ def test_large_compiled_statements_are_bounded_by_their_size_and_drop_no_others(
         assert cache.get(number) is statement
         assert cache.get(0) is made[0], "it was used last"
     kept = [number for number in made if cache.get(number) is not None]
-    assert kept == [0, *range(19, 30)] and cache.large_characters <= 250_000
+    assert kept == [0, *range(19, 30)] and cache.large.weight <= 250_000
     cache[29] = made[29]
-    assert cache.large_characters == sum(len(made[number].string) for number in kept)
+    assert cache.large.weight == sum(len(made[number].string) for number in kept)
     assert cache.get("short") is short and cache.get("unknown") is None
     cache["largest"] = largest = compiled(300_000)
     assert cache.get("largest") is largest and cache.get(29) is None

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from datetime import timedelta
 from functools import cache, partial
@@ -27,7 +27,7 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, util
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
@@ -425,7 +425,7 @@ class FileReader:
         self._path = str(Path(str(engine.url.database)).resolve())
         self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
         self._thread = 0
-        self._is_fast: OrderedDict[str, bool] = OrderedDict()
+        self._is_fast: MutableMapping[str, bool] = util.LRUCache(_MOST_KNOWN)
         # Settings of the URL are for this process's SQLite.
         self._may_have_processes = not engine.url.query
         self._processes: FileProcesses | None = None
@@ -439,9 +439,6 @@ class FileReader:
         # Nothing stops the preparation of a long statement.
         may_be_fast = self._is_fast.get(sql) or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
         self._is_fast[sql] = may_be_fast and work <= _QUICK and seconds <= LOOP_LIMIT
-        self._is_fast.move_to_end(sql)
-        if len(self._is_fast) > _MOST_KNOWN:
-            self._is_fast.popitem(last=False)
 
     async def fetch(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
         rows = None
