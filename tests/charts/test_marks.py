@@ -58,12 +58,12 @@ def test_each_category_has_a_bar_of_its_own(values: Sequence[Any]) -> None:
     labels = [value["x"] for value in chart["data"]["values"]]
     assert len(set(labels)) == len(labels) == len(values)
     assert all(isinstance(label, str) and label.strip() for label in labels)
-    found = sorted(boxes(chart), key=lambda box: box[1])
-    assert len(found) == len(values), "they lie, one below the other"
-    assert len({(left, height) for left, _, _, height in found}) == 1, "each begins at zero"
-    assert all(above[1] + above[3] <= below[1] for above, below in pairwise(found))
-    unit = found[0][2]
-    assert [box[2] for box in found] == pytest.approx([unit * number for number in range(1, len(values) + 1)])
+    bars = sorted(boxes(chart), key=lambda box: box[1])
+    assert len(bars) == len(values), "they lie, one below the other"
+    assert len({(left, height) for left, _, _, height in bars}) == 1, "each begins at zero"
+    assert all(above[1] + above[3] <= below[1] for above, below in pairwise(bars))
+    unit = bars[0][2]
+    assert [box[2] for box in bars] == pytest.approx([unit * number for number in range(1, len(values) + 1)])
 
 
 @pytest.mark.parametrize("mark", ["bar", "line", "point", "heatmap"])
@@ -78,12 +78,12 @@ def test_each_pair_of_categories_is_drawn(mark: str) -> None:
         rows = [{"x": row["x"], "y": row["color"], "color": row["y"]} for row in rows]
         described = columns("text", "text", "integer")
     chart = drawn(read_chart(wanted), described, rows)
-    found = shapes(chart, kind)
+    marks = shapes(chart, kind)
     assert len(chart["data"]["values"]) == len(pairs)
     if mark == "line":
-        assert [len(re.findall("[ML]", shape.get("d", ""))) for shape in found] == [5] * 9
+        assert [len(re.findall("[ML]", shape.get("d", ""))) for shape in marks] == [5] * 9
     else:
-        assert len(found) == len(pairs)
+        assert len(marks) == len(pairs)
     if mark in ("bar", "heatmap"):
         places = [tuple(round(number, 2) for number in box) for box in boxes(chart, kind)]
         assert len(set(places)) == len(pairs), "none covers another"
@@ -135,9 +135,9 @@ def test_a_mark_is_drawn_or_counted(mark: str, x: str, color: str | None) -> Non
         wanted["color"] = "c"
     chart = drawn(read_chart(wanted), described, rows)
     kind = {"bar": "bar", "line": "line mark", "point": "circle", "heatmap": "rect mark"}[mark]
-    found = shapes(chart, kind)
+    marks = shapes(chart, kind)
     number = (
-        sum(len(re.findall("[ML]", shape.get("d", ""))) for shape in found) if mark == "line" else len(found)
+        sum(len(re.findall("[ML]", shape.get("d", ""))) for shape in marks) if mark == "line" else len(marks)
     )
     assert number + left_out(chart) == len(rows)
     assert 0 < number < len(rows)
@@ -178,9 +178,9 @@ def texts(chart: Any) -> list[str]:
 def test_a_year_has_no_separator(mark: str, encoding: str) -> None:
     for years in (range(1955, 1965), range(1900, 2020)):
         rows = [{"x": year, "y": 12_000 + 1_000 * (year - 1900)} for year in years]
-        found = texts(drawn(read_chart({**COUNTED, "mark": mark}), columns(encoding, "integer"), rows))
-        assert "1960" in found and not any(re.fullmatch("[12],[0-9]{3}", text) for text in found)
-        assert any(re.fullmatch(r"\d\d+,000", text) for text in found), "five digits have one"
+        lines = texts(drawn(read_chart({**COUNTED, "mark": mark}), columns(encoding, "integer"), rows))
+        assert "1960" in lines and not any(re.fullmatch("[12],[0-9]{3}", text) for text in lines)
+        assert any(re.fullmatch(r"\d\d+,000", text) for text in lines), "five digits have one"
 
 
 def test_bars_with_long_names_lie() -> None:
@@ -233,8 +233,8 @@ def test_a_chart_of_no_rows_says_so(mark: str) -> None:
         described = columns("text", "text", "integer")
     elif mark == "histogram":
         wanted, described = {"mark": mark, "x": "k"}, columns("integer")
-    found = texts(drawn(read_chart(wanted), described, []))
-    assert "No rows" in found and "NaN" not in found
+    lines = texts(drawn(read_chart(wanted), described, []))
+    assert "No rows" in lines and "NaN" not in lines
 
 
 def test_a_heat_map_of_few_rows_has_room_for_its_legend_of_whole_numbers() -> None:
@@ -261,7 +261,7 @@ def test_a_chart_is_as_wide_as_is_asked() -> None:
     wide = read_chart({**COUNTED, "mark": "line"})
     labels: list[int] = []
     for chart in (replace(wide, width=240), wide):
-        found = drawn(chart, columns("date", "integer"), days)
-        assert found["width"] == chart.width
-        labels.append(sum(bool(re.fullmatch(r"2026-\d\d", text)) for text in texts(found)))
+        picture = drawn(chart, columns("date", "integer"), days)
+        assert picture["width"] == chart.width
+        labels.append(sum(bool(re.fullmatch(r"2026-\d\d", text)) for text in texts(picture)))
     assert 0 < labels[0] < labels[1]

@@ -122,9 +122,9 @@ async def test_a_document_is_thawed_once_whoever_reads_it(narrowed: DualResponse
 
 async def kept(server: DualResponseServer, statement: Any, who: Principal | None = None) -> Resource:
     response = await server.create_response(statement, name="x", principal=who)
-    found = await server.unchecked.get(response.resource_id)
-    assert found is not None
-    return found
+    resource = await server.unchecked.get(response.resource_id)
+    assert resource is not None
+    return resource
 
 
 async def test_a_function_is_given_a_statement_of_its_own(filled: AsyncEngine) -> None:
@@ -156,8 +156,10 @@ async def test_a_row_that_was_replaced_is_read_as_it_is_now(apart: AsyncEngine, 
         replaced = sign(seal_for(store, [SECRET]), replace(other, id=old.id, created_at=old.created_at))
         await store.delete(old.id)
         await store.save(replaced)
-        found = await server.open_resource(old.id, None, "read")
-        assert list((await server.unchecked.read_page(found, None, PageRequest(limit=1))).rows[0]) == ["body"]
+        resource = await server.open_resource(old.id, None, "read")
+        assert list((await server.unchecked.read_page(resource, None, PageRequest(limit=1))).rows[0]) == [
+            "body"
+        ]
 
 
 async def test_a_deletion_elsewhere_acts_at_once(apart: AsyncEngine, store_url: str) -> None:
