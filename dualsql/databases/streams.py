@@ -84,7 +84,7 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
     """Stream through SQLAlchemy, on any asynchronous engine."""
     async with _rows(job, connection) as result:
         async for rows in result.partitions(_SQLALCHEMY_ROWS):
-            chunk = await encoded(job, [tuple(row) for row in rows])
+            chunk = await encode(job, [tuple(row) for row in rows])
             with job.source.guard.without_read_ahead(connection):
                 await put(chunk)
 
@@ -92,7 +92,7 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
 _SQLALCHEMY_ROWS = 500
 
 
-async def encoded(job: StreamJob, rows: Rows) -> Chunk:
+async def encode(job: StreamJob, rows: Rows) -> Chunk:
     """Encode rows, in a thread if that would keep the event loop."""
     return await run_heavy(job.encode, rows) if are_heavy(job.columns, rows) else job.encode(rows)
 

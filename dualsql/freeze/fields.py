@@ -161,8 +161,11 @@ class NodeKind:
         is_shared: bool = False,
         is_own: bool = True,
     ) -> None:
-        self.tag, self.cls, self.fields, self.derive = tag, cls, fields, derive
-        self.write, self.read, self.is_shared, self.is_own = write, read, is_shared, is_own
+        self.tag, self.cls, self.fields = tag, cls, fields
+        self.derive = derive
+        self.write, self.read = write, read
+        self.is_shared = is_shared
+        self.is_own = is_own
         self.by_name: dict[str, Field] = {}
         self.writers: dict[str, Field | None] = {}
         self.required: set[str] = set()

@@ -23,7 +23,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryExecutionError
-from dualsql.charts import Chart, chart_of, drawn, picture, read_chart
+from dualsql.charts import Chart, chart_of, draw, picture, read_chart
 from dualsql.charts.render import _PICTURE_CONFIG
 from tests import engines
 from tests.http.application import Application, running
@@ -196,7 +196,7 @@ def test_numbers_beyond_json_are_left_out_or_near() -> None:
         {"x": "a", "y": value}
         for value in ("1.50", 2**60, "NaN", "Infinity", "1e999", "no number", None, True)
     ]
-    picture = drawn(chart, columns, rows)
+    picture = draw(chart, columns, rows)
     assert [value["y"] for value in picture["data"]["values"]] == [1.5, float(2**60), 1]
     assert picture["title"]["subtitle"] == [
         "Not drawn: 4 bars whose total b is no finite number",
@@ -209,7 +209,7 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
     chart = read_chart({"mark": "histogram", "x": "a"})
     with pytest.raises(Exception, match=r"dualsql\[charts\]"):
-        picture(drawn(chart, [{"name": "x", "type": "number", "encoding": "integer"}], []), "png")
+        picture(draw(chart, [{"name": "x", "type": "number", "encoding": "integer"}], []), "png")
 
 
 COUNT = read_chart({"mark": "bar", "x": "a", "y": {"aggregate": "count"}})
@@ -222,7 +222,7 @@ def column(name: str, encoding: str) -> Any:
 
 def labels(chart: Chart, columns: list[Any], rows: list[Any]) -> list[str]:
     """The texts of the picture, in the order in which they are drawn."""
-    tree = ET.fromstring(picture(drawn(chart, columns, rows), "svg").content)
+    tree = ET.fromstring(picture(draw(chart, columns, rows), "svg").content)
     return ["".join(element.itertext()) for element in tree.iter("{http://www.w3.org/2000/svg}text")]
 
 
@@ -281,12 +281,12 @@ LETTER = "\N{BAMUM LETTER A}"
 
 
 def test_characters_without_a_font_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    chart = drawn(COUNT, [column("x", "text"), column("y", "integer")], [{"x": LETTER, "y": 1}])
+    chart = draw(COUNT, [column("x", "text"), column("y", "integer")], [{"x": LETTER, "y": 1}])
     told, untold = picture(chart, "png").content, vl_convert.vegalite_to_png(chart, scale=1.5)
     assert told != untold
     assert "has U+A6A0" in caplog.text and "fonts-noto-cjk" in caplog.text
     caplog.clear()
-    plain = drawn(COUNT, [column("x", "text"), column("y", "integer")], [{"x": "Zürich, Αθήνα", "y": 1}])
+    plain = draw(COUNT, [column("x", "text"), column("y", "integer")], [{"x": "Zürich, Αθήνα", "y": 1}])
     with_config = plain | {"config": _PICTURE_CONFIG}
     assert picture(plain, "png").content == vl_convert.vegalite_to_png(with_config, scale=1.5)
     assert caplog.text == ""

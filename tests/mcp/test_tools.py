@@ -19,7 +19,7 @@ from dualsql import BadParameterError, ConfigurationError, DualResponse, DualRes
 from dualsql.freeze.document import AnySelect
 from dualsql.mcp import Answer, add_app
 from dualsql.mcp.calls import signature_of
-from dualsql.mcp.decorators import duration_in_words
+from dualsql.mcp.decorators import time_in_words
 from tests.mcp.conftest import Host, MakeDual, text_of
 from tests.schools import School
 from tests.waiting import PATIENCE
@@ -138,7 +138,7 @@ def test_durations_in_the_largest_whole_unit() -> None:
         5_400: "90 minutes",
         172_800: "2 days",
     }
-    assert {seconds: duration_in_words(timedelta(seconds=seconds)) for seconds in content} == content
+    assert {seconds: time_in_words(timedelta(seconds=seconds)) for seconds in content} == content
 
 
 async def test_an_answer_says_more_than_a_select(dual: DualResponseServer, host: Host) -> None:
