@@ -21,22 +21,22 @@ from benchmarks.plan import MINUTES, ROUNDS, chosen
 
 def main() -> int:
     """Run the parts asked for; without names, all."""
-    asked = _arguments().parse_args()
+    arguments = _arguments().parse_args()
     console = Console(width=110)
-    names = chosen(asked.only)
+    names = chosen(arguments.only)
     console.print(f"About {sum(MINUTES[name] for name in names)} minutes: {', '.join(names)}.")
-    is_kept = asked.rounds >= ROUNDS and not asked.small
+    is_kept = arguments.rounds >= ROUNDS and not arguments.small
     # What measures needs packages that `--help` must not need.
     parts = import_module("benchmarks.parts")
-    options = parts.Options(asked.rounds, asked.reference, asked.small)
-    done = [_measured(parts.PARTS[name], name, options, console, is_kept=is_kept) for name in names]
+    options = parts.Options(arguments.rounds, arguments.reference, arguments.small)
+    results = [_measured(parts.PARTS[name], name, options, console, is_kept=is_kept) for name in names]
     figures = import_module("benchmarks.figures")
     if is_kept:
         figures.write()
-        drawn = import_module("benchmarks.chart").draw()
-        console.print("Drawn:", *(path.name for path in drawn))
+        pictures = import_module("benchmarks.chart").draw()
+        console.print("Drawn:", *(path.name for path in pictures))
     console.print("Older than the code:", ", ".join(figures.outdated()) or "none")
-    return 0 if all(done) else 1
+    return 0 if all(results) else 1
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -73,20 +73,20 @@ def _measured(
     """Measure one part. Returns whether its floors hold and its result could be kept."""
     with timing.recording() as rounds, machine.watching() as watch, console.status(name) as status:
         try:
-            found = asyncio.run(measure(lambda doing: status.update(f"{name}: {doing}"), options))
+            part = asyncio.run(measure(lambda doing: status.update(f"{name}: {doing}"), options))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - other parts can still be measured
             console.print(f"{name}: NOT MEASURED. {type(error).__name__}: {error}", markup=False)
             return False
-    report.show(found, console)
+    report.show(part, console)
     if rounds:
         report.show_section(report.spread(rounds), console)
-    console.print(f"{name}: {report.floors(found)} Meanwhile, {watch}.")
+    console.print(f"{name}: {report.floors(part)} Meanwhile, {watch}.")
     if not watch.is_quiet:
         console.print(f"{name}: NOT KEPT, because the machine was not idle. The last result stays.")
         return False
     if is_kept:
-        console.print("Kept in", *(path.name for path in report.keep(found, rounds, str(watch))))
-    return found.holds is not False
+        console.print("Kept in", *(path.name for path in report.keep(part, rounds, str(watch))))
+    return part.holds is not False
 
 
 if __name__ == "__main__":

@@ -76,9 +76,9 @@ async def _measured(dual: DualResponseServer, name: str, call: Call) -> Adapter:
         return await dual.create_response(_colleges("NJ"), name="Colleges")
 
     await alone()
-    answered = await call()
-    if getattr(answered, "is_error", False):
-        raise RuntimeError(f"the tool failed: {answered}"[:300])
+    answer = await call()
+    if getattr(answer, "is_error", False):
+        raise RuntimeError(f"the tool failed: {answer}"[:300])
     pairs = [(await _seconds(alone), await _seconds(call)) for _ in range(_ROUNDS)]
     return Adapter(
         name,

@@ -92,23 +92,23 @@ async def measure(engine: str, place: str, note: Callable[[str], object]) -> lis
         assert response.total_count == ROWS
         resource = await server.unchecked.get(response.resource_id)
         assert resource is not None
-        found = []
+        costs = []
         for name, (spec, sql) in QUESTIONS.items():
             note(f"{engine}: {name}")
-            question, written = read_structured_query(spec), sql.format(month=_MONTHS[engine])
+            question, text = read_structured_query(spec), sql.format(month=_MONTHS[engine])
 
             async def ask(question: Any = question) -> int:
                 return len(
                     (await server.queries.page_unchecked(resource, question, PageRequest(limit=1_000))).rows
                 )
 
-            async def fetch_by_hand(written: str = written) -> int:
+            async def fetch_by_hand(written: str = text) -> int:
                 return len(await fetch(written))
 
             assert await ask() == await fetch_by_hand()
-            taken = await fastest({"asked": ask, "by hand": fetch_by_hand}, f"{engine}, {name}", budget=4.0)
-            found.append(Cost(engine, name, taken["asked"], taken["by hand"]))
-    return found
+            seconds = await fastest({"asked": ask, "by hand": fetch_by_hand}, f"{engine}, {name}", budget=4.0)
+            costs.append(Cost(engine, name, seconds["asked"], seconds["by hand"]))
+    return costs
 
 
 @asynccontextmanager
@@ -120,8 +120,8 @@ async def _by_hand(engine: str, place: str) -> AsyncIterator[Fetch]:
         await connection.close()
         return
     path = Path(place.removeprefix("sqlite:///"))
-    with closing(sqlite3.connect(path, check_same_thread=False)) as opened:
-        yield lambda sql: asyncio.to_thread(lambda: opened.execute(sql).fetchall())
+    with closing(sqlite3.connect(path, check_same_thread=False)) as database:
+        yield lambda sql: asyncio.to_thread(lambda: database.execute(sql).fetchall())
 
 
 def report(costs: Sequence[Cost]) -> Report:

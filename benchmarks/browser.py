@@ -65,7 +65,7 @@ BESIDE: Mapping[str, str] = {
 }
 
 
-class Measured:
+class Measurements:
     """The figures of all rounds, by what they mean."""
 
     def __init__(self) -> None:
@@ -88,17 +88,17 @@ class Figure:
     datasette: float | None = None
 
 
-async def measure(path: Path, say: Callable[[str], object], rounds: int, screens: int) -> Measured:
+async def measure(path: Path, say: Callable[[str], object], rounds: int, screens: int) -> Measurements:
     """So many rounds on either page, in turns, with a scroll of so many screens on ours."""
-    found = Measured()
+    measurements = Measurements()
     with dualsql_serve(path) as server, datasette(path) as peer:
         url = await result_of(server.url)
         async with async_playwright() as playwright:
             for number in range(rounds):
                 say(f"round {number + 1}")
-                await _one_round(playwright, url, found.ours, screens)
-                await _beside(playwright, f"{peer.url}/{path.stem}/flights", found.theirs)
-    return found
+                await _one_round(playwright, url, measurements.ours, screens)
+                await _beside(playwright, f"{peer.url}/{path.stem}/flights", measurements.theirs)
+    return measurements
 
 
 @asynccontextmanager
@@ -112,16 +112,16 @@ async def _page(playwright: Any) -> AsyncIterator[tuple[Browser, Page]]:
         await browser.close()
 
 
-async def _one_round(playwright: Any, url: str, found: dict[str, list[float]], screens: int) -> None:
+async def _one_round(playwright: Any, url: str, measurements: dict[str, list[float]], screens: int) -> None:
     async with _page(playwright) as (browser, page):
-        note(found, "memory_blank", (await _memory(browser, page)).private)
+        note(measurements, "memory_blank", (await _memory(browser, page)).private)
         await page.goto(url)
         await page.wait_for_selector("td.active")
-        note(found, "memory_first", (await _memory(browser, page)).private)
-        note(found, "first_rows", await _painted(page))
-        note(found, "server", await page.evaluate(_SERVER))
-        note(found, "weight", await page.evaluate(_WEIGHT) / 1024)
-        note(found, "dom_rows", await page.locator("regular-table tr").count())
+        note(measurements, "memory_first", (await _memory(browser, page)).private)
+        note(measurements, "first_rows", await _painted(page))
+        note(measurements, "server", await page.evaluate(_SERVER))
+        note(measurements, "weight", await page.evaluate(_WEIGHT) / 1024)
+        note(measurements, "dom_rows", await page.locator("regular-table tr").count())
         await page.mouse.move(600, 400)
         height = 29 * await page.locator("regular-table tbody tr").count()
         await page.evaluate(_WATCH)
@@ -129,17 +129,17 @@ async def _one_round(playwright: Any, url: str, found: dict[str, list[float]], s
             await page.mouse.wheel(0, height)
             await page.evaluate(_FRAME)
         await page.wait_for_function(_COMPLETE)
-        note(found, "blank", await page.evaluate("window.longestBlank"))
-        await _note_memory(browser, page, found)
+        note(measurements, "blank", await page.evaluate("window.longestBlank"))
+        await _note_memory(browser, page, measurements)
         for value in await _cached_steps(page, height):
-            note(found, "step", value)
-        note(found, "jump", await _jump(page))
-        note(found, "end", await _timed(page, lambda: page.keyboard.press("Control+End"), _AT_THE_END))
+            note(measurements, "step", value)
+        note(measurements, "jump", await _jump(page))
+        note(measurements, "end", await _timed(page, lambda: page.keyboard.press("Control+End"), _AT_THE_END))
         sort = page.locator("button.sort", has_text="distance")
-        note(found, "sorted", await _timed(page, sort.click, _SORTED))
+        note(measurements, "sorted", await _timed(page, sort.click, _SORTED))
 
 
-async def _beside(playwright: Any, url: str, found: dict[str, list[float]]) -> None:
+async def _beside(playwright: Any, url: str, measurements: dict[str, list[float]]) -> None:
     """Datasette's table page: it has no way to its last rows but the opposite order."""
     pages = {
         "first_rows": "?_size=50",
@@ -150,11 +150,11 @@ async def _beside(playwright: Any, url: str, found: dict[str, list[float]]) -> N
         async with _page(playwright) as (_, page):
             await page.goto(url + query)
             await page.wait_for_selector("table.rows-and-columns td")
-            note(found, name, await _painted(page))
+            note(measurements, name, await _painted(page))
 
 
-def note(found: dict[str, list[float]], name: str, value: float) -> None:
-    found.setdefault(name, []).append(value)
+def note(measurements: dict[str, list[float]], name: str, value: float) -> None:
+    measurements.setdefault(name, []).append(value)
 
 
 _SERVER = """() => {
@@ -191,10 +191,10 @@ async def _painted(page: Page) -> float:
 
 
 async def _timed(page: Page, act: Callable[[], Any], until: str) -> float:
-    started = time.perf_counter()
+    start = time.perf_counter()
     await act()
     await page.wait_for_function(until)
-    return (time.perf_counter() - started) * 1000
+    return (time.perf_counter() - start) * 1000
 
 
 async def _jump(page: Page) -> float:
@@ -210,13 +210,13 @@ async def _cached_steps(page: Page, height: int) -> list[float]:
     session: CDPSession = await page.context.new_cdp_session(page)
     await session.send("Performance.enable")
     await page.mouse.move(600, 400)
-    found = []
+    figures = []
     for _ in range(50):
         before = await _script_seconds(session)
         await page.mouse.wheel(0, -height / 4)
         await page.evaluate(_FRAME)
-        found.append((await _script_seconds(session) - before) * 1000)
-    return found
+        figures.append((await _script_seconds(session) - before) * 1000)
+    return figures
 
 
 async def _script_seconds(session: CDPSession) -> float:
@@ -231,14 +231,14 @@ class Memory(NamedTuple):
     with_share: float
 
 
-async def _note_memory(browser: Browser, page: Page, found: dict[str, list[float]]) -> None:
+async def _note_memory(browser: Browser, page: Page, measurements: dict[str, list[float]]) -> None:
     after = await _memory(browser, page)
-    note(found, "memory", after.private)
-    note(found, "memory_shared", after.with_share)
+    note(measurements, "memory", after.private)
+    note(measurements, "memory_shared", after.with_share)
     session: CDPSession = await page.context.new_cdp_session(page)
     await session.send("HeapProfiler.collectGarbage")
     await session.detach()
-    note(found, "memory_collected", (await _memory(browser, page)).private)
+    note(measurements, "memory_collected", (await _memory(browser, page)).private)
 
 
 async def _memory(browser: Browser, page: Page) -> Memory:
@@ -263,13 +263,16 @@ def _memory_of(process: int) -> Memory:
     return Memory(sizes["Private_Clean"] + sizes["Private_Dirty"] + sizes["Swap"], sizes["Pss"])
 
 
-def report(found: Measured) -> Report:
+def report(measurements: Measurements) -> Report:
     """Three tables, the first beside its floors."""
-    for name, values in found.ours.items():
+    for name, values in measurements.ours.items():
         median_of(_MEANINGS[name], values)
-    floors = [Figure(name, floor.of(found.ours[name]), floor.most) for name, floor in FLOORS.items()]
-    memory = [Figure(name, max(found.ours[name])) for name in MEMORY]
-    beside = [Figure(name, median(found.ours[name]), datasette=median(found.theirs[name])) for name in BESIDE]
+    floors = [Figure(name, floor.of(measurements.ours[name]), floor.most) for name, floor in FLOORS.items()]
+    memory = [Figure(name, max(measurements.ours[name])) for name in MEMORY]
+    beside = [
+        Figure(name, median(measurements.ours[name]), datasette=median(measurements.theirs[name]))
+        for name in BESIDE
+    ]
     sections = [_limited(floors), _held(memory), _compared(beside)]
     holds = all(figure.value <= FLOORS[figure.name].most for figure in floors)
     return Report("browser", "A result's page in a browser", sections, [*floors, *memory, *beside], holds)

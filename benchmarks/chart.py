@@ -21,10 +21,10 @@ Bar = tuple[str, float, str]
 
 def draw() -> list[Path]:
     """Draw what has been measured; nothing as long as a part is missing."""
-    kept = {part: FOLDER / f"{part}.json" for part in ("stream", "page")}
-    if not all(path.exists() for path in kept.values()):
+    files = {part: FOLDER / f"{part}.json" for part in ("stream", "page")}
+    if not all(path.exists() for path in files.values()):
         return []
-    figures = {part: json.loads(path.read_text())["figures"] for part, path in kept.items()}
+    figures = {part: json.loads(path.read_text())["figures"] for part, path in files.items()}
     # Text stays text, and the same figures give the same file.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dualsql", "font.size": 9}):
         picture, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
@@ -42,7 +42,7 @@ def _rows(races: list[dict[str, Any]]) -> list[Bar]:
             continue
         own = (f"{race['what']}, {race['engine']}", race["rows"] / race["seconds"], OURS)
         other = (f"{race['against']}, {race['engine']}", race["rows"] / race["other_seconds"], OTHERS)
-        bars += [bar for bar in (own, other) if bar[0] not in {known[0] for known in bars}]
+        bars += [bar for bar in (own, other) if bar[0] not in {bar_of_own[0] for bar_of_own in bars}]
     return bars
 
 
@@ -56,8 +56,8 @@ def _pages(figures: list[dict[str, Any]]) -> list[Bar]:
 
 def _bars(axes: Axes, title: str, bars: list[Bar]) -> None:
     bars.reverse()  # matplotlib draws the first one at the bottom
-    drawn = axes.barh([bar[0] for bar in bars], [bar[1] for bar in bars], color=[bar[2] for bar in bars])
-    axes.bar_label(drawn, labels=[f"{bar[1]:,.0f}" for bar in bars], padding=3)
+    bar_marks = axes.barh([bar[0] for bar in bars], [bar[1] for bar in bars], color=[bar[2] for bar in bars])
+    axes.bar_label(bar_marks, labels=[f"{bar[1]:,.0f}" for bar in bars], padding=3)
     axes.set_title(title, loc="left")
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.set_xticks([])

@@ -94,7 +94,7 @@ async def measure(
 async def _overhead(origin: str, path: str) -> tuple[list[float], list[float]]:
     """Seconds of calls, and those beyond the same queries by hand, taken in turns."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    calls, found = [], []
+    calls, problems = [], []
     async with (
         httpx2.AsyncClient(headers=headers) as http,
         Client(streamable_http_client(f"{origin}/mcp", http_client=http)) as model,
@@ -107,8 +107,8 @@ async def _overhead(origin: str, path: str) -> tuple[list[float], list[float]]:
                 by_hand = _by_hand(connection)
                 await session.ask("execute_query", query=QUERY)
                 calls.append(session.tally.seconds[-1])
-                found.append(calls[-1] - by_hand)
-    return calls, found
+                problems.append(calls[-1] - by_hand)
+    return calls, problems
 
 
 def _by_hand(connection: sqlite3.Connection) -> float:
@@ -118,27 +118,27 @@ def _by_hand(connection: sqlite3.Connection) -> float:
     return perf_counter() - began
 
 
-def report(found: Conversations) -> Report:
+def report(conversations: Conversations) -> Report:
     """The tables."""
-    counted = Section(
+    section = Section(
         "Scripted conversations",
         "Over HTTP, with a token, four at a time; six kinds of flow, with errors that are provoked and mended.",
         ["", "number"],
         [
-            ["flows", f"{found.flows:,}"],
-            ["... that completed", f"{found.completed:,}"],
-            ["steps", f"{found.steps:,}"],
-            ["errors provoked and mended", f"{found.provoked:,}"],
-            ["steps that failed", f"{found.failed:,} ({found.failing:.2%})"],
-            ["results not parsed", f"{found.unparsed:,}"],
+            ["flows", f"{conversations.flows:,}"],
+            ["... that completed", f"{conversations.completed:,}"],
+            ["steps", f"{conversations.steps:,}"],
+            ["errors provoked and mended", f"{conversations.provoked:,}"],
+            ["steps that failed", f"{conversations.failed:,} ({conversations.failing:.2%})"],
+            ["results not parsed", f"{conversations.unparsed:,}"],
             [
                 "a query, asked and read, four at a time: p50, p95",
-                f"{_ms(found.call_p50)}, {_ms(found.call_p95)}",
+                f"{_ms(conversations.call_p50)}, {_ms(conversations.call_p95)}",
             ],
-            ["one alone, end to end: p50", f"{found.alone_p50 * 1000:.1f} ms"],
+            ["one alone, end to end: p50", f"{conversations.alone_p50 * 1000:.1f} ms"],
             [
                 "one alone, beyond its SQL by hand: p50, p95",
-                f"{_ms(found.overhead_p50)}, {_ms(found.overhead_p95)}",
+                f"{_ms(conversations.overhead_p50)}, {_ms(conversations.overhead_p95)}",
             ],
         ],
     )
@@ -146,9 +146,11 @@ def report(found: Conversations) -> Report:
         "Floors",
         "Those of specification S8, and of a call alone.",
         ["floor", ""],
-        [[n, verdict(holds=h)] for n, h in found.floors.items()],
+        [[n, verdict(holds=h)] for n, h in conversations.floors.items()],
     )
-    return Report("flows", "Conversations", [counted, floors], [found], all(found.floors.values()))
+    return Report(
+        "flows", "Conversations", [section, floors], [conversations], all(conversations.floors.values())
+    )
 
 
 def _ms(seconds: float) -> str:

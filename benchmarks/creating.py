@@ -126,26 +126,26 @@ async def _compare(
 
     total = await _by_hand(engine, query)
     statements = await _statements(create)
-    taken = await medians(
+    times = await medians(
         {"by hand": lambda: _by_hand(engine, query), "dualsql": create}, f"{name}, {store_name}"
     )
-    return Creation(name, store_name, total, statements, taken["by hand"], taken["dualsql"])
+    return Creation(name, store_name, total, statements, times["by hand"], times["dualsql"])
 
 
 async def _statements(create: Callable[[], Awaitable[None]]) -> int:
     """How many statements about rows of the flights' database are sent meanwhile."""
-    sent: list[str] = []
+    statements: list[str] = []
 
-    def note(*told: Any) -> None:
-        if "dualsql_resources" not in told[2]:  # of the store
-            sent.append(told[2])
+    def note(*arguments: Any) -> None:
+        if "dualsql_resources" not in arguments[2]:  # of the store
+            statements.append(arguments[2])
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
         await create()
     finally:
         event.remove(Engine, "before_cursor_execute", note)
-    return len(sent)
+    return len(statements)
 
 
 async def _by_hand(engine: AsyncEngine, query: AnySelect) -> int:

@@ -25,10 +25,10 @@ def table() -> str:
         if not path.exists():
             lines.append(f"| {part} | not yet | |")
             continue
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        when = f"{kept['date']}, {kept['machine']['commit']}"
+        document = json.loads(path.read_text(encoding="utf-8"))
+        when = f"{document['date']}, {document['machine']['commit']}"
         link = f"[{part}](../benchmarks/results/{part}.md)"
-        lines.append(f"| {link} | {when} | {'<br>'.join(say(kept['figures']))} |")
+        lines.append(f"| {link} | {when} | {'<br>'.join(say(document['figures']))} |")
     return "\n".join(lines)
 
 
@@ -100,14 +100,14 @@ def _kept(figures: Figures) -> list[str]:
 
 
 def _profile(figures: Figures) -> list[str]:
-    said = []
+    lines = []
     for each in figures:
-        said.append(
+        lines.append(
             f"{each['engine']}: {each['seconds']:.1f} s, {each['seconds'] / each['by_hand']:.2f} of by hand"
         )
         if "budgeted" in each:
-            said.append(f"within its budget {each['budgeted']:.1f} s, {each['estimated']} columns estimated")
-    return said
+            lines.append(f"within its budget {each['budgeted']:.1f} s, {each['estimated']} columns estimated")
+    return lines
 
 
 def _adapter(figures: Figures) -> list[str]:
@@ -118,12 +118,12 @@ def _adapter(figures: Figures) -> list[str]:
 
 
 def _flows(figures: Figures) -> list[str]:
-    said = [
+    lines = [
         f"{each['completed']:,} of {each['flows']:,} complete, {each['failed']} of {each['steps']:,} steps failed; a"
         f" query takes {each['overhead_p50'] * 1000:.0f} ms (p50) and {each['overhead_p95'] * 1000:.0f} ms (p95) more"
         for each in figures
     ]
-    return said + [
+    return lines + [
         f"a tool call {each['alone_p50'] * 1000:.1f} ms" for each in figures if "alone_p50" in each
     ]
 

@@ -116,8 +116,8 @@ class Session:
 
 
 def _structure(result: CallToolResult) -> dict[str, Any]:
-    found: Any = result.structured_content or {}
-    return dict(found)
+    content: Any = result.structured_content or {}
+    return dict(content)
 
 
 # --- the flows -----------------------------------------------------------------------------------------------------
@@ -129,19 +129,19 @@ async def look_and_read(session: Session) -> None:
     session.expect(holds="institutions" in {table["name"] for table in tables}, what="tables")
     described = await session.call("describe_table", table="institutions")
     names = [column["name"] for column in described["columns"]]
-    found = await session.ask(
+    result = await session.ask(
         "execute_query",
         query=f"SELECT {', '.join(names)} FROM institutions WHERE state = :state ORDER BY name",
         parameters={"state": session.state},
     )
-    total = found.total_count
-    page = await found.fetch(limit=20, sort={"field": "unitid", "order": "desc"})
+    total = result.total_count
+    page = await result.fetch(limit=20, sort={"field": "unitid", "order": "desc"})
     session.expect(holds=len(page.data) == min(20, total or 0), what="a page")
-    rows = [row async for batch in found.fetch_stream(batch_size=200) for row in batch]
+    rows = [row async for batch in result.fetch_stream(batch_size=200) for row in batch]
     session.expect(
         holds=len(rows) == total and {row["state"] for row in rows} == {session.state}, what="a stream"
     )
-    session.expect(holds=await found.delete(), what="delete")
+    session.expect(holds=await result.delete(), what="delete")
 
 
 async def misspell(session: Session) -> None:
@@ -153,14 +153,14 @@ async def misspell(session: Session) -> None:
         "execute_query", "UNKNOWN_COLUMN", query=f"SELECT credental, debt FROM {table}"
     )
     right = wrong["suggestions"][0]
-    found = await session.ask(
+    result = await session.ask(
         "execute_query",
         query=f"SELECT {right}, count(*) AS n, avg(debt) AS debt FROM {table} GROUP BY {right}",
     )
-    session.expect(holds=len(await found.fetch_all()) > 3, what="all rows")
-    session.expect(holds=await found.pin(), what="pin")
-    session.expect(holds=(await found.get_metadata()).status == "pinned", what="pinned")
-    session.expect(holds=await found.delete(), what="delete")
+    session.expect(holds=len(await result.fetch_all()) > 3, what="all rows")
+    session.expect(holds=await result.pin(), what="pin")
+    session.expect(holds=(await result.get_metadata()).status == "pinned", what="pinned")
+    session.expect(holds=await result.delete(), what="delete")
 
 
 async def be_refused(session: Session) -> None:
@@ -168,17 +168,17 @@ async def be_refused(session: Session) -> None:
     await session.fail("execute_query", "FORBIDDEN_SQL", query="DELETE FROM programs")
     await session.fail("execute_query", "INVALID_SQL", query="SELECT * FROM programs WHERE")
     await session.fail("execute_query", "UNKNOWN_TABLE", query="SELECT * FROM sqlite_master")
-    found = await session.ask("execute_query", query="SELECT count(*) AS n FROM programs")
-    [row] = await found.fetch_all()
+    result = await session.ask("execute_query", query="SELECT count(*) AS n FROM programs")
+    [row] = await result.fetch_all()
     session.expect(holds=row["n"] == 106_145, what="nothing was changed")
-    session.expect(holds=await found.delete(), what="delete")
+    session.expect(holds=await result.delete(), what="delete")
 
 
 async def search_and_sort(session: Session) -> None:
     """A word is looked for in the catalogue, a join is asked, and its pages are walked by cursor."""
     matches = await session.call("search_catalog", terms=["earning", "institution"])
     session.expect(holds=matches["unmatched"] == [], what="matches")
-    found = await session.ask(
+    result = await session.ask(
         "execute_query",
         query=(
             "SELECT i.name, f.title, p.earnings FROM programs p JOIN institutions i USING (unitid) "
@@ -187,28 +187,28 @@ async def search_and_sort(session: Session) -> None:
         ),
         parameters={"state": session.state},
     )
-    rows = await found.fetch_all(limit=50)
+    rows = await result.fetch_all(limit=50)
     earnings = [row["earnings"] for row in rows]
     session.expect(holds=earnings == sorted(earnings, reverse=True), what="the query's order")
-    session.expect(holds=await found.delete(), what="delete")
+    session.expect(holds=await result.delete(), what="delete")
 
 
 async def refine(session: Session) -> None:
     """A stored result is asked again, where its rows are, by its link."""
-    found = await session.ask(
+    answer = await session.ask(
         "execute_query",
         query="SELECT name, state, control FROM institutions WHERE state = :state",
         parameters={"state": session.state},
     )
     by_control = await session.ask(
-        "query_result", resource=found.resource_uri, group_by=["control"], aggregates=[{"function": "count"}]
+        "query_result", resource=answer.resource_uri, group_by=["control"], aggregates=[{"function": "count"}]
     )
     rows = await by_control.fetch_all()
     counts = [next(value for value in row.values() if isinstance(value, int)) for row in rows]
-    session.expect(holds=sum(counts) == found.total_count, what="the groups are the whole")
-    refined = await session.ask("refine_result", resource=found.resource_uri, columns=["name"], limit=5)
-    session.expect(holds=len(await refined.fetch_all()) == min(5, found.total_count or 0), what="refined")
-    for result in (refined, by_control, found):
+    session.expect(holds=sum(counts) == answer.total_count, what="the groups are the whole")
+    refined = await session.ask("refine_result", resource=answer.resource_uri, columns=["name"], limit=5)
+    session.expect(holds=len(await refined.fetch_all()) == min(5, answer.total_count or 0), what="refined")
+    for result in (refined, by_control, answer):
         session.expect(holds=await result.delete(), what="delete")
 
 
@@ -247,8 +247,8 @@ async def run(origin: str, number: int, *, at_once: int = 4) -> Tally:
             Client(streamable_http_client(f"{origin}/mcp", http_client=http)) as model,
             DualResponseClient(f"{origin}/resources", headers=headers) as application,
         ):
-            for taken in numbers:
-                await _flow(FLOWS[taken % len(FLOWS)], Session(model, application, tally, taken))
+            for seconds in numbers:
+                await _flow(FLOWS[seconds % len(FLOWS)], Session(model, application, tally, seconds))
 
     await asyncio.gather(*(converse() for _ in range(at_once)))
     return tally
@@ -276,10 +276,10 @@ async def serving(database: str, *arguments: str) -> AsyncIterator[str]:
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        said = (await process.stdout.readuntil(b"Ctrl-C")).decode()
-        found = re.search(r"(http://127\.0\.0\.1:\d+)/mcp", said)
-        assert found
-        yield found[1]
+        text = (await process.stdout.readuntil(b"Ctrl-C")).decode()
+        match = re.search(r"(http://127\.0\.0\.1:\d+)/mcp", text)
+        assert match
+        yield match[1]
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)

@@ -39,13 +39,13 @@ class Cost:
 
 def least(prepare: Callable[[], object], work: Callable[[object], object]) -> float:
     """Seconds of the quickest run; what is prepared for each run is not counted."""
-    taken = []
+    times = []
     for _ in range(RUNS):
         prepared = prepare()
-        begun = perf_counter()
+        start = perf_counter()
         work(prepared)
-        taken.append(perf_counter() - begun)
-    return min(taken)
+        times.append(perf_counter() - start)
+    return min(times)
 
 
 def encoded(statement: object) -> bytes:
@@ -61,7 +61,7 @@ def cost(build: Callable[[], AnySelect]) -> Cost:
     return Cost(
         encode=least(build, encoded),
         freeze=least(build, lambda statement: freeze(statement, REGISTRY, dialect=DIALECT)),  # type: ignore[arg-type]
-        decode=least(lambda: document, lambda found: thaw(found, REGISTRY)),  # type: ignore[arg-type]
+        decode=least(lambda: document, lambda document: thaw(document, REGISTRY)),  # type: ignore[arg-type]
         size=len(document),
     )
 
@@ -81,9 +81,9 @@ def main() -> int:
     ]
     compiled = median(least(build, _compile) for build in BUILDERS)
     print(f"one compile by SQLAlchemy {compiled * 1e6:7.0f} us  (the proof makes two)")
-    for name, found, bound, unit in rows:
-        print(f"{name:24s} {found:8.0f} {unit}  (at most {bound})")
-    return 0 if all(found < bound for _, found, bound, _ in rows) else 1
+    for name, figure, bound, unit in rows:
+        print(f"{name:24s} {figure:8.0f} {unit}  (at most {bound})")
+    return 0 if all(figure < bound for _, figure, bound, _ in rows) else 1
 
 
 if __name__ == "__main__":

@@ -93,9 +93,9 @@ async def _server(path: Path, storage: Path) -> AsyncIterator[DualResponseServer
 
 async def _written(dual: DualResponseServer, path: Path, folder: Path, rounds: int) -> Cost:
     async def keep() -> None:
-        made = await dual.create_response(_all(), name="flights", keep=True)
-        assert made.total_count == ROWS
-        await dual.delete_resource(made.resource_id, None)
+        response = await dual.create_response(_all(), name="flights", keep=True)
+        assert response.total_count == ROWS
+        await dual.delete_resource(response.resource_id, None)
 
     async def alone() -> None:
         await asyncio.to_thread(write_alone, path, folder / "alone.duckdb")
@@ -139,11 +139,11 @@ async def _pages(dual: DualResponseServer, resource_id: str) -> list[Cost]:
         return lambda: dual.read_page(resource_id, None, PageRequest(limit=PAGE, offset=offset))
 
     offsets = {"in the middle": ROWS // 2, "at the end": ROWS - PAGE}
-    taken = await fastest(
+    seconds = await fastest(
         {"first": page(0), **{name: page(offset) for name, offset in offsets.items()}}, "page"
     )
     return [
-        Cost(f"a page {name}", "the first page", taken[name], taken["first"], 1.2, most=10 * MILLISECONDS)
+        Cost(f"a page {name}", "the first page", seconds[name], seconds["first"], 1.2, most=10 * MILLISECONDS)
         for name in offsets
     ]
 
@@ -151,7 +151,7 @@ async def _pages(dual: DualResponseServer, resource_id: str) -> list[Cost]:
 async def _questions(dual: DualResponseServer, resource_id: str, alone: Path) -> list[Cost]:
     resource = await dual.unchecked.get(resource_id)
     assert resource is not None
-    asked = read_structured_query(
+    question = read_structured_query(
         {
             "group_by": ["carrier", "month"],
             "aggregates": ["count", {"function": "avg", "column": "arr_delay"}],
@@ -163,20 +163,20 @@ async def _questions(dual: DualResponseServer, resource_id: str, alone: Path) ->
         return await dual.read_page(resource_id, None, PageRequest(limit=PAGE, offset=1_000, sort=order))
 
     async def group() -> object:
-        return await dual.queries.page_unchecked(resource, asked, PageRequest(limit=1_000))
+        return await dual.queries.page_unchecked(resource, question, PageRequest(limit=1_000))
 
-    found = []
+    costs = []
     with duckdb.connect(str(alone), read_only=True, config={"memory_limit": "512MB"}) as file:
         for what, work, sql in (
             ("a sorted page", sort, _SORTED),
             ("a group-by", group, _GROUPED),
         ):
             by_hand = partial(asyncio.to_thread, _fetched, file, sql)
-            taken = await fastest({"ours": work, "alone": by_hand}, what)
-            found.append(
-                Cost(what, "DuckDB alone", taken["ours"], taken["alone"], 1.3, spare=15 * MILLISECONDS)
+            seconds = await fastest({"ours": work, "alone": by_hand}, what)
+            costs.append(
+                Cost(what, "DuckDB alone", seconds["ours"], seconds["alone"], 1.3, spare=15 * MILLISECONDS)
             )
-    return found
+    return costs
 
 
 _SORTED = f"SELECT * FROM flights ORDER BY arr_delay DESC NULLS LAST, id LIMIT {PAGE + 1} OFFSET 1000"
@@ -189,8 +189,8 @@ def _fetched(file: duckdb.DuckDBPyConnection, sql: str) -> int:
 
 async def _arrow(dual: DualResponseServer, resource_id: str, path: Path, rounds: int) -> Cost:
     async def stream() -> None:
-        found = await dual.stream(resource_id, None, StreamRequest(format="arrow"))
-        assert sum([chunk.rows async for chunk in found.chunks]) == ROWS
+        rows = await dual.stream(resource_id, None, StreamRequest(format="arrow"))
+        assert sum([chunk.rows async for chunk in rows.chunks]) == ROWS
 
     async def adbc() -> None:
         assert await bare.adbc(f"sqlite:///{path}") == ROWS
@@ -202,13 +202,13 @@ async def _arrow(dual: DualResponseServer, resource_id: str, path: Path, rounds:
 async def _in_turns(
     what: str, ours: Callable[[], Awaitable[None]], other: Callable[[], Awaitable[None]], rounds: int
 ) -> tuple[float, float]:
-    taken: tuple[list[float], list[float]] = [], []
+    times: tuple[list[float], list[float]] = [], []
     for _ in range(rounds):
-        for work, seconds in zip((ours, other), taken, strict=True):
-            begun = perf_counter()
+        for work, seconds in zip((ours, other), times, strict=True):
+            start = perf_counter()
             await work()
-            seconds.append(perf_counter() - begun)
-    return median_of(f"{what}: ours, s", taken[0]), median_of(f"{what}: the other, s", taken[1])
+            seconds.append(perf_counter() - start)
+    return median_of(f"{what}: ours, s", times[0]), median_of(f"{what}: the other, s", times[1])
 
 
 def report(costs: Sequence[Cost]) -> Report:

@@ -39,10 +39,10 @@ async def pages_per_second(request: Request, *, seconds: float, connections: int
     They are opened one after the other, as clients come: of connections that are opened at once, one of several workers
     takes all.
     """
-    opened = [await _Connection.opened(request) for _ in range(connections)]
-    begun = perf_counter()
-    answers = await asyncio.gather(*(one.ask_until(begun + seconds) for one in opened))
-    return sum(answers) / (perf_counter() - begun)
+    pool = [await _Connection.opened(request) for _ in range(connections)]
+    start = perf_counter()
+    answers = await asyncio.gather(*(one.ask_until(start + seconds) for one in pool))
+    return sum(answers) / (perf_counter() - start)
 
 
 class _Connection:
@@ -54,9 +54,9 @@ class _Connection:
     async def opened(cls, request: Request) -> _Connection:
         """A connection that was answered once."""
         parts = urlsplit(request.url)
-        found = cls(request, *await asyncio.open_connection(parts.hostname, parts.port, limit=2**22))
-        await found._ask()
-        return found
+        connection = cls(request, *await asyncio.open_connection(parts.hostname, parts.port, limit=2**22))
+        await connection._ask()
+        return connection
 
     async def ask_until(self, deadline: float) -> int:
         """Ask until then, and close the connection; the number of answers."""

@@ -40,7 +40,7 @@ def describe() -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "sqlite": sqlite3.sqlite_version,
-        **{name: found for name in (*PACKAGES, *PEERS) if (found := _version(name))},
+        **{name: version for name in (*PACKAGES, *PEERS) if (version := _version(name))},
         "commit": commit(),
     }
 
@@ -63,11 +63,11 @@ def _processor() -> str:
 
 def commit() -> str:
     """The commit that is measured, with `-dirty` if files differ from it. Results do not count."""
-    shown = ["git", "describe", "--always"]
-    changed = ["git", "status", "--porcelain", "--", ":/", ":!/benchmarks/results", *_WRITTEN]
+    version = ["git", "describe", "--always"]
+    status = ["git", "status", "--porcelain", "--", ":/", ":!/benchmarks/results", *_WRITTEN]
     name, changes = (
         subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-        for command in (shown, changed)
+        for command in (version, status)
     )
     return (name or "unknown") + ("-dirty" if changes else "")
 
@@ -90,12 +90,12 @@ class Process(NamedTuple):
 
 def processes() -> dict[int, Process]:
     """All processes, by their ids."""
-    found = {}
+    versions = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         pid = int(file.parent.name)
         with suppress(OSError):  # it has ended
-            found[pid] = process(pid)
-    return found
+            versions[pid] = process(pid)
+    return versions
 
 
 def process(pid: int) -> Process:
@@ -108,17 +108,17 @@ def process(pid: int) -> Process:
     return Process(int(fields[1]), head.partition("(")[2], user + system, children_user + children_system)
 
 
-def others(known: Mapping[int, Process], root: int) -> dict[int, Process]:
+def others(by_id: Mapping[int, Process], root: int) -> dict[int, Process]:
     """The processes that do not descend from `root`, without those of the kernel."""
-    found = {}
-    for pid, process in known.items():
+    rest = {}
+    for pid, process in by_id.items():
         above, place = {pid}, process.parent
-        while place in known and place not in above:
+        while place in by_id and place not in above:
             above.add(place)
-            place = known[place].parent
+            place = by_id[place].parent
         if not above & {root, _KERNEL}:
-            found[pid] = process
-    return found
+            rest[pid] = process
+    return rest
 
 
 class Watch:
@@ -165,8 +165,8 @@ class Watch:
         return f"other processes took {self.share:.0%} of a core" + (f" (most: {names})" if names else "")
 
 
-def _sum(known: Mapping[int, Process]) -> float:
-    return sum(process.own + process.ended for process in known.values())
+def _sum(processes: Mapping[int, Process]) -> float:
+    return sum(process.own + process.ended for process in processes.values())
 
 
 @contextmanager

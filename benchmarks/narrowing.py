@@ -82,9 +82,9 @@ def summary(costs: Sequence[Cost]) -> tuple[float, float]:
 async def measure(folder: Path, report: Callable[[Cost], object]) -> list[Cost]:
     """Every statement on both engines."""
     costs = []
-    for name, opened in (("sqlite", _sqlite(folder)), ("postgresql", _postgresql())):
+    for name, database in (("sqlite", _sqlite(folder)), ("postgresql", _postgresql())):
         statements = {**PORTABLE, **(POSTGRESQL_ONLY if name == "postgresql" else {})}
-        async with opened as engine:
+        async with database as engine:
             for title, statement in statements.items():
                 costs.append(await _compare(engine, title, statement))
                 report(costs[-1])
@@ -155,8 +155,8 @@ async def _timed(dialect: str, title: str, queries: dict[str, Query]) -> Cost:
     rows = {name: Counter(repr(tuple(row)) for row in await query()) for name, query in queries.items()}
     if rows["by hand"] != rows["narrowed"]:
         return Cost(dialect, title, problem="THE ROWS DIFFER")
-    taken = await fastest(queries, "")
-    return Cost(dialect, title, rows["narrowed"].total(), taken["by hand"], taken["narrowed"])
+    seconds = await fastest(queries, "")
+    return Cost(dialect, title, rows["narrowed"].total(), seconds["by hand"], seconds["narrowed"])
 
 
 class _SeenError(Exception):
@@ -165,10 +165,10 @@ class _SeenError(Exception):
 
 async def _sent(connection: AsyncConnection, statement: Any, values: Any) -> tuple[str, Values]:
     """What SQLAlchemy would send to the database for a statement."""
-    found: list[tuple[str, Values]] = []
+    statements: list[tuple[str, Values]] = []
 
     def note(_connection: Any, _cursor: Any, sql: str, values: Values, *_: Any) -> None:
-        found.append((sql, values))
+        statements.append((sql, values))
         raise _SeenError
 
     event.listen(connection.engine.sync_engine, "before_cursor_execute", note)
@@ -177,7 +177,7 @@ async def _sent(connection: AsyncConnection, statement: Any, values: Any) -> tup
             await connection.execute(statement, values)
     finally:
         event.remove(connection.engine.sync_engine, "before_cursor_execute", note)
-    return found[0]
+    return statements[0]
 
 
 def _named(values: Values, dialect: str) -> Any:

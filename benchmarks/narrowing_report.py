@@ -20,8 +20,8 @@ def report(costs: Sequence[Cost], overhead: Mapping[str, float]) -> Report:
 
 def _holds(costs: Sequence[Cost]) -> bool:
     """Whether both floors hold on each engine, and no statement answered other rows than by hand."""
-    found = [summary(_of(engine, costs)) for engine in ENGINES]
-    return all(middle <= MEDIAN and high <= NINETIETH for middle, high in found) and not any(
+    rows = [summary(_of(engine, costs)) for engine in ENGINES]
+    return all(middle <= MEDIAN and high <= NINETIETH for middle, high in rows) and not any(
         "DIFFER" in cost.problem for cost in costs
     )
 

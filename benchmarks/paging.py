@@ -173,7 +173,7 @@ async def keyset(engine: str, url: str, note: Callable[[str], object], rounds: i
             lasts.append(median(big[-21:-1]))  # the very last page is shorter and would flatter the ratio
     kinds = {"first page": firsts, "last page": lasts, "a third of the rows": thirds, "all rows": wholes}
     first, last, part, whole = (
-        median_of(f"{engine}, keyset: {kind}, s", taken) for kind, taken in kinds.items()
+        median_of(f"{engine}, keyset: {kind}, s", times) for kind, times in kinds.items()
     )
     growths = [whole / part for whole, part in zip(wholes, thirds, strict=True)]
     return Keyset(engine, first, last, part, whole, median_of(f"{engine}, keyset: growth", growths))
@@ -186,22 +186,22 @@ async def _in_turns(
     small: list[float] = []
     big: list[float] = []
     walk = _pages(everything, ROWS)
-    async for taken in _pages(third, EACH):
-        small.append(taken)
+    async for seconds in _pages(third, EACH):
+        small.append(seconds)
         big += [page for page in [await anext(walk, None) for _ in range(3)] if page is not None]
-    big += [taken async for taken in walk]
+    big += [seconds async for seconds in walk]
     return small, big
 
 
 async def _pages(result: ParsedDualResponse, rows: int) -> AsyncIterator[float]:
     count, cursor = 0, None
     while True:
-        begun = perf_counter()
+        start = perf_counter()
         page = await result.fetch(cursor=cursor, limit=KEYSET_PAGE)
-        taken = perf_counter() - begun
+        seconds = perf_counter() - start
         count += len(page.data)
         cursor = page.next_cursor
-        yield taken
+        yield seconds
         if cursor is None:
             break
     if count != rows:
@@ -224,9 +224,9 @@ async def overhead(engine: str, url: str) -> Overhead:
             resource = await dual.open_resource(response.resource_id, None, "read")
             await dual.unchecked.read_page(resource, None, PageRequest(offset=DEPTH, limit=PAGE))
 
-        taken = await medians({"page": page, "bare": by_hand}, f"{engine}, a page in this process")
+        times = await medians({"page": page, "bare": by_hand}, f"{engine}, a page in this process")
     await bare.dispose()
-    return Overhead(engine, taken["page"], taken["bare"])
+    return Overhead(engine, times["page"], times["bare"])
 
 
 def report(speeds: Sequence[Throughput], keysets: Sequence[Keyset], overheads: Sequence[Overhead]) -> Report:
@@ -236,8 +236,8 @@ def report(speeds: Sequence[Throughput], keysets: Sequence[Keyset], overheads: S
     holds = (
         all(own >= of[peer] * times for peer, times in PEERS.items() if peer in of)
         and (REFERENCE not in of or of[TWO_WORKERS] >= OF_REFERENCE * of[REFERENCE])
-        and all(found.last_to_first <= LAST_TO_FIRST and found.growth <= GROWTH for found in keysets)
-        and all(found.difference <= OVERHEAD for found in overheads)
+        and all(row.last_to_first <= LAST_TO_FIRST and row.growth <= GROWTH for row in keysets)
+        and all(row.difference <= OVERHEAD for row in overheads)
     )
     sections = [_speeds(speeds, own), _keysets(keysets), _overheads(overheads)]
     return Report("page", "What a page costs", sections, [*speeds, *keysets, *overheads], holds)
@@ -283,16 +283,16 @@ def _keysets(keysets: Sequence[Keyset]) -> Section:
         ("engine", "first", "last", "last/first", "a third, s", "all, s", "growth", ""),
         [
             (
-                found.engine,
-                f"{found.first * 1000:.1f}",
-                f"{found.last * 1000:.1f}",
-                f"{found.last_to_first:.2f}",
-                f"{found.third:.1f}",
-                f"{found.whole:.1f}",
-                f"{found.growth:.2f}",
-                verdict(holds=found.last_to_first <= LAST_TO_FIRST and found.growth <= GROWTH),
+                row.engine,
+                f"{row.first * 1000:.1f}",
+                f"{row.last * 1000:.1f}",
+                f"{row.last_to_first:.2f}",
+                f"{row.third:.1f}",
+                f"{row.whole:.1f}",
+                f"{row.growth:.2f}",
+                verdict(holds=row.last_to_first <= LAST_TO_FIRST and row.growth <= GROWTH),
             )
-            for found in keysets
+            for row in keysets
         ],
     )
 
@@ -304,12 +304,12 @@ def _overheads(overheads: Sequence[Overhead]) -> Section:
         ("engine", "by hand", "read_page", "more", ""),
         [
             (
-                found.engine,
-                f"{found.bare * 1000:.2f}",
-                f"{found.page * 1000:.2f}",
-                f"{found.difference * 1000:.2f}",
-                verdict(holds=found.difference <= OVERHEAD),
+                row.engine,
+                f"{row.bare * 1000:.2f}",
+                f"{row.page * 1000:.2f}",
+                f"{row.difference * 1000:.2f}",
+                verdict(holds=row.difference <= OVERHEAD),
             )
-            for found in overheads
+            for row in overheads
         ],
     )

@@ -83,7 +83,7 @@ async def ask(note: Note, _: Options) -> Report:
     async with loaded() as url:
         engines = {"SQLite": f"sqlite:///{path}", "PostgreSQL": url}
         costs = [await asking.measure(name, place, note) for name, place in engines.items()]
-    return asking.report([cost for found in costs for cost in found])
+    return asking.report([cost for group in costs for cost in group])
 
 
 async def keep(note: Note, options: Options) -> Report:
@@ -144,24 +144,24 @@ async def start(note: Note, options: Options) -> Report:
 
 async def bear(note: Note, options: Options) -> Report:
     """What a worker, a store and a database bear, and a million results."""
-    found = scaling.measure(note, seconds=1, many=10_000) if options.small else scaling.measure(note)
-    return scaling.report(await found)
+    figures = scaling.measure(note, seconds=1, many=10_000) if options.small else scaling.measure(note)
+    return scaling.report(await figures)
 
 
 async def point(note: Note, options: Options) -> Report:
     """A store of many results, many connections, many kept rows."""
-    found = (
+    figures = (
         points.measure(note, seconds=1, results=5_000, connections=120, gigabytes=0.2)
         if options.small
         else points.measure(note)
     )
-    return points.report(await found)
+    return points.report(await figures)
 
 
 async def load(note: Note, options: Options) -> Report:
     """What a store bears."""
-    found = store_load.measure(note, seconds=3) if options.small else store_load.measure(note)
-    return store_load.report(await found)
+    figures = store_load.measure(note, seconds=3) if options.small else store_load.measure(note)
+    return store_load.report(await figures)
 
 
 async def look(note: Note, options: Options) -> Report:

@@ -69,7 +69,7 @@ async def reference_result(origin: str, query: str) -> str:
     async with httpx.AsyncClient(headers={"Accept": "application/json, text/event-stream"}) as http:
         request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
         answer = await http.post(f"{origin}/mcp", json=request)
-    found = re.search(r"resource://([\w-]+)", answer.text)
-    if found is None:
+    match = re.search(r"resource://([\w-]+)", answer.text)
+    if match is None:
         raise SystemExit(f"The reference server answered {answer.text[:500]}")
-    return f"{origin}/resources/{found[1]}"
+    return f"{origin}/resources/{match[1]}"

@@ -81,26 +81,26 @@ async def _with_results(data: Cluster, store: Cluster, number: int, seconds: flo
 
 async def _with_callers(data: Cluster, store: Cluster, connections: int, seconds: float) -> list[Point]:
     """Pages on so many connections at once; each must be answered with its page."""
-    known = {
+    variables = {
         "SCALING_DATA": data.url("postgres"),
         "SCALING_STORE": store.url("postgres"),
         "SCALING_URL": "{url}",
     }
-    found = []
-    with uvicorn("benchmarks.scaling:app", known, workers=WORKERS) as process:
+    points = []
+    with uvicorn("benchmarks.scaling:app", variables, workers=WORKERS) as process:
         page = await scaling._made(f"{process.url}/tool/7")
         request = Request("GET", f"{page}?limit=100", expected=b'"data"')
         for number in (scaling.ASKERS, connections):
             beside = f"{WORKERS} workers, {number:,} connections of callers at once"
             rate = await pages_per_second(request, seconds=seconds, connections=number)
-            found += [
+            points += [
                 Point("pages", beside, rate, "/s"),
                 Point(
                     "memory of a worker", beside, scaling._memory_of(scaling._children(process.pid)), " MB"
                 ),
                 Point("sessions of both databases", beside, len(_sessions(data, store)), ""),
             ]
-    return found
+    return points
 
 
 def _sessions(*servers: Cluster) -> list[int]:
@@ -111,54 +111,54 @@ async def _with_sessions(connections: int) -> list[Point]:
     """A PostgreSQL with so many sessions, each of which has read a page."""
     with cluster(*scaling.DURABLE, f"max_connections={connections + 50}") as data:
         await scaling._filled(data.url("postgres"))
-        found = []
+        figures = []
         for number in (scaling.CONNECTIONS, connections):
-            opened = [
+            readers = [
                 await asyncpg.connect(user="postgres", database="postgres", host=data.socket_folder)
                 for _ in range(number)
             ]
-            for each in opened:
+            for each in readers:
                 await each.fetch("SELECT * FROM things WHERE kind = 7 ORDER BY id LIMIT 100")
-            begun = perf_counter()
-            for each in opened[:100]:
+            start = perf_counter()
+            for each in readers[:100]:
                 await each.fetch("SELECT * FROM things WHERE kind = 7 ORDER BY id LIMIT 100")
-            taken = perf_counter() - begun
+            seconds = perf_counter() - start
             beside = f"{number:,} sessions of one PostgreSQL"
-            found += [
+            figures += [
                 Point("memory of a session", beside, scaling._memory_of(_sessions(data)), " MB"),
-                Point("a page in one of them", beside, taken / 100 * 1e3, " ms"),
+                Point("a page in one of them", beside, seconds / 100 * 1e3, " ms"),
             ]
-            for each in opened:
+            for each in readers:
                 await each.close()
-        return found
+        return figures
 
 
 async def _with_kept_rows(gigabytes: float) -> list[Point]:
     """Results of which each is a file, until their rows have so many bytes together."""
     with _wide() as (url, folder):
         async with _keeping(url, folder) as dual:
-            made: list[str] = []
+            paths: list[str] = []
             times: list[float] = []
-            while len(made) * WIDE_ROWS * WIDE_BYTES < gigabytes * 1e9:
-                begun = perf_counter()
-                made.append((await dual.create_response(select(WIDE), name="wide", keep=True)).resource_id)
-                times.append(perf_counter() - begun)
-                if len(made) == 1:
-                    first = await _page(dual, made[0])
-            last, again = await _page(dual, made[-1]), await _page(dual, made[0])
-        begun = perf_counter()
+            while len(paths) * WIDE_ROWS * WIDE_BYTES < gigabytes * 1e9:
+                start = perf_counter()
+                paths.append((await dual.create_response(select(WIDE), name="wide", keep=True)).resource_id)
+                times.append(perf_counter() - start)
+                if len(paths) == 1:
+                    first = await _page(dual, paths[0])
+            last, again = await _page(dual, paths[-1]), await _page(dual, paths[0])
+        start = perf_counter()
         async with _keeping(url, folder) as dual:
-            started = perf_counter() - begun
-        stored = sum(path.stat().st_size for path in folder.iterdir())
+            seconds = perf_counter() - start
+        size = sum(path.stat().st_size for path in folder.iterdir())
     rows, few = f"{WIDE_ROWS:,} rows", f"one kept result of {WIDE_ROWS * WIDE_BYTES / 1e6:,.0f} MB"
-    many = f"{len(made):,} kept results, {gigabytes:g} GB of rows in files of {stored / 1e9:.1f} GB"
+    many = f"{len(paths):,} kept results, {gigabytes:g} GB of rows in files of {size / 1e9:.1f} GB"
     return [
         Point(f"keeping {rows}", few, times[0], " s"),
         Point(f"keeping {rows}", many, times[-1], " s"),
         Point("a page in another order", few, first, " ms"),
         Point("a page in another order, of the last", many, last, " ms"),
         Point("a page in another order, of the first", many, again, " ms"),
-        Point("the start of a server", many, started * 1e3, " ms"),
+        Point("the start of a server", many, seconds * 1e3, " ms"),
     ]
 
 
@@ -188,11 +188,11 @@ def _keeping(url: str, folder: Path) -> DualResponseServer:
 
 async def _page(dual: DualResponseServer, resource_id: str) -> float:
     """Milliseconds of a page in the order of the texts, which needs all of them."""
-    begun = perf_counter()
+    start = perf_counter()
     request = PageRequest(limit=100, sort=[SortKey(field="body", order="desc")])
     page = await dual.read_page(resource_id, None, request)
     assert len(page.rows) == 100 and page.as_of is not None
-    return (perf_counter() - begun) * 1e3
+    return (perf_counter() - start) * 1e3
 
 
 def report(points: list[Point]) -> Report:

@@ -96,8 +96,8 @@ def dualsql_serve(path: Path, environment: Mapping[str, str] = NOTHING) -> Itera
     port = free_port()
     command = [sys.executable, "-c", "from dualsql.cli import main; main()"]
     command += ["serve", "--all", "--port", str(port)]
-    known = {"DUALSQL_DATABASE_URL": f"sqlite:///{path}", **environment}
-    with running(command, port, known, is_quiet=True) as process:
+    variables = {"DUALSQL_DATABASE_URL": f"sqlite:///{path}", **environment}
+    with running(command, port, variables, is_quiet=True) as process:
         _wait_until_serving(process.url)
         yield process
 
@@ -120,9 +120,9 @@ def running(
 ) -> Iterator[Process]:
     """The command in `folder`, once it listens on `port`, until the end of the block."""
     url = f"http://127.0.0.1:{port}"
-    known = os.environ | {name: value.format(url=url) for name, value in environment.items()}
+    variables = os.environ | {name: value.format(url=url) for name, value in environment.items()}
     output = subprocess.DEVNULL if is_quiet else None
-    with subprocess.Popen(command, env=known, stdout=output, stderr=output, cwd=folder) as process:
+    with subprocess.Popen(command, env=variables, stdout=output, stderr=output, cwd=folder) as process:
         try:
             _wait_until_listening(port, process)
             yield Process(process.pid, url)

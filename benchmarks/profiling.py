@@ -81,17 +81,17 @@ async def measure(engine: str, url: str, note: Callable[[str], object], rounds: 
             return profile
 
         statements = await _counted(dual, ours)
-        taken: dict[str, list[float]] = {"ours": [], "by hand": []}
+        times: dict[str, list[float]] = {"ours": [], "by hand": []}
         for number in range(rounds):
             note(f"{engine}: round {number + 1} of {rounds}")
-            taken["by hand"].append(await _seconds(lambda: by_hand(url)))
-            taken["ours"].append(await _seconds(ours))
+            times["by hand"].append(await _seconds(lambda: by_hand(url)))
+            times["ours"].append(await _seconds(ours))
         quick, estimated = await _within_budget(url, engine, rounds)
-    own, others = (median_of(f"{engine}, {name}: s", seconds) for name, seconds in taken.items())
+    own, others = (median_of(f"{engine}, {name}: s", seconds) for name, seconds in times.items())
     return Profiled(engine, own, others, statements, quick, estimated)
 
 
-def report(found: Sequence[Profiled]) -> Report:
+def report(profiles: Sequence[Profiled]) -> Report:
     """The table."""
     lines = [
         [
@@ -104,7 +104,7 @@ def report(found: Sequence[Profiled]) -> Report:
             str(part.estimated),
             verdict(holds=part.holds),
         ]
-        for part in found
+        for part in profiles
     ]
     section = Section(
         "A full profile",
@@ -114,12 +114,12 @@ def report(found: Sequence[Profiled]) -> Report:
         ["engine", "dualsql", "by hand", "ratio", "statements", "within its budget", "columns estimated", ""],
         lines,
     )
-    return Report("profile", "Profiles", [section], found, all(part.holds for part in found))
+    return Report("profile", "Profiles", [section], profiles, all(part.holds for part in profiles))
 
 
 async def _within_budget(url: str, engine: str, rounds: int) -> tuple[float, int]:
     """Median seconds of a profile within the budget of the settings, and how many columns have estimates."""
-    taken, estimated = [], 0
+    times, estimated = [], 0
     async with DualResponseServer(
         url,
         base_url="http://127.0.0.1:8000/resources",
@@ -128,26 +128,26 @@ async def _within_budget(url: str, engine: str, rounds: int) -> tuple[float, int
     ) as dual:
         response = await dual.create_response(select(flights), name="Flights")
         for _ in range(rounds):
-            begun = perf_counter()
+            start = perf_counter()
             profile = await dual.profiles.profile(response.resource_id, None, kind="full")
-            taken.append(perf_counter() - begun)
+            times.append(perf_counter() - start)
             assert not any(column["missing"] for column in profile["columns"])
             estimated = sum("estimated" in column for column in profile["columns"])
-    return median_of(f"{engine}, within the budget: s", taken), estimated
+    return median_of(f"{engine}, within the budget: s", times), estimated
 
 
 async def _seconds(work: Callable[[], Awaitable[object]]) -> float:
-    begun = perf_counter()
+    start = perf_counter()
     await work()
-    return perf_counter() - begun
+    return perf_counter() - start
 
 
 async def _counted(dual: DualResponseServer, work: Callable[[], Awaitable[object]]) -> int:
     """Statements about the flights that do not count the values of one column."""
-    sent: list[str] = []
+    statements: list[str] = []
 
     def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
-        sent.append(sql)
+        statements.append(sql)
 
     engine = dual.parts.sources["default"].engine.sync_engine
     event.listen(engine, "before_cursor_execute", note)
@@ -155,7 +155,7 @@ async def _counted(dual: DualResponseServer, work: Callable[[], Awaitable[object
         await work()
     finally:
         event.remove(engine, "before_cursor_execute", note)
-    return len([sql for sql in sent if "flights" in sql and "counted_values" not in sql])
+    return len([sql for sql in statements if "flights" in sql and "counted_values" not in sql])
 
 
 async def _sqlite_by_hand(url: str) -> None:

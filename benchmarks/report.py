@@ -60,8 +60,8 @@ def verdict(*, holds: bool) -> str:
 
 def floors(report: Report) -> str:
     """How a report says whether its floors held."""
-    known = {True: "All floors hold.", False: "A FLOOR DOES NOT HOLD.", None: "It has no floors."}
-    return known[report.holds]
+    verdicts = {True: "All floors hold.", False: "A FLOOR DOES NOT HOLD.", None: "It has no floors."}
+    return verdicts[report.holds]
 
 
 def show(report: Report, console: Console) -> None:
@@ -97,14 +97,14 @@ def keep(report: Report, rounds: Sequence[Rounds] = (), beside: str = "") -> lis
         "rounds": list(map(asdict, rounds)),
     }
     FOLDER.mkdir(exist_ok=True)
-    kept = [FOLDER / f"{report.part}.json", FOLDER / f"{report.part}.md"]
-    kept[0].write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    kept[1].write_text(markdown(report, rounds, beside, today), encoding="utf-8")
+    files = [FOLDER / f"{report.part}.json", FOLDER / f"{report.part}.md"]
+    files[0].write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    files[1].write_text(markdown(report, rounds, beside, today), encoding="utf-8")
     if report.document is not None:
         text = report.document.read_text(encoding="utf-8")
         report.document.write_text(filled(text, report), encoding="utf-8")
-        kept.append(report.document)
-    return kept
+        files.append(report.document)
+    return files
 
 
 def filled(document: str, report: Report) -> str:

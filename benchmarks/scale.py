@@ -91,7 +91,7 @@ class Fetch:
 
 
 @dataclass(frozen=True)
-class Found:
+class Measurements:
     """What the whole part found."""
 
     growths: Sequence[Growth]
@@ -99,17 +99,17 @@ class Found:
     fetches: Sequence[Fetch]
 
 
-async def measure(sqlite: Path, note: Note, rounds: int, millions: Sequence[int]) -> Found:
+async def measure(sqlite: Path, note: Note, rounds: int, millions: Sequence[int]) -> Measurements:
     """All of it, with streams of so many million rows."""
     growths = [
         growth for form in ("csv", "ndjson") for growth in await _growths(sqlite, form, millions, note)
     ]
-    return Found(growths, await _loads(sqlite, note, rounds), [await _fetched(sqlite, note, rounds)])
+    return Measurements(growths, await _loads(sqlite, note, rounds), [await _fetched(sqlite, note, rounds)])
 
 
 async def _growths(path: Path, form: str, millions: Sequence[int], note: Note) -> list[Growth]:
     """Each length in a server of its own. The first, which is short, is streamed three times."""
-    found = []
+    loads = []
     for million in millions:
         rows = million * 1_000_000
         note(f"{form}, {rows:,} generated rows")
@@ -121,14 +121,14 @@ async def _growths(path: Path, form: str, millions: Sequence[int], note: Note) -
             server.process.forget_peak()
             times = [await _timed(server.http, url, rows) for _ in range(3 if million <= 1 else 1)]
             seconds = median_of(f"{form}, {rows:,} rows: seconds", times)
-            found.append(Growth(form, rows, seconds, server.process.peak() - idle))
-    return found
+            loads.append(Growth(form, rows, seconds, server.process.peak() - idle))
+    return loads
 
 
 async def _timed(http: httpx.AsyncClient, url: str, rows: int) -> float:
-    begun = perf_counter()
+    start = perf_counter()
     lines = await csv_rows(http, url)
-    seconds = perf_counter() - begun
+    seconds = perf_counter() - start
     if lines not in {rows, rows - 1}:  # NDJSON has no heading, and csv_rows takes one line for it
         raise SystemExit(f"{lines:,} rows came, and not {rows:,}.")
     return seconds
@@ -150,7 +150,8 @@ async def _loads(path: Path, note: Note, rounds: int) -> list[Load]:
                 speed = await pages_per_second(request, seconds=SECONDS, connections=CLIENTS)
                 speeds[workers].append(speed)
     return [
-        Load(workers, median_of(f"{workers} workers: pages/s", found)) for workers, found in speeds.items()
+        Load(workers, median_of(f"{workers} workers: pages/s", speeds_of))
+        for workers, speeds_of in speeds.items()
     ]
 
 
@@ -175,25 +176,25 @@ async def _fetched(path: Path, note: Note, rounds: int) -> Fetch:
     async with served(f"sqlite:///{path}") as server:
         result = await server.result("flights")
         plain = await _plain_bytes(server.http, f"{result.resource_url}/rows?format=ndjson")
-        far_seconds, near_seconds, sent = [], [], 0
+        far_seconds, near_seconds, size = [], [], 0
         for _ in range(min(rounds, 3)):
             note("fetch_all over the link")
             async with linked(server) as (link, client):
                 far_seconds.append(await _all(client, result.resource_uri))
-                sent = link.sent
+                size = link.sent
             near_seconds.append(await _all(server.client, result.resource_uri))
     far, near = (
-        median_of(f"fetch_all {name}: seconds", taken)
-        for name, taken in (("over the link", far_seconds), ("without it", near_seconds))
+        median_of(f"fetch_all {name}: seconds", times)
+        for name, times in (("over the link", far_seconds), ("without it", near_seconds))
     )
-    return Fetch(ROWS, far, near, plain, sent)
+    return Fetch(ROWS, far, near, plain, size)
 
 
 async def _all(client: DualResponseClient, resource: str) -> float:
-    found = await client.open(resource)
-    begun = perf_counter()
-    rows = await found.fetch_all()
-    seconds = perf_counter() - begun
+    result = await client.open(resource)
+    start = perf_counter()
+    rows = await result.fetch_all()
+    seconds = perf_counter() - start
     if len(rows) != ROWS:
         raise SystemExit(f"{len(rows):,} rows came, and not {ROWS:,}.")
     return seconds
@@ -208,17 +209,17 @@ def is_linear(growths: Sequence[Growth]) -> bool:
     """Whether the longest stream of a format is as fast as its shortest, and all are within memory."""
     by_format = {growth.format: [g for g in growths if g.format == growth.format] for growth in growths}
     return all(
-        max(found, key=lambda g: g.rows).rows_per_second
-        >= LINEAR * min(found, key=lambda g: g.rows).rows_per_second
-        for found in by_format.values()
+        max(fetches, key=lambda g: g.rows).rows_per_second
+        >= LINEAR * min(fetches, key=lambda g: g.rows).rows_per_second
+        for fetches in by_format.values()
     ) and all(growth.above_idle <= CEILING for growth in growths)
 
 
-def report(found: Found) -> Report:
+def report(measurements: Measurements) -> Report:
     """Three tables, beside their floors."""
-    holds = is_linear(found.growths) and all(fetch.holds for fetch in found.fetches)
-    sections = [_grown(found.growths), _loaded(found.loads), _carried(found.fetches)]
-    figures = [*found.growths, *found.loads, *found.fetches]
+    holds = is_linear(measurements.growths) and all(fetch.holds for fetch in measurements.fetches)
+    sections = [_grown(measurements.growths), _loaded(measurements.loads), _carried(measurements.fetches)]
+    figures = [*measurements.growths, *measurements.loads, *measurements.fetches]
     return Report("scale", "Scale", sections, figures, holds)
 
 

@@ -74,12 +74,12 @@ THINGS = Table(
 
 def app() -> Starlette:
     """A worker: POST /tool/KIND answers as a tool would that returns the rows of a kind, 0 for all."""
-    known = os.environ
+    environment = os.environ
     dual = DualResponseServer(
-        known["SCALING_DATA"],
-        base_url=f"{known['SCALING_URL']}/resources",
+        environment["SCALING_DATA"],
+        base_url=f"{environment['SCALING_URL']}/resources",
         tables=THINGS.metadata,
-        store=SQLResourceStore(known["SCALING_STORE"]),
+        store=SQLResourceStore(environment["SCALING_STORE"]),
         secrets=["a secret of a benchmark that nobody keeps"],
         # Of 1,000 connections that are never idle, a worker may have more than a quarter.
         settings=Settings(maximum_queued_queries=1_000),
@@ -87,10 +87,10 @@ def app() -> Starlette:
 
     async def call(request: HTTPRequest) -> JSONResponse:
         kind = request.path_params["kind"]
-        made = await dual.create_response(
+        response = await dual.create_response(
             select(THINGS).where(THINGS.c.kind == kind) if kind else select(THINGS), name="x"
         )
-        return JSONResponse({"url": made.resource_url, "rows": made.total_count})
+        return JSONResponse({"url": response.resource_url, "rows": response.total_count})
 
     routes = [Route("/tool/{kind:int}", call, methods=["POST"]), Mount("/resources", dual.router())]
     return Starlette(routes=routes, lifespan=dual.lifespan)
@@ -144,7 +144,7 @@ class Flatness:
 
 
 @dataclass(frozen=True)
-class Found:
+class Measurements:
     """What the whole part found."""
 
     loads: Sequence[Load]
@@ -152,7 +152,7 @@ class Found:
     flatnesses: Sequence[Flatness]
 
 
-async def measure(note: Note, *, seconds: float = SECONDS, many: int = MANY) -> Found:
+async def measure(note: Note, *, seconds: float = SECONDS, many: int = MANY) -> Measurements:
     """Workers for so many seconds each, and stores of up to so many results."""
     with cluster(*DURABLE) as data, cluster(*DURABLE) as store:
         await _filled(data.url("postgres"))
@@ -167,7 +167,7 @@ async def measure(note: Note, *, seconds: float = SECONDS, many: int = MANY) -> 
     for name in engines.ENGINES:
         note(f"{name}: {many:,} results")
         flatnesses += await _flatness(name, many)
-    return Found(loads, works, flatnesses)
+    return Measurements(loads, works, flatnesses)
 
 
 async def _filled(url: str) -> None:
@@ -183,21 +183,23 @@ async def _filled(url: str) -> None:
 
 
 async def _loads(number: int, data: Cluster, store: Cluster, seconds: float) -> AsyncIterator[Load]:
-    known = {
+    variables = {
         "SCALING_DATA": data.url("postgres"),
         "SCALING_STORE": store.url("postgres"),
         "SCALING_URL": "{url}",
     }
-    with uvicorn("benchmarks.scaling:app", known, workers=number) as process:
+    with uvicorn("benchmarks.scaling:app", variables, workers=number) as process:
         asks = await _asks(process.url)
         for what, ask in asks.items():
             await ask(1.0)  # compiled statements and pools
             parts = (process.pid, _main_process(data), _main_process(store))
             before = [_cpu_of(pid) for pid in parts]
-            begun = perf_counter()
-            done = await ask(seconds)
-            rate = done / (perf_counter() - begun)
-            spent = [(_cpu_of(pid) - former) / done * 1e3 for pid, former in zip(parts, before, strict=True)]
+            start = perf_counter()
+            count = await ask(seconds)
+            rate = count / (perf_counter() - start)
+            milliseconds = [
+                (_cpu_of(pid) - former) / count * 1e3 for pid, former in zip(parts, before, strict=True)
+            ]
             unit = 1_000 if what == "stream" else 1
             sessions = _clients(data) + _clients(store)
             workers = _children(process.pid) if number > 1 else [process.pid]
@@ -205,9 +207,9 @@ async def _loads(number: int, data: Cluster, store: Cluster, seconds: float) -> 
                 number,
                 what,
                 rate,
-                worker_ms=spent[0] * unit,
-                data_ms=spent[1] * unit,
-                store_ms=spent[2] * unit,
+                worker_ms=milliseconds[0] * unit,
+                data_ms=milliseconds[1] * unit,
+                store_ms=milliseconds[2] * unit,
                 worker_mb=_memory_of(workers),
                 session_mb=_memory_of(sessions),
                 connections=len(sessions),
@@ -224,9 +226,9 @@ async def _asks(url: str) -> Mapping[str, Ask]:
     paging = Request("GET", f"{page}?limit=100", expected=b'"data"')
 
     async def asked(request: Request, seconds: float) -> float:
-        begun = perf_counter()
+        start = perf_counter()
         rate = await pages_per_second(request, seconds=seconds, connections=ASKERS)
-        return rate * (perf_counter() - begun)
+        return rate * (perf_counter() - start)
 
     async def streamed(seconds: float) -> float:
         deadline = perf_counter() + seconds
@@ -241,10 +243,10 @@ async def _asks(url: str) -> Mapping[str, Ask]:
 
 async def _made(url: str) -> str:
     body = (await _answer("POST", url)).partition(b"\r\n\r\n")[2]
-    found = re.search(rb'"url":"([^"]+)"', body)
-    if found is None:
+    match = re.search(rb'"url":"([^"]+)"', body)
+    if match is None:
         raise SystemExit(f"No result was made: {body[:200]!r}")
-    return found[1].decode()
+    return match[1].decode()
 
 
 async def _streams(url: str, deadline: float) -> float:
@@ -269,36 +271,36 @@ async def _answer(method: str, url: str) -> bytes:
 
 async def _works(store: Cluster, seconds: float) -> list[Work]:
     """What workers ask of a store by themselves, besides requests."""
-    kept = SQLResourceStore(store.url("postgres"))
-    ids = [await kept.save(of(OWNER)) for _ in range(100)]
+    resources = SQLResourceStore(store.url("postgres"))
+    ids = [await resources.save(of(OWNER)) for _ in range(100)]
     accesses = {name: Access(1, NOW) for name in ids[:20]}
 
     async def sweep_nothing() -> None:
-        await kept.fail_overdue(INTERRUPTED, now=NOW)
-        await sweep(kept, before=datetime.min.replace(tzinfo=UTC))
+        await resources.fail_overdue(INTERRUPTED, now=NOW)
+        await sweep(resources, before=datetime.min.replace(tzinfo=UTC))
 
-    asked: Mapping[str, Callable[[], Awaitable[object]]] = {
-        "watch poll of 100 results": lambda: kept.standings(ids),
-        "write of the accesses of 20 results": lambda: kept.add_accesses(accesses),
+    requests: Mapping[str, Callable[[], Awaitable[object]]] = {
+        "watch poll of 100 results": lambda: resources.standings(ids),
+        "write of the accesses of 20 results": lambda: resources.add_accesses(accesses),
         "sweep that finds nothing": sweep_nothing,
     }
-    found = []
-    for what, ask in asked.items():
-        before, begun, done = _cpu_of(_main_process(store)), perf_counter(), 0
-        while perf_counter() < begun + seconds:
+    figures = []
+    for what, ask in requests.items():
+        before, start, number = _cpu_of(_main_process(store)), perf_counter(), 0
+        while perf_counter() < start + seconds:
             await asyncio.gather(*(ask() for _ in range(4)))
-            done += 4
-        taken = perf_counter() - begun
-        found.append(Work(what, done / taken, (_cpu_of(_main_process(store)) - before) / done * 1e3))
+            number += 4
+        taken = perf_counter() - start
+        figures.append(Work(what, number / taken, (_cpu_of(_main_process(store)) - before) / number * 1e3))
     await fill(store.url("postgres"), SWEPT)
-    before, begun = _cpu_of(_main_process(store)), perf_counter()
-    done = await sweep(kept, before=datetime.now(UTC) + timedelta(days=365))
-    taken = perf_counter() - begun
-    found.append(
-        Work("expired result, swept", done / taken, (_cpu_of(_main_process(store)) - before) / done * 1e3)
+    before, start = _cpu_of(_main_process(store)), perf_counter()
+    number = await sweep(resources, before=datetime.now(UTC) + timedelta(days=365))
+    taken = perf_counter() - start
+    figures.append(
+        Work("expired result, swept", number / taken, (_cpu_of(_main_process(store)) - before) / number * 1e3)
     )
-    await kept.close()
-    return found
+    await resources.close()
+    return figures
 
 
 async def _flatness(name: str, number: int) -> list[Flatness]:
@@ -309,23 +311,23 @@ async def _flatness(name: str, number: int) -> list[Flatness]:
             await asyncio.to_thread(upgrade, url)
             await fill(url, results)
         few, many = [await operations(store) for store in stores]
-        found = []
+        figures = []
         for what in few:
             times = [(await _milliseconds(few[what]), await _milliseconds(many[what])) for _ in range(CALLS)]
             few_ms, many_ms = (
-                median_of(f"{name}, {what}, {results:,} results: ms", taken)
-                for results, taken in zip((FEW, number), zip(*times, strict=True), strict=True)
+                median_of(f"{name}, {what}, {results:,} results: ms", durations)
+                for results, durations in zip((FEW, number), zip(*times, strict=True), strict=True)
             )
-            found.append(Flatness(name, what, number, few_ms, many_ms))
+            figures.append(Flatness(name, what, number, few_ms, many_ms))
         for store in stores:
             await store.close()
-        return found
+        return figures
 
 
 async def _milliseconds(ask: Operation) -> float:
-    begun = perf_counter()
+    start = perf_counter()
     await ask()
-    return (perf_counter() - begun) * 1e3
+    return (perf_counter() - start) * 1e3
 
 
 @contextmanager
@@ -334,8 +336,8 @@ def _store(name: str) -> Iterator[str]:
         with tempfile.TemporaryDirectory() as folder:
             yield engines.sqlite_url_in(Path(folder))
     else:
-        with cluster(*DURABLE) as made:
-            yield made.url("postgres")
+        with cluster(*DURABLE) as database:
+            yield database.url("postgres")
 
 
 # What a process has used, as Linux tells it in /proc: see its manual page, proc of section 5.
@@ -351,12 +353,12 @@ def _children(pid: int) -> list[int]:
 
 def _clients(server: Cluster) -> list[int]:
     """The processes of a server that serve dualsql."""
-    found = []
+    figures = []
     for pid in _children(_main_process(server)):
         title = Path(f"/proc/{pid}/cmdline").read_bytes()
         if b"postgres postgres" in title:
-            found.append(pid)
-    return found
+            figures.append(pid)
+    return figures
 
 
 def _cpu_of(pid: int) -> float:
@@ -391,7 +393,7 @@ def _model(loads: Sequence[Load], works: Sequence[Work]) -> Lines:
     each = settings.maximum_concurrent_queries + settings.maximum_streams + settings.maximum_pending, 15
     lines = []
     for number in SIZES:
-        pooled = {
+        rows = {
             "processor of the database": number * data / CORES,
             "processor of the store": number * (store + by_itself) / CORES,
         }
@@ -400,8 +402,8 @@ def _model(loads: Sequence[Load], works: Sequence[Work]) -> Lines:
             "connections of the store": number * each[1] / CONNECTIONS,
         }
         cores = f"{number * data:,.1f}", f"{number * (store + by_itself):,.1f}"
-        wanted = f"{number * each[0]:,} + {number * each[1]:,}"
-        lines.append((f"{number:,}", wanted, *cores, _first({**connections, **pooled}), _first(pooled)))
+        number_of_all = f"{number * each[0]:,} + {number * each[1]:,}"
+        lines.append((f"{number:,}", number_of_all, *cores, _first({**connections, **rows}), _first(rows)))
     return lines
 
 
@@ -411,10 +413,15 @@ def _first(needs: Mapping[str, float]) -> str:
     return f"{part} ({needs[part]:,.1f} times what it has)" if needs[part] > 1 else "nothing"
 
 
-def report(found: Found) -> Report:
+def report(measurements: Measurements) -> Report:
     """Four tables, which docs/scaling.md has too."""
-    sections = [_borne(found.loads), _alone(found.works), _computed(found), _grown(found.flatnesses)]
-    figures = [*found.loads, *found.works, *found.flatnesses]
+    sections = [
+        _borne(measurements.loads),
+        _alone(measurements.works),
+        _computed(measurements),
+        _grown(measurements.flatnesses),
+    ]
+    figures = [*measurements.loads, *measurements.works, *measurements.flatnesses]
     return Report("scaling", "Scaling", sections, figures, holds=None, document=DOCUMENT)
 
 
@@ -446,7 +453,7 @@ def _alone(works: Sequence[Work]) -> Section:
     )
 
 
-def _computed(found: Found) -> Section:
+def _computed(measurements: Measurements) -> Section:
     mix = ", ".join(f"{share:.0%} {what}" for what, share in SHARES.items())
     return Section(
         "So many workers",
@@ -460,7 +467,7 @@ def _computed(found: Found) -> Section:
             "ends first",
             "behind poolers",
         ),
-        _model(found.loads, found.works),
+        _model(measurements.loads, measurements.works),
     )
 
 

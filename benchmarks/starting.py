@@ -80,30 +80,30 @@ def measure(folder: Path, note: Note, rounds: int) -> tuple[Import, Start]:
     imported = _imported()
     note(f"dualsql serve on {TABLES:,} tables")
     path = _tables(folder / "thousand.sqlite")
-    taken = [_started(path) for _ in range(rounds + 1)][1:]  # the first writes bytecode
-    answered, cpu = ([each[place] for each in taken] for place in (0, 1))
+    times = [_started(path) for _ in range(rounds + 1)][1:]  # the first writes bytecode
+    answered, cpu = ([each[place] for each in times] for place in (0, 1))
     return imported, Start(TABLES, median_of("answered, s", answered), median_of("answered: CPU, s", cpu))
 
 
 def _imported() -> Import:
     names = _python(_LOADED).split()
     programs = {"dualsql": OWN, "the others": _OTHERS.format(names=names)}
-    taken: dict[str, list[float]] = {name: [] for name in programs}
+    times: dict[str, list[float]] = {name: [] for name in programs}
     for number in range(IMPORTS + 1):
         for name, program in programs.items():
             before = _of_children()
             _python(program)
             if number:  # the first writes bytecode
-                taken[name].append(_of_children() - before)
-    seconds, others = (median_of(f"import, {name}: CPU, s", found) for name, found in taken.items())
+                times[name].append(_of_children() - before)
+    seconds, others = (median_of(f"import, {name}: CPU, s", times) for name, times in times.items())
     packages = {name.partition(".")[0] for name in names if not name.startswith("_")}
     return Import(seconds, others, sorted(packages))
 
 
 def _python(program: str) -> str:
-    known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=known, check=True, text=True, stdout=subprocess.PIPE).stdout
+    return subprocess.run(command, env=variables, check=True, text=True, stdout=subprocess.PIPE).stdout
 
 
 def _of_children() -> float:
@@ -127,9 +127,9 @@ def _tables(path: Path) -> Path:
 
 def _started(path: Path) -> tuple[float, float]:
     """Seconds until it answers, and those of CPU."""
-    begun = perf_counter()
+    start = perf_counter()
     with dualsql_serve(path) as server:
-        return perf_counter() - begun, process(server.pid).own
+        return perf_counter() - start, process(server.pid).own
 
 
 def report(imported: Import, start: Start) -> Report:

@@ -42,14 +42,14 @@ async def measure(note: Callable[[str], object], *, seconds: float = SECONDS) ->
     Raises:
         SystemExit: a deed failed.
     """
-    found = []
+    figures = []
     with _stores() as urls:
         for engine, (store, data) in urls.items():
             note(f"{engine}, {seconds:g} s")
             await _prepare(data)
             await asyncio.to_thread(upgrade, store)
-            found.append(_counted(engine, await _load(store, data, seconds), seconds))
-    return found
+            figures.append(_counted(engine, await _load(store, data, seconds), seconds))
+    return figures
 
 
 @contextmanager
@@ -95,12 +95,12 @@ def _counted(engine: str, workers: list[Worker], seconds: float) -> Borne:
     )
 
 
-def report(found: Sequence[Borne]) -> Report:
+def report(figures: Sequence[Borne]) -> Report:
     """The table."""
     section = Section(
         "What a store bears",
         f"{PROCESSES} processes on one store, each a DualResponseServer with {TASKS} tasks that create, read and sweep "
-        f"for {found[0].seconds:g} seconds, on data in SQLite. No deed failed. That none was lost either is checked by "
+        f"for {figures[0].seconds:g} seconds, on data in SQLite. No deed failed. That none was lost is checked by "
         "`tests/store/test_load.py`, with the same load.",
         ("store", "created/s", "pages read/s", "expired and swept/s", "sweeps/s", "living at the end"),
         [
@@ -109,7 +109,7 @@ def report(found: Sequence[Borne]) -> Report:
                 *(f"{number:,.0f}" for number in (each.created, each.read, each.expired, each.sweeps)),
                 f"{each.living:,}",
             )
-            for each in found
+            for each in figures
         ],
     )
-    return Report("store_load", "The store under load", [section], found, holds=None)
+    return Report("store_load", "The store under load", [section], figures, holds=None)

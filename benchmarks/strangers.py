@@ -58,15 +58,15 @@ class Refused:
 
 async def measure(folder: Path) -> list[Refused]:
     """Medians of each kind of refusal."""
-    data, kept = (f"sqlite+aiosqlite:///{folder}/{name}.sqlite" for name in ("data", "kept"))
+    data, store = (f"sqlite+aiosqlite:///{folder}/{name}.sqlite" for name in ("data", "kept"))
     engine = create_async_engine(data)
     await fill(engine)
-    await asyncio.to_thread(upgrade, kept)
+    await asyncio.to_thread(upgrade, store)
     server = DualResponseServer(
         engine,
         base_url="http://127.0.0.1:8000/resources",
         tables=Base,
-        store=SQLResourceStore(kept),
+        store=SQLResourceStore(store),
         secrets=["a secret of more than thirty-two characters"],
         authenticate=static_tokens(TOKENS),
         settings=Settings(gone_retention=timedelta(0)),
@@ -121,21 +121,21 @@ def _scope(resource_id: str, token: str | None) -> Scope:
 
 
 async def _medians(app: ASGIApp, requests: Mapping[str, Scope]) -> dict[str, float]:
-    taken: dict[str, list[float]] = {name: [] for name in requests}
+    times: dict[str, list[float]] = {name: [] for name in requests}
     # In another order each time: whoever always came after the slowest would pay for it.
     shuffle = Random("strangers").shuffle
     names = list(requests)
     for _ in range(REQUESTS):
         shuffle(names)
         for name in names:
-            taken[name].append(await _seconds(app, requests[name]))
-    return {name: median(seconds) for name, seconds in taken.items()}
+            times[name].append(await _seconds(app, requests[name]))
+    return {name: median(seconds) for name, seconds in times.items()}
 
 
 async def _seconds(app: ASGIApp, scope: Scope) -> float:
-    begun = perf_counter()
+    start = perf_counter()
     await app(dict(scope), _receive, _expect_not_found)
-    return perf_counter() - begun
+    return perf_counter() - start
 
 
 async def _receive() -> Message:
@@ -150,11 +150,11 @@ async def _expect_not_found(message: Message) -> None:
 def main() -> int:
     """Measure and print."""
     with TemporaryDirectory() as folder:
-        found = asyncio.run(measure(Path(folder)))
-    for refused in found:
-        verdict = "holds" if refused.holds else "FAILS"
-        print(f"{refused.name:45} {refused.seconds * 1e6:8.0f} us {refused.against_unknown:6.3f}  {verdict}")
-    return 0 if all(refused.holds for refused in found) else 1
+        refusals = asyncio.run(measure(Path(folder)))
+    for refusal in refusals:
+        verdict = "holds" if refusal.holds else "FAILS"
+        print(f"{refusal.name:45} {refusal.seconds * 1e6:8.0f} us {refusal.against_unknown:6.3f}  {verdict}")
+    return 0 if all(refusal.holds for refusal in refusals) else 1
 
 
 if __name__ == "__main__":

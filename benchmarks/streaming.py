@@ -129,12 +129,12 @@ async def _race(engine: str, heat: Heat, rounds: int) -> Race:
 
 
 async def _seconds(work: Work, rows: int) -> float:
-    begun = perf_counter()
-    found = await work()
-    taken = perf_counter() - begun
-    if found < rows:
-        raise SystemExit(f"{found:,} rows came, and not {rows:,}.")
-    return taken
+    start = perf_counter()
+    size = await work()
+    seconds = perf_counter() - start
+    if size < rows:
+        raise SystemExit(f"{size:,} rows came, and not {rows:,}.")
+    return seconds
 
 
 @dataclass(frozen=True)

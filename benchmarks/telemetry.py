@@ -138,7 +138,7 @@ async def ask(app: Starlette, path: str) -> int:
 async def measure(app: Starlette, path: str) -> dict[str, list[float]]:
     """CPU seconds of each page, by setting."""
     compared = settings()
-    found: dict[str, list[float]] = {name: [] for name in compared}
+    costs: dict[str, list[float]] = {name: [] for name in compared}
     turns, shuffled = list(compared.items()), Random(1)
     for _ in range(ROUNDS):
         shuffled.shuffle(turns)  # What a setting leaves in caches falls on each other one.
@@ -150,9 +150,9 @@ async def measure(app: Starlette, path: str) -> dict[str, list[float]]:
                 for _ in range(PAGES):
                     assert await ask(app, path) == 200
                     times.append(process_time())
-            exported = (process_time() - times[-1]) / PAGES
-            found[name] += [exported + ended - begun for begun, ended in pairwise(times)]
-    return found
+            export = (process_time() - times[-1]) / PAGES
+            costs[name] += [export + end - start for start, end in pairwise(times)]
+    return costs
 
 
 async def main() -> int:
@@ -171,14 +171,14 @@ async def main() -> int:
         async with DualResponseServer(url, base_url=BASE_URL, tables=FLIGHTS.metadata) as dual:
             app = Starlette(routes=[Mount("/resources", dual.router())])
             response = await dual.create_response(select(FLIGHTS), name="Flights", count="none")
-            found = await measure(app, f"/resources/{response.resource_id}")
-    return report(found)
+            times = await measure(app, f"/resources/{response.resource_id}")
+    return report(times)
 
 
-def report(found: dict[str, list[float]]) -> int:
+def report(times: dict[str, list[float]]) -> int:
     """Print a line for each setting; 1 if a limit does not hold."""
     # The first quartile: what others on the machine do makes some pages slower, of each setting other ones.
-    [(_, alone), *others] = [(name, quantiles(seconds, n=4)[0]) for name, seconds in found.items()]
+    [(_, alone), *others] = [(name, quantiles(seconds, n=4)[0]) for name, seconds in times.items()]
     print(f"no provider: {alone * 1e6:.0f} us of CPU for a page of {PAGE} rows")
     missed = False
     for name, seconds in others:

@@ -54,9 +54,9 @@ def median_of(what: str, values: Sequence[float]) -> float:
     """The median of the rounds, whose spread is kept beside it."""
     ordered = sorted(values)
     cut = len(ordered) // 4 if len(ordered) > LEAST_RUNS else 0
-    found = Rounds(what, len(ordered), median(ordered), ordered[cut], ordered[-1 - cut])
-    _seen.append(found)
-    return found.median
+    rounds = Rounds(what, len(ordered), median(ordered), ordered[cut], ordered[-1 - cut])
+    _seen.append(rounds)
+    return rounds.median
 
 
 async def medians(candidates: Mapping[str, Work], of: str) -> dict[str, float]:
@@ -65,8 +65,8 @@ async def medians(candidates: Mapping[str, Work], of: str) -> dict[str, float]:
     Args:
         of: what they are compared at, for people.
     """
-    taken = await _in_turns(candidates, BUDGET)
-    return {name: median_of(f"{of}: {name}, s", seconds) for name, seconds in taken.items()}
+    times = await _in_turns(candidates, BUDGET)
+    return {name: median_of(f"{of}: {name}, s", seconds) for name, seconds in times.items()}
 
 
 async def fastest(candidates: Mapping[str, Work], of: str, budget: float = BUDGET / 4) -> dict[str, float]:
@@ -75,22 +75,22 @@ async def fastest(candidates: Mapping[str, Work], of: str, budget: float = BUDGE
     Args:
         of: as of `medians`; empty to keep no rounds, where there are hundreds of statements.
     """
-    taken = await _in_turns(candidates, budget)
-    for name, seconds in taken.items() if of else ():
+    times = await _in_turns(candidates, budget)
+    for name, seconds in times.items() if of else ():
         median_of(f"{of}: {name}, s", seconds)
-    return {name: min(seconds) for name, seconds in taken.items()}
+    return {name: min(seconds) for name, seconds in times.items()}
 
 
 async def _in_turns(candidates: Mapping[str, Work], budget: float) -> dict[str, list[float]]:
     slowest = max([await _seconds(work) for work in candidates.values()])
-    taken: dict[str, list[float]] = {name: [] for name in candidates}
+    times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(max(LEAST_RUNS, min(MOST_RUNS, int(budget / slowest)))):
         for name, work in candidates.items():
-            taken[name].append(await _seconds(work))
-    return taken
+            times[name].append(await _seconds(work))
+    return times
 
 
 async def _seconds(work: Work) -> float:
-    begun = perf_counter()
+    start = perf_counter()
     await work()
-    return perf_counter() - begun
+    return perf_counter() - start

@@ -332,23 +332,23 @@ class Clock:
         Raises:
             StorageError: the store cannot be reached.
         """
-        begun = time.monotonic()
+        start = time.monotonic()
         moment = None if self._read is None else await self._read()
         if moment is None:
             return timedelta()
-        ended = time.monotonic()
+        end = time.monotonic()
         # The store read its clock in between: the middle is wrong by half the round trip at most.
-        self._anchor = (moment.astimezone(UTC), (begun + ended) / 2)
+        self._anchor = (moment.astimezone(UTC), (start + end) / 2)
         return datetime.now(UTC) - self.now()
 
 
 def new_resource_id(start: str = "") -> str:
     """A fresh identifier: `start`, up to 160 random bits (MCP asks for UUIDv4's 122), and a checksum for clients."""
     while True:
-        drawn = start + "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM - len(start)))
+        text = start + "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM - len(start)))
         # Detection skips words of one case: one of 1.2 million draws.
-        if not (drawn.islower() or drawn.isupper()):
-            return with_checksum(drawn)
+        if not (text.islower() or text.isupper()):
+            return with_checksum(text)
 
 
 def instant(moment: datetime) -> str:

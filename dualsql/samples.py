@@ -80,7 +80,7 @@ async def _take_sample(method: SampleMethod, view: View, size: int, count: Count
     # All rows of a small result are shown in its own order.
     if sample.total.kind == "exact" and sample.total.rows == len(sample.rows):
         return sample if method.way == "tail" else await view.sample(size, count)
-    return sample._replace(taken=method.label)
+    return sample._replace(method=method.label)
 
 
 async def _others(view: View, size: int, count: CountMethod, method: SampleMethod) -> Sample:

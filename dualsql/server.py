@@ -349,7 +349,7 @@ class ResultServer:
             yield from readings_of(source)
         yield GaugeReading("streams", len(self.parts.streams))
         cache = self.parts.views.cache
-        yield GaugeReading("cached_bytes", 0 if cache is None else cache.bytes)
+        yield GaugeReading("cached_bytes", 0 if cache is None else cache.pages.weight)
         for feature in self.features:
             yield from feature.readings()
 

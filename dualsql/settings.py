@@ -392,13 +392,13 @@ def takes(
         def call(*arguments: Any, **keywords: Any) -> T:
             try:
                 owner, *values = arguments
-                taken = make(*values, **keywords)
+                group = make(*values, **keywords)
             except (TypeError, ValueError):
                 from dualsql.arguments import require_taken
 
                 require_taken(method, signature, arguments, keywords, elsewhere)
                 raise
-            return method(owner, taken)
+            return method(owner, group)
 
         returned = method.__annotations__.get("return", inspect.Signature.empty)
         # inspect.signature, and with it help(), reads this attribute (PEP 362).

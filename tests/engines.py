@@ -281,6 +281,6 @@ def _wait_until_up(server: PostgreSQL, process: subprocess.Popen[bytes], log: Pa
 
 def text_of(dialect: str) -> TextDialect:
     """What a SQL text may hold that is written for the database that SQLAlchemy calls so."""
-    found = capabilities_named(dialect)
-    assert found is not None
-    return found.text
+    capabilities = capabilities_named(dialect)
+    assert capabilities is not None
+    return capabilities.text

@@ -57,8 +57,8 @@ def _quick_calls(test: pytest.Function, calls: list[Any], marker: pytest.Mark | 
 
 def _fixture_in_turn(test: pytest.Function) -> str:
     fixture = next((name for folder, name in IN_TURN.items() if test.nodeid.startswith(folder)), "")
-    given = [mark.args[0] for mark in test.iter_markers("parametrize")]
-    return "" if any(fixture in names for names in given) else fixture
+    values = [mark.args[0] for mark in test.iter_markers("parametrize")]
+    return "" if any(fixture in names for names in values) else fixture
 
 
 def leave_out_long_cases(metafunc: pytest.Metafunc) -> None:
@@ -82,7 +82,7 @@ _OTHER = re.compile(r"(async )?def |class |Test")
 
 def is_long_as_a_whole(source: str) -> bool:
     """Whether a file of tests has no quick one, by its text: parsing every file would take 2 s."""
-    is_long = found = False
+    is_long = has_tests = False
     for line in source.splitlines():
         if _LONG_FILE.match(line):
             return True
@@ -91,12 +91,12 @@ def is_long_as_a_whole(source: str) -> bool:
         elif _TEST.match(line):
             if not is_long:
                 return False
-            is_long, found = False, True
+            is_long, has_tests = False, True
         elif _OTHER.match(line):
             if line.startswith(("class Test", "Test")):
                 return False  # classes may hold tests of their bases
             is_long = False
-    return found
+    return has_tests
 
 
 def _quick_places(cases: list[str], number: int, *databases: str) -> set[int]:

@@ -64,9 +64,9 @@ def test_a_busy_neighbour_spoils_the_whole_measurement() -> None:
 def test_processes_are_read_from_the_system() -> None:
     with subprocess.Popen(["sleep", "60"]) as sleeping:
         try:
-            found = processes()
-            assert found[sleeping.pid].name in {"sleep", "python", "pytest"}
-            assert sleeping.pid not in others(found, found[sleeping.pid].parent)
+            running_processes = processes()
+            assert running_processes[sleeping.pid].name in {"sleep", "python", "pytest"}
+            assert sleeping.pid not in others(running_processes, running_processes[sleeping.pid].parent)
         finally:
             sleeping.kill()
 

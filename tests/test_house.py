@@ -223,9 +223,9 @@ def test_nothing_tracked_names_a_machine_or_an_index() -> None:
     """Paths of one machine, hosts of package indexes, locks with either: none belong into the history."""
     patterns = ["/work/", "/root/", "/home/", "index-url", "find-links", "pythonhosted"]
     search = ["git", "grep", "-nIF", *(word for pattern in patterns for word in ("-e", pattern))]
-    found = subprocess.run(
+    process = subprocess.run(
         [*search, "--", ".", ":!tests/test_house.py"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert found.stdout == ""
+    assert process.stdout == ""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not {"uv.lock", ".python-version"} & set(listed.stdout.split())

@@ -60,8 +60,8 @@ def selected(suite: Path, *options: str) -> list[str]:
         *options,
         str(suite),
     ]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return [line.rpartition("::")[2] for line in found.stdout.splitlines() if "::" in line]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [line.rpartition("::")[2] for line in process.stdout.splitlines() if "::" in line]
 
 
 @pytest.mark.long
@@ -77,9 +77,9 @@ def test_each_long_test_is_in_one_third(suite: Path) -> None:
 
 @pytest.mark.long
 def test_the_quick_run_takes_neither_long_nor_exhaustive_tests(suite: Path) -> None:
-    found = selected(suite, "-m", "not long", "--third", "0")
-    assert [name for name in found if not name.startswith("test_cases")] == ["test_quick"]
-    cases = [name for name in found if name.startswith("test_cases")]
+    report = selected(suite, "-m", "not long", "--third", "0")
+    assert [name for name in report if not name.startswith("test_cases")] == ["test_quick"]
+    cases = [name for name in report if name.startswith("test_cases")]
     assert len(cases) == 4
     assert len([name for name in cases if "mariadb" in name]) == 2, "as many for each database"
     assert len({name.partition("-")[2] for name in cases}) == 4, "other ones"

@@ -597,9 +597,9 @@ CLASSES: Mapping[str, Callable[[], Any]] = {
 
 
 def test_the_installed_sqlalchemy_is_one_that_was_read() -> None:
-    found = sqlalchemy.__version__
-    assert found.split(".")[:2] == internals.READ_IN.split(".")[:2], (
-        f"SQLAlchemy {found} is installed; dualsql/sqlalchemy_internals.py was read in {internals.READ_IN}. "
+    actual = sqlalchemy.__version__
+    assert actual.split(".")[:2] == internals.READ_IN.split(".")[:2], (
+        f"SQLAlchemy {actual} is installed; dualsql/sqlalchemy_internals.py was read in {internals.READ_IN}. "
         "Read each of its names there again before pyproject.toml allows this version."
     )
 
@@ -608,17 +608,17 @@ def test_the_installed_sqlalchemy_is_one_that_was_read() -> None:
 def test_a_private_attribute_is_what_it_is_taken_for(name: str) -> None:
     read, is_right = FUNCTIONS[name]
     try:
-        found = read()
+        actual = read()
     except (AttributeError, TypeError, KeyError) as error:
         pytest.fail(f"SQLAlchemy {sqlalchemy.__version__} has nothing of this kind for {name}(): {error}")
-    assert is_right(found), f"{name}() gives {found!r} in SQLAlchemy {sqlalchemy.__version__}"
+    assert is_right(actual), f"{name}() gives {actual!r} in SQLAlchemy {sqlalchemy.__version__}"
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_private_class_is_that_of_what_it_is_taken_for(name: str) -> None:
-    found = CLASSES[name]()
+    actual = CLASSES[name]()
     module = next(each for each in (internals, of_plan, private) if hasattr(each, name))
-    assert isinstance(found, getattr(module, name)), f"{found!r} is no {name}"
+    assert isinstance(actual, getattr(module, name)), f"{actual!r} is no {name}"
 
 
 def public_names() -> Iterator[str]:
@@ -678,11 +678,11 @@ def test_the_kinds_of_freeze_name_attributes_that_exist() -> None:
     for kind in (*KINDS.values(), *rare_kinds().values()):
         for field in kind.fields:
             owners[field.attribute].update(kind.cls.__mro__)
-    found = {
+    actual = {
         name: {one for cls in classes for one in assigned_names(cls)} for name, classes in owners.items()
     }
-    assert len(found) > 80
-    assert [name for name, known in found.items() if name not in known] == []
+    assert len(actual) > 80
+    assert [name for name, known in actual.items() if name not in known] == []
 
 
 def assigned_names(cls: type) -> Iterator[str]:

@@ -26,9 +26,9 @@ async def until(
 ) -> Found:
     """The first answer that `holds`; `ask` is called again until there is one."""
     async with asyncio.timeout(patience):
-        while not holds(found := await ask()):  # noqa: ASYNC110 - there is no event to wait for
+        while not holds(answer := await ask()):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(PAUSE)
-    return found
+    return answer
 
 
 def wait_until_logged() -> None:

@@ -233,15 +233,15 @@ _LISTS = (
 
 
 def _walk(statement: Any) -> Iterator[Any]:
-    seen: set[int] = set()
-    kept: list[Any] = []
+    ids: set[int] = set()
+    elements: list[Any] = []
     waiting: list[Any] = [statement]
     while waiting:
         element = waiting.pop()
-        if element is None or isinstance(element, str | type) or id(element) in seen:
+        if element is None or isinstance(element, str | type) or id(element) in ids:
             continue
-        seen.add(id(element))
-        kept.append(element)  # an id stays its own only while the object lives
+        ids.add(id(element))
+        elements.append(element)  # an id stays its own only while the object lives
         yield element
         waiting += _linked(element)
 

@@ -32,9 +32,9 @@ def rows(folder: Path) -> Iterator[Row]:
             yield row
 
 
-def counted(found: Iterable[Row]) -> dict[str, Any]:
+def counted(rows: Iterable[Row]) -> dict[str, Any]:
     """How many were ok, refused and wrong."""
-    kinds = Counter("refused" if row.get("fail") else "wrong" if row["bad"] else "ok" for row in found)
+    kinds = Counter("refused" if row.get("fail") else "wrong" if row["bad"] else "ok" for row in rows)
     total = sum(kinds.values())
     share = round(100 * kinds["ok"] / total, 2) if total else None
     return {
@@ -61,13 +61,13 @@ def _keep(name: str, content: Any) -> str:
 
 def main(folders: list[Path]) -> None:
     """Print and keep the result."""
-    found = [row for folder in folders for row in rows(folder)]
+    corpus = [row for folder in folders for row in rows(folder)]
     result: dict[str, Any] = {}
     for name, prefixes in PARTS.items():
-        part = [row for row in found if row["id"].startswith(prefixes)]
+        part = [row for row in corpus if row["id"].startswith(prefixes)]
         result[name] = counted(part)
         result[f"{name}, user-level"] = counted(row for row in part if not row["internal"])
-    reasons = Counter(row["why"].removeprefix("Unsupported: ")[:100] for row in found if row.get("fail"))
+    reasons = Counter(row["why"].removeprefix("Unsupported: ")[:100] for row in corpus if row.get("fail"))
     result["reasons"] = dict(reasons.most_common(MOST_REASONS))
     print(_keep("results.json", result))
     _keep("allow_lists.json", {**STANDING, **allowed(folders)})

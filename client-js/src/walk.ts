@@ -66,7 +66,7 @@ interface Entry {
  */
 export class Walk {
   private readonly queue: Entry[] = [];
-  private readonly seen = new Map<unknown, Scope>();
+  private readonly scopes = new Map<unknown, Scope>();
   private characters = MOST_JSON;
   private at = 0;
   private here: Entry;
@@ -93,12 +93,12 @@ export class Walk {
 
   /** The fields of the next object; undefined at the end. */
   next(): Fields | undefined {
-    while (this.at < this.queue.length && this.seen.size < MOST_NODES) {
+    while (this.at < this.queue.length && this.scopes.size < MOST_NODES) {
       this.here = this.queue[this.at]!;
       this.at++;
       const { value, scope, nesting } = this.here;
-      if ((this.seen.get(value) ?? -1) >= scope) continue;
-      this.seen.set(value, scope);
+      if ((this.scopes.get(value) ?? -1) >= scope) continue;
+      this.scopes.set(value, scope);
       if (typeof value === "string") this.open(value);
       else if (value instanceof URL) this.open(value.href);
       else if (isBuffer(value)) this.open(textOf(bytesOf(value)));

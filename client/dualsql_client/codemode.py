@@ -27,8 +27,8 @@ from dualsql_client.tool_answers import (
     ToolDescription,
     beginning_of_answer,
     field_names,
+    is_bare_text,
     is_failed,
-    is_plain_text,
     list_all,
     parameters_error,
     read_answer,
@@ -111,7 +111,7 @@ class CodeMode:
             return raw
         # The answer of a data manager has the id of the data that it was asked for, whose rows are others.
         response = None if tool == DATA_MANAGER else self._client.parse(raw)
-        if expected_fields is None and response is None and is_plain_text(raw):
+        if expected_fields is None and response is None and is_bare_text(raw):
             described = (await self._tools_by_name()).get(tool)
             expected_fields = field_names(described.output_schema if described else None)
         answer = read_answer(

@@ -242,9 +242,9 @@ class TerminalPreview:
         # rich reads a str as markup, and a Text as it is.
         for heading, is_number in zip(content.headings[:columns], content.numeric, strict=False):
             justify: Literal["left", "right"] = "right" if is_number else "left"
-            table.add_column(Text(within(heading, widest, cell_len)), justify=justify, no_wrap=True)
+            table.add_column(Text(cut_to(heading, widest, cell_len)), justify=justify, no_wrap=True)
         for row in content.rows:
-            texts = (None if value is None else within(value, widest, cell_len) for value in row[:columns])
+            texts = (None if value is None else cut_to(value, widest, cell_len) for value in row[:columns])
             table.add_row(*(Text("NULL", style="dim") if each is None else Text(each) for each in texts))
         hidden = len(content.headings) - columns
         narrow = f"{hidden:,} more columns in a wider terminal" if hidden > 0 else ""
@@ -262,7 +262,7 @@ _BORDER = 3
 """Width of the border and the blanks of a column."""
 
 
-def within(text: str, width: int, length: Callable[[str], int]) -> str:
+def cut_to(text: str, width: int, length: Callable[[str], int]) -> str:
     """The text, or as many of its whole signs as the width has room for."""
     return text if length(text) <= width else f"{text[: end_of_signs(text, width - 1, length)]}…"
 

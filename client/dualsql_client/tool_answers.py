@@ -207,7 +207,7 @@ def read_answer(
     return ToolAnswer(**common, **_of_markdown(markdown, expected_fields, failed=failed))
 
 
-def is_plain_text(raw: Any) -> bool:
+def is_bare_text(raw: Any) -> bool:
     """Whether the result of a call is a text that is no JSON, and has no structure."""
     text = joined_text(raw)
     return text is not None and _structure(raw, text) is None

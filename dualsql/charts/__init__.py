@@ -2,7 +2,7 @@
 
 from dualsql.charts.axes import VegaLite
 from dualsql.charts.chart import Chart, chart_of, chart_query, columns_of, read_chart
-from dualsql.charts.render import MEDIA_TYPE, drawn, picture
+from dualsql.charts.render import MEDIA_TYPE, draw, picture
 from dualsql.charts.rows import MOST_MARKS
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "chart_of",
     "chart_query",
     "columns_of",
-    "drawn",
+    "draw",
     "picture",
     "read_chart",
 ]

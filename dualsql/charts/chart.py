@@ -14,7 +14,7 @@ from dualsql.charts.axes import WIDTH
 from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
 from dualsql.query import StructuredQuery
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.model import BUCKETS, AggregateColumn, Group, QuerySort, exact_name, names_of
+from dualsql.query.model import BUCKETS, AggregateColumn, Group, QuerySort, answer_names, exact_name
 from dualsql_client.wire_requests import Bucket
 
 Mark = Literal["bar", "line", "point", "histogram", "heatmap"]
@@ -234,7 +234,7 @@ def chart_query(chart: Chart) -> StructuredQuery:
 def columns_of(chart: Chart) -> Sequence[str]:
     """The columns of `chart_query`, in order."""
     question = chart_query(chart)
-    return names_of(question) if question.columns is None else question.columns
+    return answer_names(question) if question.columns is None else question.columns
 
 
 def _order(chart: Chart) -> tuple[QuerySort, ...]:

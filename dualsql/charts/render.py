@@ -72,7 +72,7 @@ _MOST_WHOLE_COLORS = 5
 """Whole numbers that each have a place in the legend of a heat map."""
 
 
-def drawn(
+def draw(
     chart: Chart, columns: Sequence[Column], rows: Sequence[Row], *, notes: Sequence[str] = ()
 ) -> VegaLite:
     """The chart of these rows, as plain JSON.

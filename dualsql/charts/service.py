@@ -189,7 +189,7 @@ class ChartService:
         marks = await kept_or_live(view, mark(chart, view), lambda: mark(chart, live))
         await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
         await self._access.note_access(resource)
-        return render.drawn(chart, json.describe(view.columns), marks.rows, notes=marks.notes)
+        return render.draw(chart, json.describe(view.columns), marks.rows, notes=marks.notes)
 
     async def check_of(
         self,

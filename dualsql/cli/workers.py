@@ -134,7 +134,10 @@ class Workers:
     def __init__(
         self, number: int, serve: Serve, *, show: Callable[[Iterable[str]], None], has_metrics: bool
     ) -> None:
-        self._number, self._serve, self._show, self._has_metrics = number, serve, show, has_metrics
+        self._number = number
+        self._serve = serve
+        self._show = show
+        self._has_metrics = has_metrics
         self._workers: list[Worker] = []
         # Those too that are being replaced.
         self._running: list[Worker] = []

@@ -1,1 +1,1 @@
-"""The only package that runs statements: in read-only sessions with a time limit."""
+"""Runs the statements of callers, as no other package does: in read-only sessions with a time limit."""

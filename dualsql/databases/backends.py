@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class PageReader(Protocol):
     """Reads statements that are known to be fast in another way than through the engine's pool."""
 
-    def reads(self, sent: DriverStatement) -> bool:
+    def reads(self, statement: DriverStatement) -> bool:
         """Whether the statement is known to be fast; a session reads all others."""
 
-    async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
+    async def fetch(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
         """All rows of a statement, with the time limit `limit`; None if a session has to read it after all."""
 
     def close(self) -> None:

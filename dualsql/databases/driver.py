@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import repeat
-from threading import Lock
-from typing import Any, NamedTuple
+from threading import RLock
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Dialect, util
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -25,6 +25,9 @@ _SHORTEST_CUT = 59
 """Bytes of names that are cut: by SQLAlchemy to 57 with a number, by PostgreSQL to 63 less the rest of a character."""
 
 _log = logging.getLogger(__name__)
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class DriverStatement(NamedTuple):
@@ -136,6 +139,44 @@ _MOST_LARGE = 250_000
 """Characters, in all. A full garbage collection visits all objects of the statements."""
 
 
+class WeighedCache(Generic[Key, Value]):
+    """Keeps the values that were used last, as many as weigh `most` in all; the last one, whatever it weighs.
+
+    Several threads may use it.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.weight = most, 0
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._lock = RLock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Key) -> Value | None:
+        """The value with that key; None if it is not kept."""
+        with self._lock:
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
+
+    def put(self, key: Key, value: Value, weight: int) -> None:
+        """Keep a value, in the place of an earlier one with that key."""
+        with self._lock:
+            self.remove(key)
+            self._entries[key] = value, weight
+            self.weight += weight
+            while self.weight > self.most and len(self._entries) > 1:
+                self.remove(next(iter(self._entries)))
+
+    def remove(self, key: Key) -> None:
+        """Forget the value with that key, if it is kept."""
+        with self._lock:
+            _, weight = self._entries.pop(key, (None, 0))
+            self.weight -= weight
+
+
 class CompiledStatements:
     """SQLAlchemy's cache of compiled statements for one source, which keeps few large ones.
 
@@ -145,41 +186,25 @@ class CompiledStatements:
 
     def __init__(self) -> None:
         self._small: Any = util.LRUCache(_COMPILED_STATEMENTS)
-        self._large: OrderedDict[Any, Any] = OrderedDict()
-        self._lock = Lock()  # of the large ones: a worker thread compiles them
-
-    @property
-    def large_characters(self) -> int:
-        """The characters of all large statements."""
-        return sum(len(compiled.string) for compiled in self._large.values())
+        self.large: WeighedCache[Any, Any] = WeighedCache(_MOST_LARGE)
 
     def get(self, key: Any) -> Any:
         """The compiled statement of that key; None if it is not kept."""
         compiled = self._small.get(key)
-        if compiled is None and self._large:
-            with self._lock:
-                compiled = self._large.get(key)
-                if compiled is not None:
-                    self._large.move_to_end(key)
-        return compiled
+        return self.large.get(key) if compiled is None else compiled
 
     def __setitem__(self, key: Any, compiled: Any) -> None:
         if len(compiled.string) <= _LARGE:
             self._small[key] = compiled
-            return
-        with self._lock:
-            self._large[key] = compiled
-            self._large.move_to_end(key)
-            # The last one stays whatever its size: who compiled it is about to use it.
-            while self.large_characters > _MOST_LARGE and len(self._large) > 1:
-                self._large.popitem(last=False)
+        else:
+            self.large.put(key, compiled, len(compiled.string))
 
 
 def driver_of(connection: AsyncConnection) -> Any:
     """The driver's connection of an open connection."""
-    opened = connection.sync_connection
-    assert opened is not None
-    return opened.connection.driver_connection
+    sync_connection = connection.sync_connection
+    assert sync_connection is not None
+    return sync_connection.connection.driver_connection
 
 
 USED = "dualsql_used"
@@ -191,6 +216,6 @@ ON_STOP = "dualsql_on_stop"
 
 def memory_of(connection: AsyncConnection) -> dict[Any, Any]:
     """A dict that lives as long as the driver's connection."""
-    opened = connection.sync_connection
-    assert opened is not None
-    return opened.info
+    sync_connection = connection.sync_connection
+    assert sync_connection is not None
+    return sync_connection.info

@@ -50,9 +50,9 @@ async def described_types(
     if type_of is None:
         return ()
 
-    def describe(opened: Connection) -> Sequence[SQLType]:
+    def describe(sync_connection: Connection) -> Sequence[SQLType]:
         options = {"compiled_cache": source.compiled}
-        result = opened.execute(statement, rules.values, execution_options=options)
+        result = sync_connection.execute(statement, rules.values, execution_options=options)
         assert result.cursor is not None
         return [type_of(column[1]) for column in result.cursor.description]
 

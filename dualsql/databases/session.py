@@ -146,10 +146,10 @@ async def read_only(
     async with source.limits.slot(for_stream=limit is None):
         connection, session = await _begin(source, terms, on_connect)
         async with session:
-            opened = connection.sync_connection
+            sync_connection = connection.sync_connection
             # After the guard, whose own statements name no table.
-            if rules is not None and opened is not None:
-                opened.dialect = rules.dialect(opened.engine.dialect)
+            if rules is not None and sync_connection is not None:
+                sync_connection.dialect = rules.dialect(sync_connection.engine.dialect)
             yield connection
 
 
@@ -330,7 +330,7 @@ class Fetch:
     may_be_fast: bool = True
     _by_dialect: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
 
-    def sent(self, dialect: Dialect) -> DriverStatement | None:
+    def statement_for(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
         if dialect not in self._by_dialect:
             self._by_dialect[dialect] = driver_statement(
@@ -362,11 +362,11 @@ class Fetch:
         with database_errors(source, self.failure, limit=self.timeout):
             # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
             if self.may_be_fast and source.fast is not None and not is_listened_to(source.engine.sync_engine):
-                sent = self.sent(self.rules.dialect(source.engine.dialect))
-                if sent is not None and source.fast.reads(sent):
+                statement = self.statement_for(self.rules.dialect(source.engine.dialect))
+                if statement is not None and source.fast.reads(statement):
                     # A slot, although no connection of the pool is taken: the limit is on statements that run.
                     async with source.limits.slot():
-                        read = partial(source.fast.fetch, sent, self.timeout)
+                        read = partial(source.fast.fetch, statement, self.timeout)
                         rows = await self._measure("page_reader", read)
                     if rows is not None:
                         return rows
@@ -379,20 +379,20 @@ class Fetch:
         )
 
     async def _in_session(self, connection: AsyncConnection) -> Rows:
-        source, opened = self.source, connection.sync_connection
-        assert opened is not None
+        source, sync_connection = self.source, connection.sync_connection
+        assert sync_connection is not None
         own = source.backend.row_fetches.get(connection.dialect.driver)
         with (
             source.guard.limited_bytes(connection, source.limits.page_bytes),
             source.guard.tolerant_reading(connection),
         ):
-            if own is None or is_listened_to(opened.engine, opened):
+            if own is None or is_listened_to(sync_connection.engine, sync_connection):
                 return cast("Rows", (await self.execute(connection)).all())
             return await own(self, connection)
 
     async def _measure(self, lane: str, read: Callable[[], Awaitable[RowsOrNone]]) -> RowsOrNone:
         """The rows of a reader. The statement is measured, and logged by the reader and if it is slow."""
-        started = perf_counter()
+        start = perf_counter()
         note_lane(lane)
         try:
             with measured(self.source, self.statement, self.rules) as measurement:
@@ -401,7 +401,7 @@ class Fetch:
                     measurement.note({"db.response.returned_rows": len(rows)})
                 return rows
         finally:
-            note_slow(self.source, self.statement, self.rules, perf_counter() - started)
+            note_slow(self.source, self.statement, self.rules, perf_counter() - start)
 
 
 class RowCounter(NamedTuple):
@@ -472,7 +472,7 @@ class Sample(NamedTuple):
 
     rows: Rows
     total: Total
-    taken: str = "head"
+    method: str = "head"
 
 
 async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, *, size: int) -> Sample:

@@ -172,14 +172,14 @@ class Slots:
         return self._shares.used
 
     @asynccontextmanager
-    async def taken(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """A slot during the block; raises what `take` raises."""
         caller = await self.take()
-        started = time.monotonic()
+        start = time.monotonic()
         try:
             yield
         finally:
-            self._seconds += (time.monotonic() - started - self._seconds) / 8
+            self._seconds += (time.monotonic() - start - self._seconds) / 8
             self.give_back(caller)
 
     async def take(self) -> Caller:
@@ -219,7 +219,7 @@ class Slots:
         if self.queue.waiting >= self.queue.most:
             raise self._refused("Too many queries are running and waiting.")
         self.queue.waiting += 1
-        started = time.perf_counter()
+        start = time.perf_counter()
         try:
             async with asyncio.timeout(self.queue.timeout.total_seconds()):
                 await slot
@@ -227,7 +227,7 @@ class Slots:
             raise self._refused("Too many queries are running, and none ended in time.") from None
         finally:
             self.queue.waiting -= 1
-            EVENTS.report(SlotAwaited(self.name, time.perf_counter() - started))
+            EVENTS.report(SlotAwaited(self.name, time.perf_counter() - start))
 
     def _leave(self, caller: Caller, slot: asyncio.Future[None]) -> None:
         """The request does not wait any longer. It may have got its slot in the same moment."""
@@ -304,7 +304,7 @@ class QueryLimits:
 
     def slot(self, *, for_stream: bool = False) -> AbstractAsyncContextManager[None]:
         """A slot for one session during the block; raises what `Slots.take` raises."""
-        return (self.streams if for_stream else self.queries).taken()
+        return (self.streams if for_stream else self.queries).slot()
 
     def has_room(self) -> bool:
         """Whether a query would be served without waiting.

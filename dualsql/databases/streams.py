@@ -84,7 +84,7 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
     """Stream through SQLAlchemy, on any asynchronous engine."""
     async with _rows(job, connection) as result:
         async for rows in result.partitions(_SQLALCHEMY_ROWS):
-            chunk = await encoded(job, [tuple(row) for row in rows])
+            chunk = await encode(job, [tuple(row) for row in rows])
             with job.source.guard.without_read_ahead(connection):
                 await put(chunk)
 
@@ -92,7 +92,7 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
 _SQLALCHEMY_ROWS = 500
 
 
-async def encoded(job: StreamJob, rows: Rows) -> Chunk:
+async def encode(job: StreamJob, rows: Rows) -> Chunk:
     """Encode rows, in a thread if that would keep the event loop."""
     return await run_heavy(job.encode, rows) if are_heavy(job.columns, rows) else job.encode(rows)
 
@@ -135,15 +135,15 @@ def next_chunk(
 async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> StreamBackend:
     """The fastest stream backend that is exact for this statement, this format and the driver of this connection."""
     choose = job.source.backend.stream_backends.get(connection.dialect.driver)
-    opened = connection.sync_connection
+    sync_connection = connection.sync_connection
     plain = by_sqlalchemy if connection.dialect.is_async else by_thread
-    if choose is None or opened is None or is_listened_to(opened.engine, opened):
+    if choose is None or sync_connection is None or is_listened_to(sync_connection.engine, sync_connection):
         return plain
     values, compiled = job.rules.values, job.source.compiled
-    sent = driver_statement(opened.dialect, job.statement, values, compiled, job.described)
-    if sent is None:
+    statement = driver_statement(sync_connection.dialect, job.statement, values, compiled, job.described)
+    if statement is None:
         return plain
-    return await choose(job, connection, sent)
+    return await choose(job, connection, statement)
 
 
 def lane_of(backend: StreamBackend) -> str:

@@ -148,7 +148,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float | Decimal) and not json.is_finite(value):
-        return json.word(value)
+        return json.number_word(value)
     text = json.dumps(value)
     if not text.startswith((b'"', b"[", b"{")):
         return text.decode()

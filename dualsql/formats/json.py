@@ -94,7 +94,7 @@ def is_finite(value: float | Decimal) -> bool:
     return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
 
 
-def word(value: float | Decimal) -> str:
+def number_word(value: float | Decimal) -> str:
     """NaN or an infinity, as PostgreSQL spells it."""
     if math.isnan(value):
         return "NaN"
@@ -110,7 +110,7 @@ def with_words(value: Any) -> Any:
         items = _with_words(value)
         return value if items is None else items
     is_odd = isinstance(value, float | Decimal) and not isinstance(value, Digits) and not is_finite(value)
-    return word(value) if is_odd else value
+    return number_word(value) if is_odd else value
 
 
 def _with_words(values: Collection[Any]) -> list[Any] | None:

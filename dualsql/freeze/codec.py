@@ -61,7 +61,7 @@ def kind_of_tag(tag: str) -> NodeKind:
     return KINDS.get(tag) or rare_kinds()[tag]
 
 
-def kind_of(element: Any) -> NodeKind | None:
+def node_kind_of(element: Any) -> NodeKind | None:
     """The kind of an element by its exact class, or None if documents cannot hold it."""
     cls = type(element)
     kind = _BY_CLASS.get(cls)
@@ -110,7 +110,7 @@ class Encoder:
     """
 
     # A kind that inspects other elements uses this function, because it cannot import the table that lists it.
-    kind_of = staticmethod(kind_of)
+    kind_of = staticmethod(node_kind_of)
 
     def __init__(self, registry: Registry, *, leaves_options_out: bool = False) -> None:
         self.registry = registry
@@ -163,7 +163,7 @@ class Encoder:
     def _path(self, element: Any) -> str:
         from dualsql.freeze.paths import path
 
-        return path(element, self._parents, kind_of)
+        return path(element, self._parents, node_kind_of)
 
     def where(self, number: int) -> str:
         """The path to a node's element, for messages."""
@@ -198,7 +198,7 @@ class Encoder:
         outer, waiting = self._current, len(self._pending)
         self._current = element
         self._open.add(id(element))
-        kind = MAPPED if id(element) in self.registry.mapped_sources else kind_of(element)
+        kind = MAPPED if id(element) in self.registry.mapped_sources else node_kind_of(element)
         if kind is None:
             cls = type(element)
             refuse(f"a {cls.__module__}.{cls.__qualname__}", "Use SQLAlchemy's own constructs.")
@@ -355,7 +355,7 @@ class Decoder:
         uses_text: whether it contains text that is rendered as written.
     """
 
-    kind_of = staticmethod(kind_of)
+    kind_of = staticmethod(node_kind_of)
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry

@@ -30,6 +30,8 @@ AnyCompound = CompoundSelect[*tuple[Any, ...]]
 Statement = AnySelect | AnyCompound | TextualSelect
 """A Select, a set operation, or text().columns()."""
 
+MOST_NAMED = 120
+"""Characters of a construct in an error: names and values may be long."""
 
 Value = TypeVar("Value")
 
@@ -48,6 +50,7 @@ class MalformedError(Exception):
 
 def refuse(what: str, hint: str, *, where: str | None = None) -> NoReturn:
     """Raise NotFreezableError for `what`, which cannot be stored. `hint` says what to write instead."""
+    what = what[:MOST_NAMED]
     error = NotFreezableError(
         f"The statement cannot be stored: it contains {what}.", hint=hint, details={"construct": what}
     )

@@ -161,8 +161,11 @@ class NodeKind:
         is_shared: bool = False,
         is_own: bool = True,
     ) -> None:
-        self.tag, self.cls, self.fields, self.derive = tag, cls, fields, derive
-        self.write, self.read, self.is_shared, self.is_own = write, read, is_shared, is_own
+        self.tag, self.cls, self.fields = tag, cls, fields
+        self.derive = derive
+        self.write, self.read = write, read
+        self.is_shared = is_shared
+        self.is_own = is_own
         self.by_name: dict[str, Field] = {}
         self.writers: dict[str, Field | None] = {}
         self.required: set[str] = set()
@@ -247,9 +250,7 @@ def plain(
     return Field(
         name,
         attribute,
-        lambda enc, value: (
-            value if allows(value) else refuse(f"{name}={value!r}"[:120], "Use a standard value.")
-        ),
+        lambda enc, value: value if allows(value) else refuse(f"{name}={value!r}", "Use a standard value."),
         lambda dec, wire: wire if allows(wire) else malformed(name),
         absent,
         default,
@@ -327,9 +328,7 @@ def _write_operator(enc: Encoder, op: Any) -> Any:
         return ["postgresql", name]
     is_plain = type(op) is custom_op and op.visit_name is None
     if not is_plain or op.opstring not in enc.registry.operators:
-        refuse(
-            f"the operator {op.opstring!r}"[:120], "Register the operator: Registry(..., operators=[text])."
-        )
+        refuse(f"the operator {op.opstring!r}", "Register the operator: Registry(..., operators=[text]).")
     returns = None if op.return_type is None else enc.type(op.return_type)
     flags = [op.is_comparison, op.natural_self_precedent, op.eager_grouping]
     return ["op", op.opstring, op.precedence, flags, returns, op.operator_class.name]
@@ -403,7 +402,7 @@ _UNREAD = frozenset({"deepentity"})
 def _write_plain(enc: Encoder, notes: Any) -> dict[str, Any]:
     for key, value in notes.items():
         if key not in _UNREAD and not is_plain_note(key, value):
-            refuse(f"a statement annotated with {key}"[:120], "Pass the statement as select() made it.")
+            refuse(f"a statement annotated with {key}", "Pass the statement as select() made it.")
     return {key: value for key, value in notes.items() if key not in _UNREAD}
 
 

@@ -258,7 +258,7 @@ def _write_modifiers(enc: Encoder, value: Mapping[str, Any]) -> dict[str, Any]:
         if key == "_python_is_types":  # used when the operand was coerced, and not needed after that
             continue
         if key not in _MODIFIERS or not (item is None or _MODIFIERS[key](item)):
-            refuse(f"an operator with {key}={item!r}"[:120], "Leave that argument out.")
+            refuse(f"an operator with {key}={item!r}", "Leave that argument out.")
         wire[key] = item
     return wire
 

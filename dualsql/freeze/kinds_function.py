@@ -31,7 +31,7 @@ def _write_bind(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     key = element.key
     original = _original_key(key)
     if not _is_rendered(key, original):
-        refuse(f"the parameter name {str(key)!r}"[:120], "Choose a name of letters, digits and _.")
+        refuse(f"the parameter name {str(key)!r}", "Choose a name of letters, digits and _.")
     if fields.get("was") == original:
         del fields["was"]
     if type(key) is not internals.AnonymousLabel and element.unique:
@@ -151,7 +151,7 @@ def _write(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     full_name = ".".join([*getattr(element, "packagenames", ()), getattr(element, "name", cls.__name__)])
     if full_name.lower() not in enc.registry.functions:
         refuse(
-            f"the function {full_name}"[:120],
+            f"the function {full_name}",
             "If the function has no side effects, register it: Registry(..., functions=[name]).",
         )
     # SQLAlchemy finds a class by the function's name, so reading would build the class registered under that name.

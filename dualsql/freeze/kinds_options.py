@@ -75,7 +75,7 @@ def _is_strategy(strategy: Any) -> bool:
 
 
 def _write_strategy(enc: Encoder, strategy: Any) -> Any:
-    return strategy if _is_strategy(strategy) else refuse(f"a loader option with {strategy}"[:120], _HINT)
+    return strategy if _is_strategy(strategy) else refuse(f"a loader option with {strategy}", _HINT)
 
 
 def _read_strategy(dec: Decoder, wire: Any) -> Any:

@@ -59,7 +59,7 @@ def _write_attribute(enc: Encoder, name: str, value: Any) -> list[Any]:
         return [type(value).__name__, [enc.ref(item) for item in value]]
     if not _is_plain(value):
         refuse(
-            f"a custom element with {name}={value!r}"[:120],
+            f"a custom element with {name}={value!r}",
             "Store only expressions in its attributes, such as literal('x').",
         )
     return ["plain", value]

@@ -54,7 +54,7 @@ _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 def _write_table(enc: Encoder, kind: NodeKind, table: Any) -> dict[str, Any]:
     name = enc.registry.name_of(table)
     if name is None:
-        refuse(f"the table {table.name!r}"[:120], enc.registry.how_to_register("the_table"))
+        refuse(f"the table {table.name!r}", enc.registry.how_to_register("the_table"))
     return {"name": name}
 
 
@@ -127,7 +127,7 @@ def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
         return {"star": True}
     if _DIGITS.fullmatch(column.name):
         return {"digits": str(column.name), **fields}
-    enc.note_text(f"literal_column({column.name!r})"[:120])
+    enc.note_text(f"literal_column({column.name!r})")
     return {"text": str(column.name), **fields}
 
 
@@ -201,7 +201,7 @@ def _write_prefixes(enc: Encoder, prefixes: Any) -> list[Any]:
     # A prefix in `types.PREFIXES` is a known word. Any other one is free text.
     for text, _dialect in prefixes:
         if not isinstance(text, elements.TextClause) or text.text.upper() not in types.PREFIXES:
-            enc.note_text(f"the prefix or suffix {text}"[:120])
+            enc.note_text(f"the prefix or suffix {text}")
     return [[text.text, dialect] for text, dialect in prefixes]
 
 
@@ -426,7 +426,7 @@ def _read_params(dec: Decoder, wire: Any) -> Any:
 def _check_options(enc: Encoder, options: Any) -> Any:
     for option in options:
         if option not in DROPPED_OPTIONS:
-            refuse(f"the execution option {option}"[:120], "Set the option on the engine, or leave it out.")
+            refuse(f"the execution option {option}", "Set the option on the engine, or leave it out.")
 
 
 # `_check_options` does not write these options: they tune how rows are fetched, which dualsql decides.
@@ -470,9 +470,9 @@ def _check_dialect_options(enc: Encoder, options: Any) -> None:
 def _write_distinct(enc: Encoder, value: Any) -> Any:
     """True, or the word that MySQL's compiler renders instead, as written."""
     if isinstance(value, str):
-        enc.note_text(f"distinct={value!r}"[:120])
+        enc.note_text(f"distinct={value!r}")
     elif type(value) is not bool:
-        refuse(f"distinct={value!r}"[:120], "Pass True or False.")
+        refuse(f"distinct={value!r}", "Pass True or False.")
     return value
 
 

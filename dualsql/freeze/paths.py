@@ -13,22 +13,22 @@ _MOST = 20
 KindOf = Callable[[Any], NodeKind | None]
 
 
-def path(element: Any, parents: Mapping[int, Any], kind_of: KindOf) -> str:
+def path(element: Any, parents: Mapping[int, Any], node_kind_of: KindOf) -> str:
     """The path to an element: `select > where > subquery "x" > select > columns > function "lower"`.
 
     Args:
         parents: id of an element -> the element that it is a part of.
-        kind_of: the kind of an element, or None if documents cannot hold it.
+        node_kind_of: the kind of an element, or None if documents cannot hold it.
     """
     steps: list[str] = []
     while element is not None and len(steps) < _MOST:
-        kind = kind_of(element)
+        kind = node_kind_of(element)
         word = kind.tag if kind else type(element).__name__
         name = getattr(element, "__dict__", {}).get("name")
         is_short = type(name) is str and len(name) < 60 and "%(" not in name
         steps.append(f'{word} "{name}"' if is_short else word)
         parent = parents.get(id(element))
-        field = None if parent is None else _field_holding(kind_of(parent), parent, element)
+        field = None if parent is None else _field_holding(node_kind_of(parent), parent, element)
         if field is not None:
             steps.append(field)
         element = parent

@@ -322,7 +322,7 @@ def _written_arguments(type_: Any, cls: type, name: str) -> Iterator[tuple[str, 
         if isinstance(value, TypeEngine) and repr(value) == repr(plain.get(attribute)):
             continue
         if attribute not in keywords or not _ARGUMENTS[attribute](value):
-            raise UnnameableError(f"the type {cls.__name__} with {attribute}={value!r}"[:120])
+            raise UnnameableError(f"the type {cls.__name__} with {attribute}={value!r}")
         yield attribute, write_type(value) if isinstance(value, TypeEngine) else value
 
 

@@ -1,1 +1,1 @@
-"""The REST resources over HTTP. Only this package knows status codes."""
+"""The REST resources over HTTP: their routes and parameters, and the status of each error."""

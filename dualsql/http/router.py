@@ -6,7 +6,7 @@ A route parses, asks the server once, and answers. A Host or Origin that is not 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -36,7 +36,7 @@ from dualsql.http.problems import (
 from dualsql.http.streaming import answer_stream
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
-from dualsql.results.pages import PageRequest
+from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import Action
 from dualsql_client import wire
 
@@ -219,9 +219,13 @@ class Routes:
     async def _answer_page(self, request: Request, page_request: PageRequest) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
         principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
-        reading = self.server.unchecked.read_page(resource, principal, page_request)
-        page = await while_connected(request.receive, reading)
-        return JSONAnswer(await page.to_json())
+        return await answer_page(request, self.server.unchecked.read_page(resource, principal, page_request))
+
+
+async def answer_page(request: Request, reading: Coroutine[Any, Any, ResultPage]) -> Response:
+    """The answer with a page, which is read while its caller waits."""
+    page = await while_connected(request.receive, reading)
+    return JSONAnswer(await page.to_json())
 
 
 class Opened(NamedTuple):
@@ -254,9 +258,9 @@ async def open_result(
     resource_id = parameters.resource_id_of(request)
     links = server.access.links
     if links is not None:
-        opened = await links.open(request, resource_id, format_name=format_name, takes=takes)
-        if opened is not None:
-            return Opened(*opened, is_own=False)
+        access = await links.open(request, resource_id, format_name=format_name, takes=takes)
+        if access is not None:
+            return Opened(*access, is_own=False)
     principal = await server.access.identify(request)
     return Opened(principal, await server.open_resource(resource_id, principal, "read"), is_own=True)
 

@@ -1,4 +1,4 @@
-"""Identifies callers: authenticators, quotas, audit."""
+"""Identifies callers: ready-made authenticators, and an audit that goes to the log."""
 
 import logging
 

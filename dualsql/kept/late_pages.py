@@ -116,5 +116,5 @@ def _preferences(scope: Scope) -> Sequence[str]:
 def _wait_of(preferences: Sequence[str]) -> int | None:
     """The seconds of the first preference of that name, which counts (RFC 7240, section 2)."""
     text = next((each for each in preferences if re.match(r"wait\b", each)), "")
-    found = _WAIT.fullmatch(text)
-    return None if found is None else int(found[1])
+    match = _WAIT.fullmatch(text)
+    return None if match is None else int(match[1])

@@ -102,8 +102,8 @@ class RunFile:
         self._require_keepable(writer, file, Chunk(b"", 0))
         await self._begin(writer, file)
         cells = await in_thread(file.finish, writer.cells)
-        with FileIO(path) as written:
-            state, digest = await in_thread(digest_of, written)
+        with FileIO(path) as stored:
+            state, digest = await in_thread(digest_of, stored)
         size = state.size
         keeper.require_size(size)
         keeper.require_room(self.name, size)

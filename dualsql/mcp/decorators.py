@@ -63,11 +63,11 @@ def tool_title(name: str) -> str:
 
 def _retention(lifetime: timedelta, settings: Settings) -> str:
     if not settings.sliding_expiration:
-        return duration_in_words(lifetime)
-    return f"{duration_in_words(lifetime)} after its last use, {duration_in_words(settings.maximum_lifetime)} at most"
+        return time_in_words(lifetime)
+    return f"{time_in_words(lifetime)} after its last use, {time_in_words(settings.maximum_lifetime)} at most"
 
 
-def duration_in_words(time: timedelta) -> str:
+def time_in_words(time: timedelta) -> str:
     """The time in the largest unit that divides it: "90 seconds", "15 minutes", "1 day"."""
     seconds = int(time.total_seconds())
     for unit, size in _UNITS:

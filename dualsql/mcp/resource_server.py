@@ -289,7 +289,7 @@ The pattern's paper (arXiv 2510.05968, section 6) asks for it.
 """
 
 
-def announce(dual: ResultServer, server: Any) -> None:
+def announce_resources(dual: ResultServer, server: Any) -> None:
     """Add the entry of the REST service to the capabilities of `server`."""
     low_level_server(server).extensions[EXTENSION] = service_entry(dual)
 

@@ -54,7 +54,7 @@ class Pending(Feature):
     def _work(self, creation: Creation) -> QueryWork:
         """The work of a query that may outlast its caller: it runs in the background pool, with `pending_timeout`."""
         creator, options = self._parts.creator, creation.options
-        view = creator.opened(creation._replace(source=creation.source.in_background()))
+        view = creator.open_view(creation._replace(source=creation.source.in_background()))
         resource = creator.new_resource(view, creation)
         # When the query ends is not known yet. The expiry is set anew then, from how long it took.
         latest = self._parts.settings.pending_timeout + options.lifetime

@@ -29,7 +29,7 @@ _SPELL_OUT = (
 )
 
 
-def written_out(statement: Statement) -> Statement:
+def with_columns(statement: Statement) -> Statement:
     """A statement of which the ORM decides the columns (see `is_open`) with its columns written out.
 
     Raises:

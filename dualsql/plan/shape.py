@@ -104,7 +104,7 @@ def written_out(statement: Statement) -> Statement:
     if is_open(statement):
         from dualsql.plan import entities
 
-        statement = entities.written_out(statement)
+        statement = entities.with_columns(statement)
     return distinctly_named(statement) if isinstance(statement, Select) else statement
 
 

@@ -187,7 +187,7 @@ def _text_of(value: Any) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d")
     if isinstance(value, Decimal | float):
-        return f"{value:.6g}" if json.is_finite(value) else json.word(value)
+        return f"{value:.6g}" if json.is_finite(value) else json.number_word(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value) if abs(value) < 10**12 else f"{value:.3g}"
     return cell(value if isinstance(value, str | bool) else str(value), 12)

@@ -30,7 +30,7 @@ from dualsql.http.parameters import (
     without_nulls,
 )
 from dualsql.http.problems import Endpoint, JSONAnswer, method_route, while_connected
-from dualsql.http.router import FeatureRoutes
+from dualsql.http.router import FeatureRoutes, answer_page
 from dualsql.http.streaming import answer_stream
 from dualsql.openapi.operations import (
     ASKS,
@@ -113,8 +113,7 @@ def _endpoint(
         resource = await server.open_resource(resource_id_of(request), principal, "read")
         if format_ is None:
             reading = service.page_unchecked(resource, query, parse_page(window), principal=principal)
-            page = await while_connected(request.receive, reading)
-            return JSONAnswer(await page.to_json())
+            return await answer_page(request, reading)
         if "cell_limit" in window:
             raise BadParameterError(
                 "cell_limit is for pages: a stream has whole cells.",

@@ -190,9 +190,9 @@ def with_names_of(query: ResultQuery, columns: Sequence[str]) -> ResultQuery:
     renamed = replace(
         query, groups=groups, aggregates=measures, condition=_with_condition_names(query.condition, columns)
     )
-    if len(set(names_of(renamed))) < len(names_of(renamed)):
+    if len(set(answer_names(renamed))) < len(answer_names(renamed)):
         return query
-    answer = names_of(renamed) if renamed.is_grouped else columns
+    answer = answer_names(renamed) if renamed.is_grouped else columns
     requested = _one_by_one(query.columns, answer)
     shown = None if requested is None else tuple(exact_name(name, answer) for name in requested)
     return replace(
@@ -247,7 +247,7 @@ def _with_condition_names(condition: Condition | None, columns: Sequence[str]) -
             return None
 
 
-def names_of(question: StructuredQuery) -> Sequence[str]:
+def answer_names(question: StructuredQuery) -> Sequence[str]:
     """The columns of a grouped answer, in order."""
     return [*(group.name for group in question.groups), *(measure.name for measure in question.aggregates)]
 
@@ -339,7 +339,7 @@ def equal(dialect: QueryDialect, text: Element, value: Element) -> Element:
     return exact == value if dialect.finds_equal_by_index else and_(text == value, exact == value)
 
 
-def is_one_of(dialect: QueryDialect, text: Element, values: Any) -> Element:
+def text_is_one_of(dialect: QueryDialect, text: Element, values: Any) -> Element:
     """Equal to one of several values, by code point."""
     exact = dialect.exact(text)
     return exact.in_(values) if dialect.finds_equal_by_index else and_(text.in_(values), exact.in_(values))
@@ -350,7 +350,9 @@ def exactly(
 ) -> Element:
     """An operator of equality, by code point."""
     same = (
-        is_one_of(dialect, text, values) if operator.takes == "several" else equal(dialect, text, values[0])
+        text_is_one_of(dialect, text, values)
+        if operator.takes == "several"
+        else equal(dialect, text, values[0])
     )
     return not_(same) if operator.is_negated else same
 

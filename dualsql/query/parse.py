@@ -26,8 +26,8 @@ from dualsql.query.model import (
     QuerySort,
     StructuredQuery,
     aggregate_name,
+    answer_names,
     group_name,
-    names_of,
 )
 from dualsql_client.addresses import is_web, resource_id, uri_of_url
 from dualsql_client.identifiers import is_checked
@@ -94,7 +94,7 @@ def read_structured_query(values: Any) -> StructuredQuery:
         offset=_whole("offset", parameters.get("offset", 0)),
     )
     if question.is_grouped:
-        names = names_of(question)
+        names = answer_names(question)
         keys = (replace(key, column=_default_name(key.column, names)) for key in question.order)
         question = replace(question, order=tuple(keys))
     _require_sense(question)
@@ -102,7 +102,7 @@ def read_structured_query(values: Any) -> StructuredQuery:
 
 
 def _require_sense(question: StructuredQuery) -> None:
-    names = names_of(question)
+    names = answer_names(question)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise _malformed(

@@ -382,7 +382,7 @@ class Creator:
         creation = Creation(source, document, options, profiler, sampler, answer)
         if options.wait is not None and self.answer_within is not None:
             return await self.answer_within(creation, options.wait)
-        view = view or self.opened(creation)
+        view = view or self.open_view(creation)
         query = await self.completed(view, self.new_resource(view, creation), creation)
         async with self._deleted_on_failure(query.resource.id, query.resource.kept):
             await self.access.keep(query.resource, options.principal, rows=len(query.response.sample))
@@ -409,7 +409,7 @@ class Creator:
                 return await self._freeze(source, replace(options, select=typed), is_described=False)
         return document, view
 
-    def opened(self, creation: Creation) -> View:
+    def open_view(self, creation: Creation) -> View:
         """What the principal sees of a result to create; every statement derived from it can be compiled."""
         view = self.views.open(creation.source, creation.document, creation.options.principal)
         self.require_compilable(view)
@@ -572,7 +572,7 @@ class Creator:
             text_budget=self.settings.text_budget,
             results_budget=self.settings.results_budget,
             status="pending" if resource.status == "pending" else "ready",
-            sampled=display.sample.taken,
+            sampled=display.sample.method,
             as_of=display.as_of,
             page_in_text=self.page_in_text,
             notes=notes_in(resource.metadata),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.databases.driver import WeighedCache
 from dualsql.databases.source import Source
 from dualsql.formats.writer import Rows
 from dualsql.freeze.document import AnySelect
@@ -24,7 +24,6 @@ _FIXED = 256
 class _CachedPage(NamedTuple):
     rows: Rows
     is_fixed: bool
-    weight: int
     ends_at: float
 
 
@@ -33,10 +32,8 @@ class RowCache:
 
     def __init__(self, settings: ResultCache, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = settings.ttl.total_seconds()
-        self._most_bytes = settings.maximum_bytes
         self._clock = clock
-        self._pages: OrderedDict[object, _CachedPage] = OrderedDict()
-        self.bytes = 0
+        self.pages: WeighedCache[object, _CachedPage] = WeighedCache(settings.maximum_bytes)
 
     async def page(
         self, select: AnySelect, rules: ActiveRules, source: Source, fetch: Callable[[], Awaitable[Rows]]
@@ -68,35 +65,26 @@ class RowCache:
 
     def get(self, key: object) -> Rows | None:
         """The cached rows, which the caller may change; None if there are none."""
-        page = self._pages.get(key)
+        page = self.pages.get(key)
         if page is None:
             return None
         if page.ends_at <= self._clock():
-            self._drop(key)
+            self.pages.remove(key)
             return None
-        self._pages.move_to_end(key)
         return page.rows if page.is_fixed else deepcopy(page.rows)
 
     def keep(self, key: object, rows: Rows) -> None:
         """Cache the rows, if they fit."""
-        self._drop(key)
+        self.pages.remove(key)
         weight = _FIXED + sum(_FIXED + _weight(row) for row in rows)
-        if weight > self._most_bytes:
+        if weight > self.pages.most:
             return
         # Rows of SQLAlchemy keep a reference to their result.
         own = tuple(tuple(row) for row in rows)
         is_fixed = all(type(value) in EXACT for row in own for value in row)
         # A copy: the caller may change the rows.
         copied = own if is_fixed else deepcopy(own)
-        self._pages[key] = _CachedPage(copied, is_fixed, weight, self._clock() + self._seconds)
-        self.bytes += weight
-        while self.bytes > self._most_bytes:
-            self._drop(next(iter(self._pages)))
-
-    def _drop(self, key: object) -> None:
-        page = self._pages.pop(key, None)
-        if page is not None:
-            self.bytes -= page.weight
+        self.pages.put(key, _CachedPage(copied, is_fixed, self._clock() + self._seconds), weight)
 
 
 def _weight(value: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.columns.result import ResultColumn, driver_names
+from dualsql.databases.driver import WeighedCache
 from dualsql.databases.session import Fetch, RowCounter, Sample, fetch_sample
 from dualsql.databases.source import Source, Sources
 from dualsql.databases.streams import StreamJob, stream_rows
@@ -102,35 +102,6 @@ class Derived:
             return output.writer(columns, dialect, options)
         key = (output.name, repr(options), *(column.name for column in columns))
         return self._cached(key, lambda: output.writer(columns, dialect, options))
-
-
-class Plans:
-    """Caches what was derived from the documents read last, at most `most_bytes` of documents."""
-
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._derived: OrderedDict[tuple[str, bytes], Derived] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._derived)
-
-    def get(self, source: str, document: bytes) -> Derived | None:
-        """What is derived from a document on a source, if it is cached."""
-        derived = self._derived.get((source, document))
-        if derived is not None:
-            self._derived.move_to_end((source, document))
-        return derived
-
-    def keep(self, source: str, document: bytes, derived: Derived) -> None:
-        """Cache what was derived from a document, unless it is cached."""
-        if len(document) > self._most_bytes or (source, document) in self._derived:
-            return
-        self._derived[source, document] = derived
-        self._bytes += len(document)
-        while self._bytes > self._most_bytes:
-            (_, dropped), _ = self._derived.popitem(last=False)
-            self._bytes -= len(dropped)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -347,7 +318,7 @@ class Views:
             self.cache = RowCache(settings.result_cache)
         self._sources = sources
         self._settings = settings
-        self._plans = Plans()
+        self._plans: WeighedCache[tuple[str, bytes], Derived] = WeighedCache(_MOST_BYTES)
 
     def open(self, source: Source, document: bytes, principal: Principal | None) -> View:
         """Thaw a document and apply the rules of a principal.
@@ -357,7 +328,7 @@ class Views:
             ForbiddenError: a rule requires a value that this principal does not have.
             NoTotalOrderError: the narrowed statement cannot be paged.
         """
-        derived = self._plans.get(source.name, document)
+        derived = self._plans.get((source.name, document))
         view = self.open_anew(source, document, principal, derived)
         if derived is None:
             self.keep(view, document)
@@ -380,8 +351,9 @@ class Views:
     def keep(self, view: View, document: bytes) -> None:
         """Cache what was derived from a document for its next reader."""
         # Hooks that are functions make another statement for each principal, so their statements are not shared.
-        if not self.policy.has_functions:
-            self._plans.keep(view.source.name, document, view.derived)
+        key, weight = (view.source.name, document), len(document)
+        if not self.policy.has_functions and weight <= self._plans.most and self._plans.get(key) is None:
+            self._plans.put(key, view.derived, weight)
 
     def live(self, resource: Resource, principal: Principal | None) -> View:
         """What `principal` sees of a resource, read from its database; raises what `require_ready` and `open` raise."""

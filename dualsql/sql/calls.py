@@ -202,7 +202,7 @@ def _beginning(translator: Translator, nodes: list[Any], scope: Scope) -> Elemen
     unit = next((bucket for bucket in get_args(Bucket) if bucket == nodes[0].name.lower()), None)
     if unit is None:
         return None
-    return durations.beginning(translator, translator.expression(nodes[1], scope), unit)
+    return durations.start_of(translator, translator.expression(nodes[1], scope), unit)
 
 
 def _by_position(translator: Translator, name: str, nodes: list[Any]) -> list[Any]:

@@ -81,7 +81,7 @@ _LARGEST_INSTANT = 3
 """Elements of an expression whose beginning is computed: max(x) has three. It is written several times."""
 
 
-def beginning(translator: Translator, element: Element, unit: Bucket) -> Element:
+def start_of(translator: Translator, element: Element, unit: Bucket) -> Element:
     """date_trunc('month', x), where the database has no such function."""
     if not isinstance(element.type, types.Date | types.DateTime):
         invalid(

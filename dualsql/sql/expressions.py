@@ -380,7 +380,7 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
             return constant
     if translator.dialect.date_cast_hint and isinstance(value.type, types.Date | types.DateTime):
         if isinstance(target, types.Date):
-            return durations.beginning(translator, value, "day")
+            return durations.start_of(translator, value, "day")
         if isinstance(target, types.DateTime):
             return type_coerce(normalized_instant(value), types.DateTime())
     if translator.dialect.date_cast_hint and isinstance(target, DATE_LIKE):

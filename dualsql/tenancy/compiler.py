@@ -28,6 +28,7 @@ from dualsql.capabilities import Capabilities, DriverValues, capabilities_of
 from dualsql.columns.exact import with_all_digits
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
 from dualsql.formats.cells import read_tolerantly
+from dualsql.freeze.document import MOST_NAMED
 from dualsql.freeze.row_number import is_row_number, row_number
 from dualsql.plan.page import PAGE_PARAMETERS, PageParameter
 
@@ -193,7 +194,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         if not isinstance(table, TableClause):
             return False
         if not self.form.serves(table):
-            forbid(f"the table {table.name!r}, which this server does not serve"[:120])
+            forbid(f"the table {table.name!r}, which this server does not serve")
         return self.form.has_rules(table)
 
     def _rule(self, table: Any) -> str:
@@ -266,11 +267,11 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     def visit_bindparam(self, bindparam: Any, *args: Any, **kw: Any) -> Any:
         name = self._truncate_bindparam(bindparam)
         if name.startswith(PAGE_PARAMETERS) and not isinstance(bindparam, PageParameter):
-            forbid(f"a bound parameter with the name {name!r}"[:120], "Rename the bindparam().")
+            forbid(f"a bound parameter with the name {name!r}", "Rename the bindparam().")
         if self._rule_of is None and not self.form.is_open and name.startswith(_RESERVED):
             # SQLAlchemy would bind both as one parameter, with the type of the last one.
             forbid(
-                f"a bound parameter with the name of a rule's parameter, {name!r}"[:120],
+                f"a bound parameter with the name of a rule's parameter, {name!r}",
                 "Rename the bindparam().",
             )
         return super().visit_bindparam(bindparam, *args, **kw)
@@ -288,7 +289,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             name = self._truncated_identifier("alias", name)
         if str(name).casefold() in self.form.names:
             # A subquery of a predicate would read the CTE instead of the table.
-            forbid(f"a CTE with the name of the table {name!r}"[:120], "Rename the CTE.")
+            forbid(f"a CTE with the name of the table {name!r}", "Rename the CTE.")
         return super().visit_cte(cte, **kw)
 
     def visit_textclause(self, textclause: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
@@ -337,7 +338,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 def forbid(construct: str, hint: str = "Use the tables and constructs that this server allows.") -> NoReturn:
     """Raise ForbiddenSQLError for a statement with `construct` in it."""
     raise ForbiddenSQLError(
-        f"The statement contains {construct}.",
+        f"The statement contains {construct[:MOST_NAMED]}.",
         hint="Change the statement: this server does not run it.",
         developer_hint=hint,
     )

@@ -432,9 +432,11 @@ class DatabaseTests:
 
         url = await self._store_result(server)
         for (aggregate, function), column in product(AGGREGATES.items(), KINDS):
-            asked = {"function": aggregate, "column": column, "as": "answer"}
+            specification = {"function": aggregate, "column": column, "as": "answer"}
             fraction = 0.9 if function.takes_fraction else None
-            question = {"aggregates": [asked if fraction is None else {**asked, "fraction": fraction}]}
+            question = {
+                "aggregates": [specification if fraction is None else {**specification, "fraction": fraction}]
+            }
             answer = await http.post(f"{url}/query", json=question)
             if answer.status_code != 200:
                 assert (answer.status_code, answer.json()["code"]) == (400, "BAD_PARAMETER"), answer.text

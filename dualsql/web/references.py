@@ -19,7 +19,7 @@ from dualsql.catalogue.feature import Tables
 from dualsql.errors import BadParameterError, DualResponseError
 from dualsql.formats.json import integer_columns
 from dualsql.resource import CountMethod, Principal, Resource
-from dualsql.web.tables import address_of
+from dualsql.web.tables import catalogue_address
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -138,7 +138,7 @@ class _KeysOfTable(NamedTuple):
 def _table_and_column(view: CatalogueView, key: Any) -> tuple[Address, str]:
     match key:
         case {"table": str(uri), "column": str(column), "values": list()}:
-            return address_of(view, uri), column
+            return catalogue_address(view, uri), column
     raise BadParameterError("A key has a table, a column and a list of values.")
 
 

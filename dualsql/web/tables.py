@@ -47,7 +47,7 @@ async def rows_of_table(
         BadParameterError: the caller sees no such table, it has no such column, or the value is no JSON.
     """
     view = server.features.get(Tables).catalogue().view_for(principal)
-    address = address_of(view, uri)
+    address = catalogue_address(view, uri)
     texts = server.features.get(SQL).service
     quote = server.parts.sources[address.source].engine.dialect.identifier_preparer.quote
     text = f"SELECT * FROM {view.catalogue.facts(address.source, view.tables[address]).sql_name}"  # noqa: S608 - a quoted name
@@ -88,7 +88,7 @@ def in_lines(sql: str) -> str:
     return _CLAUSES.sub(on_own_line, sql)
 
 
-def address_of(view: CatalogueView, uri: str) -> Address:
+def catalogue_address(view: CatalogueView, uri: str) -> Address:
     """The address of a table that the caller sees; raises BadParameterError for another URI."""
     address = view.catalogue.addressing.read(uri)
     if address is None or address not in view.tables:

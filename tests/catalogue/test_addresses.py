@@ -82,9 +82,9 @@ TABLE = "catalog://main/schema/staff/table/wages"
 )
 def test_nothing_else_leads_anywhere(uri: str) -> None:
     """For Bob there are no wages; what he may not see and what is not there is all one."""
-    found = catalogue(RULES)
-    address = found.addressing.read(uri)
-    assert address is None or read(found.view_for(BOB), address) is None
+    listing = catalogue(RULES)
+    address = listing.addressing.read(uri)
+    assert address is None or read(listing.view_for(BOB), address) is None
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "file", "data", "", "a b", "Catalog", "c" * 40])

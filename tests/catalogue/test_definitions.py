@@ -66,26 +66,26 @@ def test_a_table_has_types_keys_and_comments() -> None:
 
 
 def test_types_and_names_are_those_of_the_database() -> None:
-    found = catalogue(sources={"files": SQLITE, "house": POSTGRESQL})
+    listing = catalogue(sources={"files": SQLITE, "house": POSTGRESQL})
     view = "schema/reports/view/best%20sellers"
-    assert at(found, f"catalog://house/{view}")["definition"]["sql_name"] == 'reports."best sellers"'
-    books = at(found, "catalog://house/schema/default/table/books")["definition"]["columns"]
+    assert at(listing, f"catalog://house/{view}")["definition"]["sql_name"] == 'reports."best sellers"'
+    books = at(listing, "catalog://house/schema/default/table/books")["definition"]["columns"]
     assert books[2]["type"] == "genre"
 
 
 def test_a_view_is_told_from_a_table() -> None:
-    made = MetaData()
-    base = Table("base", made, Column("id", Integer, primary_key=True))
-    CreateView(select(base), "derived", metadata=made)
-    found = catalogue(of=Registry(made))
-    assert at(found, "catalog://main/schema/default/view/derived")["definition"]["kind"] == "view"
-    assert at(found, "catalog://main/schema/default/table/derived") is None
-    assert at(found, "catalog://main/schema/default/view/base") is None
+    metadata = MetaData()
+    base = Table("base", metadata, Column("id", Integer, primary_key=True))
+    CreateView(select(base), "derived", metadata=metadata)
+    listing = catalogue(of=Registry(metadata))
+    assert at(listing, "catalog://main/schema/default/view/derived")["definition"]["kind"] == "view"
+    assert at(listing, "catalog://main/schema/default/table/derived") is None
+    assert at(listing, "catalog://main/schema/default/view/base") is None
 
 
 def test_a_schema_and_a_database_name_what_is_in_them() -> None:
-    found = catalogue()
-    schema = at(found, "catalog://main/schema/reports")
+    listing = catalogue()
+    schema = at(listing, "catalog://main/schema/reports")
     assert schema["definition"] == {
         "source": "main",
         "schema": "reports",
@@ -95,7 +95,7 @@ def test_a_schema_and_a_database_name_what_is_in_them() -> None:
         "view_count": 1,
     }
     assert schema["metadata"]["contents"] == "catalog://main/schema/reports/contents"
-    database = at(found, "catalog://main/catalog")
+    database = at(listing, "catalog://main/catalog")
     assert database["definition"]["schemas"] == ["default", "reports", "staff"]
     assert database["definition"]["dialect"] == "sqlite"
     assert database["definition"]["table_count"] == 4
@@ -103,8 +103,8 @@ def test_a_schema_and_a_database_name_what_is_in_them() -> None:
 
 
 def test_contents_are_a_list_of_uris_and_metadata() -> None:
-    found = catalogue()
-    contents = at(found, "catalog://main/schema/default/contents")
+    listing = catalogue()
+    contents = at(listing, "catalog://main/schema/default/contents")
     assert [item["uri"].rpartition("/")[2] for item in contents] == ["authors", "books", "notes"]
     assert contents[0]["metadata"] == {
         "kind": "table",
@@ -114,27 +114,27 @@ def test_contents_are_a_list_of_uris_and_metadata() -> None:
         "comment": "People who write",
         "schema": "default",
     }
-    everything = at(found, "catalog://main/catalog/contents")
+    everything = at(listing, "catalog://main/catalog/contents")
     assert {item["metadata"]["kind"] for item in everything} == {"schema", "table", "view"}
-    assert at(found, "catalog://main/schema/default/table/books/contents") is None
+    assert at(listing, "catalog://main/schema/default/table/books/contents") is None
 
 
 def test_masked_columns_and_filtered_rows_are_said() -> None:
-    found = catalogue(RULES)
-    mine = at(found, "catalog://main/schema/default/table/authors", ANA)["definition"]
-    his = at(found, "catalog://main/schema/default/table/authors", BOB)["definition"]
+    listing = catalogue(RULES)
+    mine = at(listing, "catalog://main/schema/default/table/authors", ANA)["definition"]
+    his = at(listing, "catalog://main/schema/default/table/authors", BOB)["definition"]
     assert mine["rows"] == his["rows"] == "filtered"
     assert [column["name"] for column in his["columns"] if column.get("masked")] == ["salary"]
     assert not any(column.get("masked") for column in mine["columns"])
-    assert at(found, "catalog://main/schema/default/table/books", BOB)["definition"]["rows"] == "all"
+    assert at(listing, "catalog://main/schema/default/table/books", BOB)["definition"]["rows"] == "all"
 
 
 def test_a_foreign_key_to_what_is_not_seen_is_not_named() -> None:
     """It would say that the table is there."""
-    found = catalogue(RULES)
+    listing = catalogue(RULES)
     uri = "catalog://main/schema/default/table/notes"
-    assert "wages" in str(at(found, uri, ANA)["definition"])
-    assert "wages" not in str(at(found, uri, BOB))
+    assert "wages" in str(at(listing, uri, ANA)["definition"])
+    assert "wages" not in str(at(listing, uri, BOB))
 
 
 def test_a_foreign_key_to_nowhere_is_left_out() -> None:
@@ -151,12 +151,12 @@ def test_what_is_large_is_cut_and_counted() -> None:
     Table("wide", metadata, *[Column(f"c{number}", Integer) for number in range(MOST_COLUMNS + 1)])
     for number in range(MOST_CONTENTS + 5):
         Table(f"t{number:05}", metadata, Column("id", Integer))
-    found = catalogue(of=Registry(metadata))
-    wide = at(found, "catalog://main/schema/default/table/wide")["definition"]
+    listing = catalogue(of=Registry(metadata))
+    wide = at(listing, "catalog://main/schema/default/table/wide")["definition"]
     assert (len(wide["columns"]), wide["column_count"]) == (MOST_COLUMNS, MOST_COLUMNS + 1)
-    schema = at(found, "catalog://main/schema/default")["definition"]
+    schema = at(listing, "catalog://main/schema/default")["definition"]
     assert (len(schema["tables"]), schema["table_count"]) == (MOST_CONTENTS, MOST_CONTENTS + 6)
-    contents = at(found, "catalog://main/schema/default/contents")
+    contents = at(listing, "catalog://main/schema/default/contents")
     assert len(contents) == MOST_CONTENTS + 1
     assert contents[-1]["metadata"]["more"] == 6
 
@@ -176,8 +176,8 @@ def test_tables_of_one_name_are_told_apart() -> None:
     Table("t", one, Column("id", Integer))
     Table("t", other, Column("id", String))
     Table("u", one, Column("id", Integer), schema="default")
-    found = catalogue(of=Registry([one, other]))
-    uris = [entry.uri for entry in found.view_for(None).entries]
+    listing = catalogue(of=Registry([one, other]))
+    uris = [entry.uri for entry in listing.view_for(None).entries]
     assert uris == [
         "catalog://main/catalog",
         "catalog://main/schema/%28default%29",
@@ -186,7 +186,7 @@ def test_tables_of_one_name_are_told_apart() -> None:
         "catalog://main/schema/default",
         "catalog://main/schema/default/table/u",
     ]
-    assert at(found, uris[3])["definition"]["columns"][0]["type"] == "VARCHAR"
+    assert at(listing, uris[3])["definition"]["columns"][0]["type"] == "VARCHAR"
 
 
 SHELF = SavedQuery(
@@ -198,8 +198,8 @@ PAY = SavedQuery("pay", select(authors.c.name).join(wages, wages.c.author_id == 
 
 
 def test_a_saved_query_says_what_it_takes_and_reads() -> None:
-    found = catalogue(queries=[SHELF])
-    reading = at(found, "catalog://main/query/books_of_shelf")
+    listing = catalogue(queries=[SHELF])
+    reading = at(listing, "catalog://main/query/books_of_shelf")
     assert reading["definition"] == {
         "kind": "query",
         "source": "main",
@@ -209,20 +209,20 @@ def test_a_saved_query_says_what_it_takes_and_reads() -> None:
         "reads": ["catalog://main/schema/default/table/books"],
     }
     assert reading["metadata"]["parent"] == "catalog://main/catalog"
-    assert at(found, "catalog://main/catalog")["definition"]["query_count"] == 1
+    assert at(listing, "catalog://main/catalog")["definition"]["query_count"] == 1
 
 
 def test_a_saved_query_of_what_is_not_seen_is_not_there() -> None:
-    found = catalogue(RULES, queries=[SHELF, PAY])
-    assert [address.name for address in found.view_for(ANA).queries] == ["books_of_shelf", "pay"]
-    assert [address.name for address in found.view_for(BOB).queries] == ["books_of_shelf"]
-    assert at(found, "catalog://main/query/pay", BOB) is None
+    listing = catalogue(RULES, queries=[SHELF, PAY])
+    assert [address.name for address in listing.view_for(ANA).queries] == ["books_of_shelf", "pay"]
+    assert [address.name for address in listing.view_for(BOB).queries] == ["books_of_shelf"]
+    assert at(listing, "catalog://main/query/pay", BOB) is None
 
 
 def test_a_saved_query_stands_in_its_source() -> None:
     house = SavedQuery("here", select(books.c.isbn), source="house")
-    found = catalogue(sources={"files": SQLITE, "house": POSTGRESQL}, queries=[house, SHELF])
-    assert {(address.source, address.name) for address in found.view_for(None).queries} == {
+    listing = catalogue(sources={"files": SQLITE, "house": POSTGRESQL}, queries=[house, SHELF])
+    assert {(address.source, address.name) for address in listing.view_for(None).queries} == {
         ("house", "here"),
         ("files", "books_of_shelf"),
     }

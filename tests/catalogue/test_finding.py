@@ -46,9 +46,9 @@ def test_tables_of_one_name_are_described_together_unless_they_are_many() -> Non
             Table("u", metadata, Column("id", Integer), schema=schema)
     seen = catalogue(of=Registry(metadata)).view_for(ANA)
     assert [at.schema for at in find_tables(seen, "u")] == schemas[:5]
-    with pytest.raises(BadParameterError, match="Several") as caught:
+    with pytest.raises(BadParameterError, match="Several") as error:
         find_tables(seen, "t")
-    assert "s0.t, s1.t" in caught.value.hint
+    assert "s0.t, s1.t" in error.value.hint
     assert [at.schema for at in find_tables(seen, "t", schema="s2")] == ["s2"]
     assert [at.schema for at in find_tables(seen, "s2.t")] == ["s2"]
 
@@ -57,10 +57,10 @@ def test_a_denied_table_and_an_unknown_one_are_refused_alike() -> None:
     seen = catalogue(RULES).view_for(BOB)
     messages = []
     for name in ("wages", "wagez"):
-        with pytest.raises(UnknownTableError) as caught:
+        with pytest.raises(UnknownTableError) as error:
             find_tables(seen, name)
-        assert "wages" not in caught.value.hint
-        messages.append((caught.value.message.replace(name, ""), caught.value.hint))
+        assert "wages" not in error.value.hint
+        messages.append((error.value.message.replace(name, ""), error.value.hint))
     assert messages[0] == messages[1]
     with pytest.raises(BadParameterError) as refused:
         tables_of(seen, schema="staff")
@@ -68,10 +68,10 @@ def test_a_denied_table_and_an_unknown_one_are_refused_alike() -> None:
 
 
 def test_a_misspelt_name_is_answered_with_a_near_one() -> None:
-    with pytest.raises(UnknownTableError) as caught:
+    with pytest.raises(UnknownTableError) as error:
         find_tables(catalogue().view_for(ANA), "athors")
-    assert caught.value.hint == "Did you mean 'authors'?"
-    assert caught.value.details["suggestions"] == ["authors"]
+    assert error.value.hint == "Did you mean 'authors'?"
+    assert error.value.details["suggestions"] == ["authors"]
 
 
 def test_sources_are_told_apart() -> None:
@@ -97,22 +97,22 @@ def test_sources_are_told_apart() -> None:
     ],
 )
 def test_words_find_names_columns_and_comments(term: str, name: str, columns: list[str]) -> None:
-    found = search_all(catalogue().view_for(ANA), [term], limit=5)
-    best = {match["name"]: match for match in found[:2]}
+    matches = search_all(catalogue().view_for(ANA), [term], limit=5)
+    best = {match["name"]: match for match in matches[:2]}
     assert name in best
     assert best[name].get("columns", [])[:1] == columns[:1]
 
 
 def test_several_terms_in_one_call() -> None:
-    found = search_all(catalogue().view_for(ANA), ["books", "xyzzy", "wages"], limit=1)
-    assert [(match["term"], match["name"]) for match in found] == [("books", "books"), ("wages", "wages")]
-    assert found[1]["schema"] == "staff"
+    matches = search_all(catalogue().view_for(ANA), ["books", "xyzzy", "wages"], limit=1)
+    assert [(match["term"], match["name"]) for match in matches] == [("books", "books"), ("wages", "wages")]
+    assert matches[1]["schema"] == "staff"
 
 
 def test_a_search_finds_only_what_is_seen() -> None:
     for who, is_seen in ((ANA, True), (BOB, False)):
-        found = search_all(catalogue(RULES).view_for(who), ["wages"], limit=10)
-        assert ("wages" in {match["name"] for match in found}) is is_seen
+        matches = search_all(catalogue(RULES).view_for(who), ["wages"], limit=10)
+        assert ("wages" in {match["name"] for match in matches}) is is_seen
 
 
 @pytest.mark.parametrize(

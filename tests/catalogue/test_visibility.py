@@ -31,10 +31,10 @@ def test_without_rules_everything_is_seen_by_everybody() -> None:
 
 
 def test_a_table_whose_rule_denies_a_principal_is_not_there() -> None:
-    found = catalogue(RULES)
-    assert names_of(found, ANA) == EVERYTHING
-    assert names_of(found, BOB) == ["authors", "best sellers", "books", "notes"]
-    assert not found.view_for(BOB).has(Address(source="main", kind="schema", schema="staff"))
+    listing = catalogue(RULES)
+    assert names_of(listing, ANA) == EVERYTHING
+    assert names_of(listing, BOB) == ["authors", "best sellers", "books", "notes"]
+    assert not listing.view_for(BOB).has(Address(source="main", kind="schema", schema="staff"))
 
 
 @pytest.mark.parametrize("who", [None, Principal(id="nobody")])
@@ -51,9 +51,9 @@ def test_a_function_that_refuses_a_table_hides_it() -> None:
             raise ForbiddenError("No wages.")
         return statement
 
-    found = catalogue([refuse, Shared(*_all())])
-    assert "wages" in names_of(found, ANA)
-    assert "wages" not in names_of(found, BOB)
+    listing = catalogue([refuse, Shared(*_all())])
+    assert "wages" in names_of(listing, ANA)
+    assert "wages" not in names_of(listing, BOB)
 
 
 def test_a_function_that_fails_on_a_table_hides_it() -> None:
@@ -69,8 +69,8 @@ def test_a_function_may_hide_a_table_of_one_source() -> None:
             raise ForbiddenError("Not there.")
         return statement
 
-    found = catalogue([refuse, Shared(*_all())], sources={"files": SQLITE, "house": POSTGRESQL})
-    assert {at.source for at in found.view_for(ANA).tables} == {"files"}
+    listing = catalogue([refuse, Shared(*_all())], sources={"files": SQLITE, "house": POSTGRESQL})
+    assert {at.source for at in listing.view_for(ANA).tables} == {"files"}
 
 
 def test_rows_left_to_postgresql_are_said_to_be_filtered() -> None:
@@ -78,19 +78,19 @@ def test_rows_left_to_postgresql_are_said_to_be_filtered() -> None:
         RowSecurity(setting="app.tenant", value=lambda who: who.tenant, tables=[books]),
         Shared(*_all(books)),
     ]
-    found = catalogue(rules)
-    assert found.view_for(ANA).visible["main"].filtered == {"books"}
-    assert not found.view_for(None).tables
+    listing = catalogue(rules)
+    assert listing.view_for(ANA).visible["main"].filtered == {"books"}
+    assert not listing.view_for(None).tables
 
 
 def test_an_operator_hides_more() -> None:
     def visible(who: Principal | None, table: Table) -> bool:
         return who == ANA or table is not authors
 
-    found = catalogue(visible=visible)
-    assert "authors" in names_of(found, ANA)
-    assert "authors" not in names_of(found, BOB)
-    assert "authors" not in names_of(found, None)
+    listing = catalogue(visible=visible)
+    assert "authors" in names_of(listing, ANA)
+    assert "authors" not in names_of(listing, BOB)
+    assert "authors" not in names_of(listing, None)
 
 
 def test_an_operator_cannot_show_what_a_rule_denies() -> None:
@@ -111,17 +111,17 @@ def test_an_operator_s_word_that_fails_shows_nothing() -> None:
 
 def test_what_is_seen_is_asked_anew_at_every_look() -> None:
     hidden: set[Any] = set()
-    found = catalogue(visible=lambda _, table: table not in hidden)
-    assert "books" in names_of(found, ANA)
+    listing = catalogue(visible=lambda _, table: table not in hidden)
+    assert "books" in names_of(listing, ANA)
     hidden.add(books)
-    assert "books" not in names_of(found, ANA)
+    assert "books" not in names_of(listing, ANA)
 
 
 def test_a_filter_of_a_tenant_hides_no_table() -> None:
     rule = TenantFilter(column="tenant", value=lambda who: who.tenant)
-    found = catalogue([rule, Shared(*_all(authors))])
-    assert names_of(found, BOB) == EVERYTHING
-    assert found.view_for(BOB).visible["main"].filtered == {"authors"}
+    listing = catalogue([rule, Shared(*_all(authors))])
+    assert names_of(listing, BOB) == EVERYTHING
+    assert listing.view_for(BOB).visible["main"].filtered == {"authors"}
 
 
 def _all(*but: Any) -> list[Any]:

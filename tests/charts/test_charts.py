@@ -54,8 +54,8 @@ async def test_bars_are_figures_of_all_rows(application: Application) -> None:
     for row in ROWS:
         if row["small"] is not None:
             groups[row["kind"] or "(NULL)", row["tenant"]].append(row["small"])
-    found = await values_of(application.server, chart)
-    assert {(value["x"], value["color"]): value["y"] for value in found} == pytest.approx(
+    values = await values_of(application.server, chart)
+    assert {(value["x"], value["color"]): value["y"] for value in values} == pytest.approx(
         {key: fmean(numbers) for key, numbers in groups.items()}, rel=1e-3
     )
 
@@ -77,16 +77,16 @@ async def test_lines_over_months(application: Application) -> None:
     months: defaultdict[str, int] = defaultdict(int)
     for row in ROWS:
         months[f"{row['seen']:%Y-%m}"] += row["constant"]
-    found = await values_of(application.server, chart)
-    assert [(value["x"][:7], value["y"]) for value in found] == sorted(months.items())
+    values = await values_of(application.server, chart)
+    assert [(value["x"][:7], value["y"]) for value in values] == sorted(months.items())
 
 
 async def test_points_stand_for_all_rows(application: Application) -> None:
     chart = {"mark": "point", "x": "small", "y": "constant"}
-    found = await drawn_of(application, chart)
+    picture = await drawn_of(application, chart)
     without = len([row for row in ROWS if row["small"] is None])
-    assert found["title"]["subtitle"] == f"Not drawn: {without} rows whose small is NULL"
-    values = found["data"]["values"]
+    assert picture["title"]["subtitle"] == f"Not drawn: {without} rows whose small is NULL"
+    values = picture["data"]["values"]
     assert sum(value["times"] for value in values) == len(ROWS) - without
     assert {value["x"] for value in values} == {row["small"] for row in ROWS} - {None}
 
@@ -174,8 +174,8 @@ async def test_bars_are_cut_to_the_largest_and_the_others(application: Applicati
 @pytest.mark.parametrize("aggregate", ["sum", "min", "max", "avg", "count_distinct"])
 async def test_what_the_others_are(application: Application, aggregate: str) -> None:
     """Only figures that can be computed of figures are joined."""
-    asked = {**CROWDED, "y": {"aggregate": aggregate, "field": "constant"}, "sort": "-y"}
-    drawn = await drawn_of(application, asked)
+    parameters = {**CROWDED, "y": {"aggregate": aggregate, "field": "constant"}, "sort": "-y"}
+    drawn = await drawn_of(application, parameters)
     last = drawn["data"]["values"][-1]
     counted = Counter(row["small"] for row in ROWS)
     if aggregate in ("avg", "count_distinct"):
@@ -187,8 +187,8 @@ async def test_what_the_others_are(application: Application, aggregate: str) -> 
 
 
 async def test_colors_are_cut_as_well(application: Application) -> None:
-    asked = {**CROWDED, "color": "code"}
-    drawn = await drawn_of(application, asked)
+    parameters = {**CROWDED, "color": "code"}
+    drawn = await drawn_of(application, parameters)
     values = drawn["data"]["values"]
     codes, smalls = (Counter(row[name] for row in ROWS) for name in ("code", "small"))
     assert drawn["title"]["subtitle"] == (
@@ -210,8 +210,8 @@ async def test_others_are_told_from_a_category_of_that_name(application: Applica
     words = [literal(f"{letter}{number}").label("word") for letter in "aA" for number in range(25)]
     several = union_all(*(select(word) for word in [*words, *[literal("10 others").label("word")] * 2]))
     rows = select(several.subquery("several").c.word)
-    asked = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": "-y"}
-    values = (await drawn_of(application, asked, rows))["data"]["values"]
+    specification = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": "-y"}
+    values = (await drawn_of(application, specification, rows))["data"]["values"]
     assert (values[0]["x"], values[0]["y"]) == ("10 others", 2)
     assert values[-1] == {"x": "11 others", "y": 11}
     assert len({value["x"] for value in values}) == 41, "a and A are two"
@@ -226,12 +226,12 @@ async def test_no_value_is_taken_for_another(application: Application) -> None:
         *(select(cast(null(), String(200)).label("word")) for _ in range(9)),
     )
     rows = several.subquery("several").select()
-    asked = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": "-y"}
+    specification = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": "-y"}
     for statement in (
         rows,
         rows.where(rows.selected_columns.word.not_like("w_%") | rows.selected_columns.word.is_(None)),
     ):
-        values = await values_of(application.server, asked, statement)
+        values = await values_of(application.server, specification, statement)
         heights = {value["x"]: value["y"] for value in values}
         assert len(heights) == len(values)
         wanted = {"(empty)": 2, "null": 4, '"null"': 2, '"(NULL)"': 2, '"(empty)"': 2, "(NULL)": 9}
@@ -252,8 +252,8 @@ async def test_it_is_a_resource_of_its_own(application: Application) -> None:
     assert (chart.name, chart.mime_type) == ("Kinds", MEDIA_TYPE)
     link = chart.to_structured_content()["resource"]
     assert (link["mimeType"], link["url"]) == (MEDIA_TYPE, chart.resource_url)
-    asked = {"accept": MEDIA_TYPE}
-    negotiated = await application.http.get(f"/resources/{chart.resource_id}", headers=asked)
+    parameters = {"accept": MEDIA_TYPE}
+    negotiated = await application.http.get(f"/resources/{chart.resource_id}", headers=parameters)
     assert negotiated.headers["content-type"] == MEDIA_TYPE
     assert negotiated.json() == (await application.http.get(f"/resources/{chart.resource_id}/chart")).json()
     await application.server.unchecked.delete(result.resource_id)
@@ -353,8 +353,8 @@ async def test_a_chart_that_is_asked_for_is_the_stored_one(
     for response, filters in ((result, ""), (red, f"&filters={quote(json.dumps([RED]))}")):
         stored = await application.server.charts.create(response, specification)
         path = f"/resources/{result.resource_id}/chart?{query}{filters}"
-        asked = await application.http.get(path)
-        assert asked.json() == (await application.http.get(f"/resources/{stored.resource_id}/chart")).json()
+        answer = await application.http.get(path)
+        assert answer.json() == (await application.http.get(f"/resources/{stored.resource_id}/chart")).json()
         assert (await application.http.head(path)).status_code == 200
         picture = await application.http.get(f"{path}&format=svg")
         assert (picture.headers["content-type"], picture.content[:4]) == ("image/svg+xml", b"<svg")
@@ -397,8 +397,8 @@ async def test_a_bar_of_others_beside_which_none_could_be_read_is_left_out(
     application: Application, sort: str | None
 ) -> None:
     several = union_all(*(select(literal(f"category {number}").label("word")) for number in range(500)))
-    asked = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": sort}
-    drawn = await drawn_of(application, asked, several)
+    specification = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": sort}
+    drawn = await drawn_of(application, specification, several)
     assert [value["y"] for value in drawn["data"]["values"]] == [1] * 40
     assert drawn["title"]["subtitle"] == (
         "The 40 largest of 500 categories, without the others, which are 460 together"

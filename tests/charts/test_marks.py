@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dualsql.charts import drawn, picture, read_chart
+from dualsql.charts import draw, picture, read_chart
 from dualsql.charts.render import palette
 from tests.charts.test_pictures import column
 
@@ -54,16 +54,16 @@ def columns(*encodings: str) -> list[Any]:
 @pytest.mark.parametrize("values", [CATEGORIES, (*CATEGORIES, *OTHERS)], ids=["texts", "any"])
 def test_each_category_has_a_bar_of_its_own(values: Sequence[Any]) -> None:
     rows = [{"x": value, "y": number} for number, value in enumerate(values, 1)]
-    chart = drawn(read_chart({**COUNTED, "mark": "bar"}), columns("text", "integer"), rows)
+    chart = draw(read_chart({**COUNTED, "mark": "bar"}), columns("text", "integer"), rows)
     labels = [value["x"] for value in chart["data"]["values"]]
     assert len(set(labels)) == len(labels) == len(values)
     assert all(isinstance(label, str) and label.strip() for label in labels)
-    found = sorted(boxes(chart), key=lambda box: box[1])
-    assert len(found) == len(values), "they lie, one below the other"
-    assert len({(left, height) for left, _, _, height in found}) == 1, "each begins at zero"
-    assert all(above[1] + above[3] <= below[1] for above, below in pairwise(found))
-    unit = found[0][2]
-    assert [box[2] for box in found] == pytest.approx([unit * number for number in range(1, len(values) + 1)])
+    bars = sorted(boxes(chart), key=lambda box: box[1])
+    assert len(bars) == len(values), "they lie, one below the other"
+    assert len({(left, height) for left, _, _, height in bars}) == 1, "each begins at zero"
+    assert all(above[1] + above[3] <= below[1] for above, below in pairwise(bars))
+    unit = bars[0][2]
+    assert [box[2] for box in bars] == pytest.approx([unit * number for number in range(1, len(values) + 1)])
 
 
 @pytest.mark.parametrize("mark", ["bar", "line", "point", "heatmap"])
@@ -77,13 +77,13 @@ def test_each_pair_of_categories_is_drawn(mark: str) -> None:
         wanted |= {"y": "c", "color": {"aggregate": "count"}}
         rows = [{"x": row["x"], "y": row["color"], "color": row["y"]} for row in rows]
         described = columns("text", "text", "integer")
-    chart = drawn(read_chart(wanted), described, rows)
-    found = shapes(chart, kind)
+    chart = draw(read_chart(wanted), described, rows)
+    marks = shapes(chart, kind)
     assert len(chart["data"]["values"]) == len(pairs)
     if mark == "line":
-        assert [len(re.findall("[ML]", shape.get("d", ""))) for shape in found] == [5] * 9
+        assert [len(re.findall("[ML]", shape.get("d", ""))) for shape in marks] == [5] * 9
     else:
-        assert len(found) == len(pairs)
+        assert len(marks) == len(pairs)
     if mark in ("bar", "heatmap"):
         places = [tuple(round(number, 2) for number in box) for box in boxes(chart, kind)]
         assert len(set(places)) == len(pairs), "none covers another"
@@ -133,11 +133,11 @@ def test_a_mark_is_drawn_or_counted(mark: str, x: str, color: str | None) -> Non
         described = columns(x, color, "float")
     elif color:
         wanted["color"] = "c"
-    chart = drawn(read_chart(wanted), described, rows)
+    chart = draw(read_chart(wanted), described, rows)
     kind = {"bar": "bar", "line": "line mark", "point": "circle", "heatmap": "rect mark"}[mark]
-    found = shapes(chart, kind)
+    marks = shapes(chart, kind)
     number = (
-        sum(len(re.findall("[ML]", shape.get("d", ""))) for shape in found) if mark == "line" else len(found)
+        sum(len(re.findall("[ML]", shape.get("d", ""))) for shape in marks) if mark == "line" else len(marks)
     )
     assert number + left_out(chart) == len(rows)
     assert 0 < number < len(rows)
@@ -154,7 +154,7 @@ def test_no_two_colors_are_equal() -> None:
     assert min(min(distances(number)) for number in range(2, 21)) > 25, "of 441 from black to white"
     assert min(min(distances(number)) for number in range(21, 120)) > 0
     rows = [{"x": x, "color": f"c{tint}", "y": 1} for x in "ab" for tint in range(16)]
-    chart = drawn(
+    chart = draw(
         read_chart({**COUNTED, "mark": "bar", "color": "c"}), columns("text", "integer", "text"), rows
     )
     assert len({shape.get("fill") for shape in shapes(chart, "bar")}) == 16
@@ -164,8 +164,8 @@ def test_a_line_over_many_dates_has_no_dots() -> None:
     days = [{"x": f"2026-{1 + day // 28:02d}-{1 + day % 28:02d}", "y": day} for day in range(300)]
     wanted = read_chart({**COUNTED, "mark": "line"})
     described = columns("date", "integer")
-    assert shapes(drawn(wanted, described, days), "point") == []
-    assert len(shapes(drawn(wanted, described, days[:30]), "point")) == 30
+    assert shapes(draw(wanted, described, days), "point") == []
+    assert len(shapes(draw(wanted, described, days[:30]), "point")) == 30
 
 
 def texts(chart: Any) -> list[str]:
@@ -178,15 +178,15 @@ def texts(chart: Any) -> list[str]:
 def test_a_year_has_no_separator(mark: str, encoding: str) -> None:
     for years in (range(1955, 1965), range(1900, 2020)):
         rows = [{"x": year, "y": 12_000 + 1_000 * (year - 1900)} for year in years]
-        found = texts(drawn(read_chart({**COUNTED, "mark": mark}), columns(encoding, "integer"), rows))
-        assert "1960" in found and not any(re.fullmatch("[12],[0-9]{3}", text) for text in found)
-        assert any(re.fullmatch(r"\d\d+,000", text) for text in found), "five digits have one"
+        lines = texts(draw(read_chart({**COUNTED, "mark": mark}), columns(encoding, "integer"), rows))
+        assert "1960" in lines and not any(re.fullmatch("[12],[0-9]{3}", text) for text in lines)
+        assert any(re.fullmatch(r"\d\d+,000", text) for text in lines), "five digits have one"
 
 
 def test_bars_with_long_names_lie() -> None:
     names = [f"The name of state number {number}" for number in range(20)]
     rows = [{"x": name, "y": number} for number, name in enumerate(names, 1)]
-    chart = drawn(read_chart({**COUNTED, "mark": "bar"}), columns("text", "integer"), rows)
+    chart = draw(read_chart({**COUNTED, "mark": "bar"}), columns("text", "integer"), rows)
     tree = ET.fromstring(picture(chart, "svg").content)
     labels = [each for each in tree.iter(f"{SVG}text") if "".join(each.itertext()) in names]
     assert len(labels) == 20 and not any(
@@ -233,14 +233,14 @@ def test_a_chart_of_no_rows_says_so(mark: str) -> None:
         described = columns("text", "text", "integer")
     elif mark == "histogram":
         wanted, described = {"mark": mark, "x": "k"}, columns("integer")
-    found = texts(drawn(read_chart(wanted), described, []))
-    assert "No rows" in found and "NaN" not in found
+    lines = texts(draw(read_chart(wanted), described, []))
+    assert "No rows" in lines and "NaN" not in lines
 
 
 def test_a_heat_map_of_few_rows_has_room_for_its_legend_of_whole_numbers() -> None:
     rows = [{"x": x, "y": y, "color": 9 + (x == "a")} for x in "ab" for y in "cd"]
     wanted = read_chart({"mark": "heatmap", "x": "k", "y": "c", "color": {"aggregate": "count"}})
-    chart = drawn(wanted, columns("text", "text", "integer"), rows)
+    chart = draw(wanted, columns("text", "text", "integer"), rows)
     assert {text for text in texts(chart) if re.fullmatch(r"[\d.]+", text)} == {"9", "10"}
     assert all(height > 64 for _, _, _, height in boxes(chart, "rect mark"))
 
@@ -251,7 +251,7 @@ def test_long_names_are_not_upright(mark: str) -> None:
     wanted: dict[str, Any] = {**COUNTED, "mark": mark}
     if mark == "heatmap":
         wanted |= {"y": "c", "color": {"aggregate": "count"}}
-    chart = drawn(read_chart(wanted), columns("text", "integer", "integer")[: 2 + (mark == "heatmap")], rows)
+    chart = draw(read_chart(wanted), columns("text", "integer", "integer")[: 2 + (mark == "heatmap")], rows)
     content = picture(chart, "svg").content
     assert len(re.findall(rb"rotate\(315\)[^>]*>The name of state number \d+<", content)) == 20
 
@@ -261,7 +261,7 @@ def test_a_chart_is_as_wide_as_is_asked() -> None:
     wide = read_chart({**COUNTED, "mark": "line"})
     labels: list[int] = []
     for chart in (replace(wide, width=240), wide):
-        found = drawn(chart, columns("date", "integer"), days)
-        assert found["width"] == chart.width
-        labels.append(sum(bool(re.fullmatch(r"2026-\d\d", text)) for text in texts(found)))
+        picture = draw(chart, columns("date", "integer"), days)
+        assert picture["width"] == chart.width
+        labels.append(sum(bool(re.fullmatch(r"2026-\d\d", text)) for text in texts(picture)))
     assert 0 < labels[0] < labels[1]

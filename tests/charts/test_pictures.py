@@ -23,7 +23,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryExecutionError
-from dualsql.charts import Chart, chart_of, drawn, picture, read_chart
+from dualsql.charts import Chart, chart_of, draw, picture, read_chart
 from dualsql.charts.render import _PICTURE_CONFIG
 from tests import engines
 from tests.http.application import Application, running
@@ -94,13 +94,13 @@ async def _fill(engine: AsyncEngine, address: str) -> None:
 
 
 def hostile(address: str, **changes: Any) -> dict[str, Any]:
-    asked = {
+    specification = {
         "mark": "bar",
         "x": "a.b['c']",
         "y": {"aggregate": "sum", "field": "__proto__"},
         "title": f'<script src="{address}"> {address}',
     }
-    return {**asked, **changes}
+    return {**specification, **changes}
 
 
 @pytest.mark.long
@@ -139,12 +139,12 @@ async def test_what_is_served_holds_neither_addresses_nor_expressions(
 ) -> None:
     result = await application.server.create_response(select(words), name="Words")
     chart = await application.server.charts.create(result, hostile(address_of(listener)))
-    found = (await application.http.get(f"/resources/{chart.resource_id}/chart")).json()
-    assert set(found) == {"$schema", "title", "width", "height", "data", "mark", "encoding"}
-    assert set(found["data"]) == {"values"}
-    assert not {"url", "expr", "signal", "href", "transform", "params"} & set(_keys(found))
-    assert {part["field"] for part in found["encoding"].values()} == {"x", "y"}
-    shown = [value["x"] for value in found["data"]["values"]]
+    body = (await application.http.get(f"/resources/{chart.resource_id}/chart")).json()
+    assert set(body) == {"$schema", "title", "width", "height", "data", "mark", "encoding"}
+    assert set(body["data"]) == {"values"}
+    assert not {"url", "expr", "signal", "href", "transform", "params"} & set(_keys(body))
+    assert {part["field"] for part in body["encoding"].values()} == {"x", "y"}
+    shown = [value["x"] for value in body["data"]["values"]]
     assert len(set(shown)) == len(shown), "different texts stay different"
     assert all(text is None or len(text) <= 90 for text in shown)
 
@@ -196,20 +196,20 @@ def test_numbers_beyond_json_are_left_out_or_near() -> None:
         {"x": "a", "y": value}
         for value in ("1.50", 2**60, "NaN", "Infinity", "1e999", "no number", None, True)
     ]
-    found = drawn(chart, columns, rows)
-    assert [value["y"] for value in found["data"]["values"]] == [1.5, float(2**60), 1]
-    assert found["title"]["subtitle"] == [
+    picture = draw(chart, columns, rows)
+    assert [value["y"] for value in picture["data"]["values"]] == [1.5, float(2**60), 1]
+    assert picture["title"]["subtitle"] == [
         "Not drawn: 4 bars whose total b is no finite number",
         "Not drawn: 1 bar whose total b is NULL",
     ]
-    json.dumps(found, allow_nan=False)
+    json.dumps(picture, allow_nan=False)
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
     chart = read_chart({"mark": "histogram", "x": "a"})
     with pytest.raises(Exception, match=r"dualsql\[charts\]"):
-        picture(drawn(chart, [{"name": "x", "type": "number", "encoding": "integer"}], []), "png")
+        picture(draw(chart, [{"name": "x", "type": "number", "encoding": "integer"}], []), "png")
 
 
 COUNT = read_chart({"mark": "bar", "x": "a", "y": {"aggregate": "count"}})
@@ -222,15 +222,20 @@ def column(name: str, encoding: str) -> Any:
 
 def labels(chart: Chart, columns: list[Any], rows: list[Any]) -> list[str]:
     """The texts of the picture, in the order in which they are drawn."""
-    tree = ET.fromstring(picture(drawn(chart, columns, rows), "svg").content)
+    tree = ET.fromstring(picture(draw(chart, columns, rows), "svg").content)
     return ["".join(element.itertext()) for element in tree.iter("{http://www.w3.org/2000/svg}text")]
 
 
 def buckets(bucket: str, *dates: str, mark: str = "line") -> list[str]:
-    asked = {"mark": mark, "x": {"field": "day", "bucket": bucket}, "y": {"aggregate": "count"}, "title": "T"}
+    specification = {
+        "mark": mark,
+        "x": {"field": "day", "bucket": bucket},
+        "y": {"aggregate": "count"},
+        "title": "T",
+    }
     rows = [{"x": date, "y": number + 20} for number, date in enumerate(dates)]
-    found = labels(read_chart(asked), [column("x", "datetime"), column("y", "integer")], rows)
-    return found[: found.index("day")]
+    words = labels(read_chart(specification), [column("x", "datetime"), column("y", "integer")], rows)
+    return words[: words.index("day")]
 
 
 @pytest.mark.quick(2)
@@ -253,35 +258,35 @@ def test_an_axis_of_time_tells_the_year(mark: str) -> None:
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("bucket", ["hour", "day", "week", "month", "quarter", "year"])
 def test_an_axis_of_time_has_room_for_its_labels(bucket: str) -> None:
-    found = buckets(bucket, "0001-01-01T00:00:00", "9999-12-31T00:00:00")
-    assert 2 < len(found) <= 20
-    assert all(len(label) == 4 for label in found)
+    starts = buckets(bucket, "0001-01-01T00:00:00", "9999-12-31T00:00:00")
+    assert 2 < len(starts) <= 20
+    assert all(len(label) == 4 for label in starts)
     assert len(buckets(bucket, "2029-01-01T00:00:00")) == 1
 
 
 def test_whole_numbers_have_no_halves() -> None:
     rows = [{"x": "a", "y": 2}, {"x": "b", "y": 1}]
-    found = labels(COUNT, [column("x", "text"), column("y", "integer")], rows)
-    assert found[:6] == ["a", "b", "a", "0", "1", "2"]
+    words = labels(COUNT, [column("x", "text"), column("y", "integer")], rows)
+    assert words[:6] == ["a", "b", "a", "0", "1", "2"]
     points = read_chart({"mark": "point", "x": "a", "y": "b"})
     columns = [column("x", "integer"), column("y", "integer"), column("times", "integer")]
-    found = labels(points, columns, [{"x": 1, "y": 5, "times": 3}, {"x": 2, "y": 6, "times": 1}])
-    assert not [label for label in found if "." in label]
-    assert found[found.index("b") + 1 :][:3] == ["1", "3", "rows"]
-    found = labels(points, columns, [{"x": 1, "y": 5, "times": 1}, {"x": 2, "y": 6, "times": 1}])
-    assert "rows" not in found, "all points are single rows"
+    words = labels(points, columns, [{"x": 1, "y": 5, "times": 3}, {"x": 2, "y": 6, "times": 1}])
+    assert not [label for label in words if "." in label]
+    assert words[words.index("b") + 1 :][:3] == ["1", "3", "rows"]
+    words = labels(points, columns, [{"x": 1, "y": 5, "times": 1}, {"x": 2, "y": 6, "times": 1}])
+    assert "rows" not in words, "all points are single rows"
 
 
 LETTER = "\N{BAMUM LETTER A}"
 
 
 def test_characters_without_a_font_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    chart = drawn(COUNT, [column("x", "text"), column("y", "integer")], [{"x": LETTER, "y": 1}])
+    chart = draw(COUNT, [column("x", "text"), column("y", "integer")], [{"x": LETTER, "y": 1}])
     told, untold = picture(chart, "png").content, vl_convert.vegalite_to_png(chart, scale=1.5)
     assert told != untold
     assert "has U+A6A0" in caplog.text and "fonts-noto-cjk" in caplog.text
     caplog.clear()
-    plain = drawn(COUNT, [column("x", "text"), column("y", "integer")], [{"x": "Zürich, Αθήνα", "y": 1}])
+    plain = draw(COUNT, [column("x", "text"), column("y", "integer")], [{"x": "Zürich, Αθήνα", "y": 1}])
     with_config = plain | {"config": _PICTURE_CONFIG}
     assert picture(plain, "png").content == vl_convert.vegalite_to_png(with_config, scale=1.5)
     assert caplog.text == ""
@@ -296,8 +301,10 @@ def test_a_font_of_the_machine_is_used(tmp_path: Path) -> None:
     program = f"from dualsql.charts.render import _has_glyph; print(_has_glyph({LETTER!r}))"
     environment = {name: value for name, value in os.environ.items() if name != "XDG_DATA_HOME"}
     asked = [sys.executable, "-c", program]
-    found = subprocess.run(asked, env=environment | {"HOME": str(tmp_path)}, capture_output=True, check=True)
-    assert found.stdout.split() == [b"True"]
+    process = subprocess.run(
+        asked, env=environment | {"HOME": str(tmp_path)}, capture_output=True, check=True
+    )
+    assert process.stdout.split() == [b"True"]
 
 
 def write_font(path: Path) -> None:

@@ -55,9 +55,9 @@ def cases() -> list[Case]:
     without its last characters, `$repr` is Python's, `$join` joins repeated texts, and `$gzip` and `$zlib` are
     base64 of compressed texts, `$folded` is base64 over indented lines.
     """
-    written = json.loads((Path(__file__).parent / "cases.json").read_text("utf-8"))
+    document = json.loads((Path(__file__).parent / "cases.json").read_text("utf-8"))
     return [
-        *(Case(*filled([each["name"], each["value"], each["found"]])) for each in written),
+        *(Case(*filled([each["name"], each["value"], each["found"]])) for each in document),
         *(Case(f"passed on: {name}", value, found) for name, (value, found) in SHAPES.items()),
         *(Case(f"beside: {name}", value, []) for name, value in OTHERS.items()),
         *(Case(f"strange: {name}", value, []) for name, value in ORDINARY.items()),

@@ -187,18 +187,18 @@ async def test_metadata_pin_and_delete(pair: Pair) -> None:
     assert (pinned.status, pinned.expires_at) == ("pinned", None)
     assert await parsed.delete() is True
     assert await parsed.delete() is False
-    with pytest.raises(ResourceNotFoundError) as caught:
+    with pytest.raises(ResourceNotFoundError) as error:
         await parsed.fetch()
-    assert (caught.value.code, caught.value.status) == ("RESOURCE_NOT_FOUND", 404)
+    assert (error.value.code, error.value.status) == ("RESOURCE_NOT_FOUND", 404)
 
 
 async def test_an_expired_resource_is_gone(pair: Pair) -> None:
     parsed = await pair.open(expiration=timedelta())
     assert parsed.is_expired()
-    with pytest.raises(ResourceExpiredError) as caught:
+    with pytest.raises(ResourceExpiredError) as error:
         await parsed.fetch_all()
-    assert (caught.value.code, caught.value.status) == ("RESOURCE_EXPIRED", 410)
-    assert caught.value.hint
+    assert (error.value.code, error.value.status) == ("RESOURCE_EXPIRED", 410)
+    assert error.value.hint
 
 
 async def test_the_server_s_refusals_arrive_with_code_and_hint(pair: Pair) -> None:
@@ -209,10 +209,10 @@ async def test_the_server_s_refusals_arrive_with_code_and_hint(pair: Pair) -> No
     assert "'enrollment'" in unknown.value.hint
     assert "enrollment" in unknown.value.details["columns"]
     for offset, limit in ((0, 10_001), (0, 0), (-1, 1)):
-        with pytest.raises(FetchError) as caught:
+        with pytest.raises(FetchError) as error:
             await parsed.fetch(offset=offset, limit=limit)
-        assert (caught.value.code, caught.value.status) == ("BAD_PARAMETER", 400)
-        assert caught.value.hint
+        assert (error.value.code, error.value.status) == ("BAD_PARAMETER", 400)
+        assert error.value.hint
 
 
 @pytest.mark.quick(1)

@@ -142,12 +142,12 @@ async def test_a_server_that_never_ends_is_given_up(host: Host, open_at: Open, n
         return await handler(request)
 
     async with asyncio.timeout(5):
-        with pytest.raises(FetchError) as caught:
+        with pytest.raises(FetchError) as error:
             await read(open_at(host.serve(counting), **options))
-    so_far = caught.value.details
+    so_far = error.value.details
     assert so_far.keys() >= {"rows", "bytes", "attempts", "seconds"}
     assert (so_far["rows"] > 0) == (handler not in (busy_for_ever, dripping))
-    assert "Given up after" in caught.value.message or "longer than" in caught.value.message
+    assert "Given up after" in error.value.message or "longer than" in error.value.message
     if options.get("retry") is FEW:
         assert next(requests) <= 1 + FEW.times + 6
 

@@ -21,8 +21,8 @@ parser = DualResponseClient()
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_each_case(case: Case) -> None:
-    found = [[each.resource_uri, len(each.sample), each.total_count] for each in client.find(case.value)]
-    assert found == case.found
+    actual = [[each.resource_uri, len(each.sample), each.total_count] for each in client.find(case.value)]
+    assert actual == case.found
 
 
 @pytest.mark.quick(30)
@@ -63,5 +63,5 @@ def test_nothing_before_or_beside_a_result_hides_it() -> None:
         parsed = {each.resource_uri: each for each in client.find(f"{text}\n{json.dumps(structure)}")}
         assert len(parsed[uri].sample) == 1, text
     for value in mixed_values(1_000, seed=7):
-        found = client.find([value, {"role": "tool", "content": announced}])
-        assert uri in [each.resource_uri for each in found], value
+        responses = client.find([value, {"role": "tool", "content": announced}])
+        assert uri in [each.resource_uri for each in responses], value

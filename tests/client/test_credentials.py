@@ -83,9 +83,9 @@ async def test_a_token_that_stays_refused_is_the_servers_word(host: Host, http: 
         calls.append(1)
         return "stale"
 
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(FetchError) as error:
         await parsed_at(host.serve(server), http, stale).fetch()
-    assert (caught.value.status, caught.value.code) == (401, "UNAUTHENTICATED")
+    assert (error.value.status, error.value.code) == (401, "UNAUTHENTICATED")
     # Two calls: the same token again is not sent again.
     assert (len(calls), server.refused) == (2, 1)
 
@@ -97,9 +97,9 @@ async def test_what_is_no_token_is_not_sent_and_not_shown(
     async def wrong() -> Any:
         return token
 
-    with pytest.raises(NotConfiguredError, match="returned no token") as caught:
+    with pytest.raises(NotConfiguredError, match="returned no token") as error:
         await parsed_at(host.serve(server), http, wrong).fetch()
-    assert not token or str(token)[:5] not in f"{caught.value} {caught.value.details}"
+    assert not token or str(token)[:5] not in f"{error.value} {error.value.details}"
     assert server.refused == 0
 
 

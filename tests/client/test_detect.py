@@ -133,10 +133,10 @@ async def test_the_data_that_fastmcp_makes_of_a_published_schema(results_format:
 
     @server.tool(output_schema=output_schema(results_format))
     def search() -> ToolResult:
-        found: dict[str, Any] = {**structured()}
+        actual: dict[str, Any] = {**structured()}
         if results_format == "columnar":
-            found["results"] = {"id": [0]}
-        return ToolResult(content="showing 1 of 3", structured_content=found)
+            actual["results"] = {"id": [0]}
+        return ToolResult(content="showing 1 of 3", structured_content=actual)
 
     async with fastmcp.Client(server) as session:
         data = (await session.call_tool("search")).data
@@ -212,10 +212,10 @@ def test_find_tells_resources_apart_and_parse_does_not_choose() -> None:
         "resource://another",
     ]
     assert client.parse(results) is None
-    with pytest.raises(ParseError) as caught:
+    with pytest.raises(ParseError) as error:
         client.parse(results, strict=True)
-    assert caught.value.code == "PARSE_ERROR"
-    assert caught.value.details["resources"] == [f"resource://{RESOURCE_ID}", "resource://another"]
+    assert error.value.code == "PARSE_ERROR"
+    assert error.value.details["resources"] == [f"resource://{RESOURCE_ID}", "resource://another"]
 
 
 @pytest.mark.parametrize("mark", [{"isError": True}, {"is_error": True}, {"status": "error"}])
@@ -240,9 +240,9 @@ async def test_a_stream_of_events_gives_each_as_it_comes() -> None:
     link = {"type": "resource_link", "uri": f"resource://{RESOURCE_ID}", "mimeType": "application/json"}
     other = structured(uri="resource://another")
     stream = events("text", link, link, {"item": TOOL_RESULT}, TOOL_RESULT, [other, TOOL_RESULT], None)
-    found = [(parsed.resource_uri, len(parsed.sample)) async for parsed in client.find_in(stream)]
+    actual = [(parsed.resource_uri, len(parsed.sample)) async for parsed in client.find_in(stream)]
     ours = f"resource://{RESOURCE_ID}"
-    assert found == [(ours, 0), (ours, 1), ("resource://another", 1)]
+    assert actual == [(ours, 0), (ours, 1), ("resource://another", 1)]
 
 
 async def test_a_stream_of_texts() -> None:

@@ -116,9 +116,9 @@ def test_a_stream_without_its_end_is_never_whole(written: DownloadFormat) -> Non
     for length in range(len(data)):
         framer = written.framer(MOST)
         blocks = framer.feed(data[:length])
-        with pytest.raises(FetchError) as caught:
+        with pytest.raises(FetchError) as error:
             framer.finish(sum(block.rows for block in blocks))
-        assert (caught.value.code, caught.value.status) == ("FETCH_ERROR", None)
+        assert (error.value.code, error.value.status) == ("FETCH_ERROR", None)
 
 
 @pytest.mark.parametrize("body", [b"", b"a", b"a,b\r", b'a,b\r\n"', b"a,b\r\n1,2", b'a,b\r\n1,"\r\n'])
@@ -135,9 +135,9 @@ def test_an_end_that_counts_other_rows_is_refused(said: Any) -> None:
         b'{"id":1}\n'
         + json.dumps({"$summary": {"rows": said, "complete": True}}, separators=(",", ":")).encode()
     )
-    with pytest.raises(FetchError, match="another number of rows") as caught:
+    with pytest.raises(FetchError, match="another number of rows") as error:
         read(NDJSON.framer(MOST), [body + b"\n"])
-    assert caught.value.details == {"rows": 1}
+    assert error.value.details == {"rows": 1}
     with pytest.raises(FetchError, match="another number of rows"):
         read(ARROW.framer(MOST), [arrow([1], {"rows": said, "complete": True})])
 
@@ -165,10 +165,10 @@ def test_a_problem_at_the_end_is_raised() -> None:
         + b"\n"
     )
     for written, body in ((NDJSON, b'{"id":1}\n' + end), (ARROW, arrow([1], {"problem": PROBLEM})[:-8])):
-        with pytest.raises(FetchError, match="It took too long") as caught:
+        with pytest.raises(FetchError, match="It took too long") as error:
             read(written.framer(MOST), [body])
-        assert (caught.value.code, caught.value.hint) == ("QUERY_TIMEOUT", "Ask for less.")
-        assert caught.value.details == {"a": 1, "rows": 1}
+        assert (error.value.code, error.value.hint) == ("QUERY_TIMEOUT", "Ask for less.")
+        assert error.value.details == {"a": 1, "rows": 1}
 
 
 @pytest.mark.parametrize("written", [NDJSON, CSV, ARROW], ids=lambda written: written.name)

@@ -41,8 +41,8 @@ def answering(*answers: Response | Callable[[Request], Response]) -> Any:
 
     async def answer(request: Request) -> Response:
         answer.asked.append(await request.json())  # type: ignore[attr-defined]
-        found = left.pop(0) if len(left) > 1 else left[0]
-        return found if isinstance(found, Response) else found(request)
+        actual = left.pop(0) if len(left) > 1 else left[0]
+        return actual if isinstance(actual, Response) else actual(request)
 
     answer.asked = []  # type: ignore[attr-defined]
     return answer
@@ -86,9 +86,9 @@ async def test_only_the_format_asked_for_is_read(host: Host, open_at: Open, medi
 
 async def test_an_endless_line_is_cut(host: Host, open_at: Open) -> None:
     base_url = host.serve(answering(lambda request: stream(endless(b" " * 65_536))))
-    with pytest.raises(FetchError, match="row of the stream is larger than 1,000,000 bytes") as caught:
+    with pytest.raises(FetchError, match="row of the stream is larger than 1,000,000 bytes") as error:
         await open_at(base_url, maximum_response_bytes=1_000_000).fetch_all()
-    assert "maximum_response_bytes" in caught.value.hint
+    assert "maximum_response_bytes" in error.value.hint
 
 
 @pytest.mark.long
@@ -97,12 +97,12 @@ async def test_endless_rows_are_cut_and_cost_no_memory_meanwhile(host: Host, ope
     parsed = open_at(base_url, maximum_stream_bytes=4_000_000)
     tracemalloc.start()
     try:
-        with pytest.raises(FetchError, match="longer than 4,000,000 bytes") as caught:
+        with pytest.raises(FetchError, match="longer than 4,000,000 bytes") as error:
             await rows_thrown_away(parsed)
         assert tracemalloc.get_traced_memory()[1] < 12_000_000
     finally:
         tracemalloc.stop()
-    assert caught.value.details["rows"] > 400_000
+    assert error.value.details["rows"] > 400_000
 
 
 @pytest.mark.quick(1)
@@ -141,9 +141,9 @@ async def test_an_end_that_lies_about_the_rows(host: Host, open_at: Open) -> Non
 async def test_a_problem_at_the_end_is_an_error_whatever_came_before(host: Host, open_at: Open) -> None:
     said = b'{"$problem":{"code":"LIMIT_EXCEEDED","message":"Enough.","hint":"","details":{"limit":"rows"},"rows":1}}'
     handler = answering(stream(b'{"id":1}\n' + said + b"\n"))
-    with pytest.raises(FetchError, match="Enough") as caught:
+    with pytest.raises(FetchError, match="Enough") as error:
         await open_at(host.serve(handler), retry=QUICK).fetch_all()
-    assert (caught.value.code, caught.value.details) == ("LIMIT_EXCEEDED", {"limit": "rows", "rows": 1})
+    assert (error.value.code, error.value.details) == ("LIMIT_EXCEEDED", {"limit": "rows", "rows": 1})
     assert len(handler.asked) == 1
 
 
@@ -202,9 +202,9 @@ async def test_a_server_that_falls_silent_is_left(host: Host, open_at: Open) -> 
         await silent.wait()
 
     base_url = host.serve(answering(lambda request: stream(pieces())))
-    with pytest.raises(StreamBrokenError, match=r"after 1 rows.*0\.2 seconds") as caught:
+    with pytest.raises(StreamBrokenError, match=r"after 1 rows.*0\.2 seconds") as error:
         await open_at(base_url, timeout=0.2, retry=QUICK).fetch_all()
-    assert isinstance(caught.value.__cause__, FetchTimeoutError)
+    assert isinstance(error.value.__cause__, FetchTimeoutError)
     silent.set()
 
 
@@ -225,16 +225,16 @@ async def test_pages_of_all_rows_wait_for_a_busy_server_and_a_single_page_does_n
     handler = answering(busy, busy, JSONResponse(page))
     assert await open_at(host.serve(handler), retry=QUICK).query_all() == [{"id": 1}]
     assert len(handler.asked) == 3
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(FetchError) as error:
         await open_at(host.serve(answering(busy)), retry=QUICK).query()
-    assert caught.value.may_pass
+    assert error.value.may_pass
 
 
 async def test_a_busy_server_is_not_asked_for_ever(host: Host, open_at: Open) -> None:
     handler = answering(problem(503, "DATABASE_BUSY"))
-    with pytest.raises(FetchError, match=r"No\.") as caught:
+    with pytest.raises(FetchError, match=r"No\.") as error:
         await open_at(host.serve(handler), retry=QUICK).fetch_all()
-    assert (caught.value.code, caught.value.status) == ("DATABASE_BUSY", 503)
+    assert (error.value.code, error.value.status) == ("DATABASE_BUSY", 503)
     assert len(handler.asked) == 1 + QUICK.times
 
 
@@ -242,27 +242,27 @@ async def test_a_server_that_wants_to_be_left_for_long_is_left(host: Host, open_
     busy = problem(503, "DATABASE_BUSY")
     busy.headers["retry-after"] = "3600"
     handler = answering(busy)
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(FetchError) as error:
         await open_at(host.serve(handler)).fetch_all()
-    assert caught.value.retry_after == 3600
+    assert error.value.retry_after == 3600
     assert len(handler.asked) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 406, 410, 422, 500])
 async def test_what_is_refused_is_not_asked_again(host: Host, open_at: Open, status: int) -> None:
     handler = answering(problem(status, "REFUSED"))
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(FetchError) as error:
         await open_at(host.serve(handler), retry=QUICK).fetch_all()
-    assert caught.value.status == status
+    assert error.value.status == status
     assert len(handler.asked) == 1
 
 
 async def test_a_server_that_is_not_there_is_asked_once(open_at: Open) -> None:
     with listening_socket() as bound:
         base_url = origin_of(bound)
-    with pytest.raises(FetchError, match="ConnectError") as caught:
+    with pytest.raises(FetchError, match="ConnectError") as error:
         await open_at(base_url).fetch_all()
-    assert not isinstance(caught.value, StreamBrokenError)
+    assert not isinstance(error.value, StreamBrokenError)
 
 
 async def test_a_hostile_file_name_goes_nowhere(host: Host, open_at: Open, tmp_path: Path) -> None:

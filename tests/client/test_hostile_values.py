@@ -130,17 +130,17 @@ def answers(times: int) -> Iterator[tuple[int, dict[str, str], bytes]]:
     encodings = get_args(Encoding)
     for _ in range(times):
         columns = [{"name": "v", "type": "number", "encoding": draw.choice(encodings)}]
-        said: dict[str, Any] = {
+        content: dict[str, Any] = {
             "data": [{"v": draw.choice(VALUES)}], "columns": columns, "total_count": 1, "returned_count": 1,
             "offset": 0,             "has_next": False, "status": "ready", "name": "x", "resources": [],
         }  # fmt: skip
         for _ in range(draw.choice((0, 1, 1, 3))):
-            said[draw.choice(FIELDS)] = draw.choice(VALUES)
+            content[draw.choice(FIELDS)] = draw.choice(VALUES)
         text = draw.choice(TEXTS)[:9_000]
         forged = {draw.choice(HEADERS): text} if text.isascii() and text.isprintable() else {}
         kind = draw.choice(("application/json", "application/json", "application/x-ndjson"))
         status = draw.choice((200, 200, 200, 404, 410, 429, 503))
-        yield status, {"content-type": kind, **forged}, dumped(said)
+        yield status, {"content-type": kind, **forged}, dumped(content)
 
 
 def dumped(said: dict[str, Any]) -> bytes:

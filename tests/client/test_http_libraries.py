@@ -56,14 +56,14 @@ async def test_every_error_of_the_library_becomes_ours(library: Any, kind: type[
 
     async with library.AsyncClient(transport=library.MockTransport(fail)) as http:
         client = DualResponseClient("http://host/resources", http=http, retry=Retry(times=0))
-        with pytest.raises(FetchError) as caught:
+        with pytest.raises(FetchError) as refusal:
             await client.parse(structured(), strict=True).fetch()
     is_timeout = issubclass(kind, library.TimeoutException)
-    assert isinstance(caught.value, FetchTimeoutError) is is_timeout
-    assert caught.value.code == ("TIMEOUT" if is_timeout else "FETCH_ERROR")
-    assert "secret" not in str(caught.value)
-    assert not isinstance(caught.value, UntrustedOriginError)
-    assert caught.value.__cause__ is error
+    assert isinstance(refusal.value, FetchTimeoutError) is is_timeout
+    assert refusal.value.code == ("TIMEOUT" if is_timeout else "FETCH_ERROR")
+    assert "secret" not in str(refusal.value)
+    assert not isinstance(refusal.value, UntrustedOriginError)
+    assert refusal.value.__cause__ is error
 
 
 def test_both_libraries_have_errors_to_map() -> None:

@@ -88,7 +88,7 @@ async def test_a_call_that_raises_keeps_nothing() -> None:
 
 def test_the_extractor_gives_structure_of_what_succeeded() -> None:
     context = SimpleNamespace(structured_content=structured(), is_error=False)
-    found = keep_structured_content(context)
-    assert DualResponseClient().parse(found, strict=True).sample == [{"id": 0}]
+    actual = keep_structured_content(context)
+    assert DualResponseClient().parse(actual, strict=True).sample == [{"id": 0}]
     assert keep_structured_content(SimpleNamespace(structured_content=structured(), is_error=True)) is None
     assert keep_structured_content(SimpleNamespace(structured_content=None, is_error=False)) is None

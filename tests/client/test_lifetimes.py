@@ -153,11 +153,11 @@ async def test_where_they_do_not_slide_it_is_tried_once_and_the_end_says_what_to
     async with asyncio.timeout(PATIENCE), parsed.kept_alive():
         await server.pages_reach(1)
         await its_end(server)
-        with pytest.raises(ResourceExpiredError) as caught:
+        with pytest.raises(ResourceExpiredError) as error:
             await parsed.fetch()
     assert server.pages == 1
-    assert (caught.value.code, caught.value.status) == ("RESOURCE_EXPIRED", 410)
-    assert "Run the tool again" in caught.value.hint and "pin" in caught.value.hint
+    assert (error.value.code, error.value.status) == ("RESOURCE_EXPIRED", 410)
+    assert "Run the tool again" in error.value.hint and "pin" in error.value.hint
     assert parsed.is_expired()
 
 

@@ -22,8 +22,8 @@ TOWNS = Table("towns", METADATA, Column("id", Integer, primary_key=True), Column
 
 def run(shell: Any, *cells: str) -> list[Any]:
     """What each cell shows; an error fails the test."""
-    found = [shell.run_cell(cell, store_history=False) for cell in cells]
-    return [cell.error_in_exec or cell.result for cell in found]
+    actual = [shell.run_cell(cell, store_history=False) for cell in cells]
+    return [cell.error_in_exec or cell.result for cell in actual]
 
 
 @pytest.fixture

@@ -95,10 +95,10 @@ async def test_an_address_that_was_not_configured_is_told_and_not_fetched(
         parsed.unpin,
         parsed.delete,
     ):
-        with pytest.raises(UntrustedOriginError, match=r"origins=") as caught:
+        with pytest.raises(UntrustedOriginError, match=r"origins=") as error:
             await call()
-        assert named in caught.value.message
-        assert (caught.value.code, caught.value.status) == ("UNTRUSTED_ORIGIN", None)
+        assert named in error.value.message
+        assert (error.value.code, error.value.status) == ("UNTRUSTED_ORIGIN", None)
     assert recorder.requests == []
 
 
@@ -206,9 +206,9 @@ async def test_a_result_is_opened_by_its_id_its_uri_and_its_url(host: Host, http
     ours, theirs = Described(), Described()
     base_url, other = host.serve(ours), host.serve(theirs, origin=1)
     client = DualResponseClient(base_url, http=http, headers={"authorization": "ours"}, origins=[other])
-    found = await client.open(form.format(id=RESOURCE_ID, base_url=base_url))
-    assert (found.name, found.total_count, found.sample) == ("Schools", 1, [])
-    assert found.resource_url == f"{base_url}/{RESOURCE_ID}"
+    response = await client.open(form.format(id=RESOURCE_ID, base_url=base_url))
+    assert (response.name, response.total_count, response.sample) == ("Schools", 1, [])
+    assert response.resource_url == f"{base_url}/{RESOURCE_ID}"
     elsewhere = await client.open(f"{other}/{RESOURCE_ID}")
     assert elsewhere.resource_url == f"{other}/{RESOURCE_ID}"
     assert (ours.credentials, theirs.credentials) == (["ours"], [None])

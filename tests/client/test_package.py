@@ -117,9 +117,9 @@ async def test_a_missing_package_is_told_by_its_extra(
     # None there is how Python itself says that a module is not to be had.
     monkeypatch.setitem(sys.modules, module, None)
     parsed = DualResponseClient("http://host/resources").parse(structured(), strict=True)
-    with pytest.raises(MissingExtraError, match=rf"needs {module}.*dualsql-client\[{extra}\]") as caught:
+    with pytest.raises(MissingExtraError, match=rf"needs {module}.*dualsql-client\[{extra}\]") as error:
         await call(parsed, method)
-    assert (caught.value.code, caught.value.details) == ("MISSING_EXTRA", {"extra": extra})
+    assert (error.value.code, error.value.details) == ("MISSING_EXTRA", {"extra": extra})
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python has zstd")

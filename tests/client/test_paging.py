@@ -209,9 +209,9 @@ async def test_a_page_that_could_lose_or_repeat_rows_is_refused(
     host: Host, open_at: Open, changes: dict[str, Any]
 ) -> None:
     base_url = host.serve(always({**MINIMAL, **changes}))
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(FetchError) as error:
         await open_at(base_url).fetch_all()
-    assert (caught.value.code, caught.value.status) == ("FETCH_ERROR", 200)
+    assert (error.value.code, error.value.status) == ("FETCH_ERROR", 200)
 
 
 @pytest.mark.parametrize("body", [None, [], 5, "x"])

@@ -105,9 +105,9 @@ LACKING: dict[str, Any] = {
 @pytest.mark.parametrize("asked", LACKING.values(), ids=LACKING)
 async def test_what_it_lacks_is_said(host: Host, open_at: Open, tmp_path: Path, asked: Any) -> None:
     parsed = open_at(host.serve(Reference(HTMLResponse("<pre>Cannot POST</pre>", 404))))
-    with pytest.raises(FetchError, match="pages by GET and nothing else") as caught:
+    with pytest.raises(FetchError, match="pages by GET and nothing else") as error:
         await asked(parsed, tmp_path)
-    assert "fetch_all" in caught.value.hint
+    assert "fetch_all" in error.value.hint
     assert not (tmp_path / "rows.csv").exists()
     assert await parsed.fetch_all() == ROWS
 
@@ -181,25 +181,25 @@ async def test_a_server_with_more_than_pages_by_get_is_not_said_to_have_nothing_
 ) -> None:
     parsed = open_at(host.serve(PagesByPost(HTMLResponse("<pre>Cannot POST</pre>", 404))))
     for asked in LACKING.values():
-        with pytest.raises(FetchError, match="has pages of the result, and refuses") as caught:
+        with pytest.raises(FetchError, match="has pages of the result, and refuses") as error:
             await asked(parsed, tmp_path)
-        assert "fetch_all" in caught.value.hint
+        assert "fetch_all" in error.value.hint
     assert (await parsed.get_metadata()).status == "ready"
     assert await parsed.fetch_all(batch_size=3) == ROWS
 
 
 async def test_rows_in_place_of_metadata_are_no_metadata(host: Host, open_at: Open) -> None:
-    with pytest.raises(FetchError, match="sends rows where metadata") as caught:
+    with pytest.raises(FetchError, match="sends rows where metadata") as error:
         await open_at(host.serve(Reference())).get_metadata()
-    assert "fetch_all" in caught.value.hint
+    assert "fetch_all" in error.value.hint
 
 
 async def test_columns_that_pages_lack_are_errors(host: Host, open_at: Open) -> None:
     parsed = open_at(host.serve(Reference()))
     assert await parsed.fetch_all(columns=["name"], limit=1) == [{"name": "School 0"}]
-    with pytest.raises(FetchError, match="no column 'price'") as caught:
+    with pytest.raises(FetchError, match="no column 'price'") as error:
         await parsed.fetch_all(columns=["id", "price"])
-    assert "id, name" in caught.value.hint
+    assert "id, name" in error.value.hint
     with pytest.raises(FetchError, match="no text_columns"):
         await parsed.fetch_all(text_columns=["id"])
 
@@ -228,9 +228,9 @@ async def test_a_server_that_takes_neither_is_told_as_it_answered_first(host: Ho
     async def nothing(request: Request) -> Response:
         return Response(status_code=501 if request.method == "POST" else 405)
 
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(FetchError) as error:
         await open_at(host.serve(nothing)).fetch()
-    assert caught.value.status == 501
+    assert error.value.status == 501
 
 
 async def test_a_url_at_a_configured_address_is_enough(host: Host, http: Any) -> None:

@@ -48,10 +48,10 @@ async def _check(client: DualResponseClient, expected: Expected, folder: Path) -
         case "false":
             assert await call is False
         case message:
-            with pytest.raises(FetchError, match=message) as caught:
+            with pytest.raises(FetchError, match=message) as error:
                 await call
-            assert re.search(expected.hint, caught.value.hint), expected
-            assert isinstance(caught.value, ResourceNotFoundError) == (expected.id != RESOURCE_ID)
+            assert re.search(expected.hint, error.value.hint), expected
+            assert isinstance(error.value, ResourceNotFoundError) == (expected.id != RESOURCE_ID)
 
 
 async def test_what_is_said_of_each_refusal(http: Any, tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ async def test_what_is_said_of_each_refusal(http: Any, tmp_path: Path) -> None:
             await _check(DualResponseClient(expected.base_url, http=http), expected, tmp_path)
         for base_url in dict.fromkeys(expected.base_url for expected in table):
             client = DualResponseClient(base_url, http=http)
-            with pytest.raises(FetchError, match="has no list of results") as caught:
+            with pytest.raises(FetchError, match="has no list of results") as error:
                 await anext(client.list_resources())
-            assert "Run the tool" not in caught.value.hint
+            assert "Run the tool" not in error.value.hint
             for expected in table:  # and the same of one that has
                 if expected.base_url == base_url:
                     await _check(client, expected, tmp_path)

@@ -82,11 +82,11 @@ def test_columns_that_need_nothing_cost_nothing() -> None:
     "encoding", ["decimal", "date", "time", "datetime", "interval", "uuid", "base64", "float"]
 )
 def test_a_wrong_value_names_its_column_and_is_not_quoted(encoding: Encoding, wrong: Any) -> None:
-    with pytest.raises(ParseError) as caught:
+    with pytest.raises(ParseError) as error:
         decode_rows([{"value": wrong}], [column(encoding)])
-    assert caught.value.code == "PARSE_ERROR"
-    assert caught.value.details == {"column": "value", "encoding": encoding}
-    assert repr(wrong) not in str(caught.value)
+    assert error.value.code == "PARSE_ERROR"
+    assert error.value.details == {"column": "value", "encoding": encoding}
+    assert repr(wrong) not in str(error.value)
 
 
 @pytest.mark.parametrize("encoding", ["date", "time", "datetime", "interval", "uuid", "base64"])
@@ -98,8 +98,8 @@ def test_a_number_is_no_text(encoding: Encoding) -> None:
 @given(st.timedeltas())
 def test_intervals_keep_every_microsecond(value: timedelta) -> None:
     size = abs(value)
-    written = f"{'-' if value < timedelta() else ''}P{size.days}DT{size.seconds}.{size.microseconds:06d}S"
-    assert decode_rows([{"value": written}], [column("interval")]) == [{"value": value}]
+    text = f"{'-' if value < timedelta() else ''}P{size.days}DT{size.seconds}.{size.microseconds:06d}S"
+    assert decode_rows([{"value": text}], [column("interval")]) == [{"value": value}]
 
 
 @pytest.mark.parametrize(

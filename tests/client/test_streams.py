@@ -349,10 +349,10 @@ async def test_data_that_changed_is_not_gone_on_with(
         stream, _ = await begun(await service.open(plain_http, origin=origin))
         async with service.engine.begin() as connection:
             await connection.execute(change)
-        with pytest.raises(FetchError) as caught:
+        with pytest.raises(FetchError) as error:
             async for _ in stream:
                 pass
-    assert (caught.value.code, caught.value.status) == ("RESULT_CHANGED", 409)
+    assert (error.value.code, error.value.status) == ("RESULT_CHANGED", 409)
 
 
 async def test_without_a_total_order_a_break_is_an_error_that_counts_the_rows(
@@ -362,11 +362,11 @@ async def test_without_a_total_order_a_break_is_an_error_that_counts_the_rows(
     async with proxy.listening() as origin:
         parsed = await service.open(plain_http, UNORDERED, origin=origin)
         seen: list[int] = []
-        with pytest.raises(StreamBrokenError, match="broke after") as caught:
+        with pytest.raises(StreamBrokenError, match="broke after") as error:
             await parsed.fetch_all(progress=lambda progress: seen.append(progress.rows))
-    assert caught.value.code == "STREAM_BROKEN"
-    assert caught.value.rows == caught.value.details["rows"] == seen[-1] > 0
-    assert "ORDER BY" in caught.value.hint
+    assert error.value.code == "STREAM_BROKEN"
+    assert error.value.rows == error.value.details["rows"] == seen[-1] > 0
+    assert "ORDER BY" in error.value.hint
     assert proxy.cuts == 1
 
 
@@ -453,9 +453,9 @@ async def test_a_request_that_does_something_is_never_sent_again(
 ) -> None:
     breaks = Breaks(1)
     async with CuttingProxy(service.port, breaks).listening() as origin:
-        with pytest.raises(FetchError, match="failed") as caught:
+        with pytest.raises(FetchError, match="failed") as error:
             await make(await service.open(plain_http, origin=origin))
-    assert (breaks.connections, caught.value.status) == (1, None)
+    assert (breaks.connections, error.value.status) == (1, None)
 
 
 @pytest.mark.quick(1, "sqlite")

@@ -154,10 +154,10 @@ def test_events_are_looked_through_where_they_are(client: SyncDualResponseClient
             seen.append(threading.current_thread())
             yield event
 
-    found = client.find_in(events())
-    assert next(found).name == "Institutions"
+    responses = client.find_in(events())
+    assert next(responses).name == "Institutions"
     assert len(seen) == 2, "the rest has not happened yet"
-    assert list(found) == []
+    assert list(responses) == []
     assert set(seen) == {threading.current_thread()}
 
 

@@ -54,9 +54,9 @@ async def test_without_a_base_url_parsing_works_and_fetching_says_how_to_set_one
     assert parsed is not None
     assert parsed.resource_url == f"{base_url}/{RESOURCE_ID}"
     for call in (parsed.fetch, parsed.fetch_all, parsed.get_metadata, parsed.pin, parsed.delete):
-        with pytest.raises(NotConfiguredError, match="base_url=") as caught:
+        with pytest.raises(NotConfiguredError, match="base_url=") as error:
             await call()
-        assert caught.value.code == "NOT_CONFIGURED"
+        assert error.value.code == "NOT_CONFIGURED"
     assert recorder.requests == []
 
 
@@ -108,9 +108,9 @@ async def test_redirects_are_not_followed(host: Host, library: Any, status: int)
     async with library.AsyncClient(follow_redirects=True, headers={"authorization": "Bearer secret"}) as http:
         parsed = DualResponseClient(base_url, http=http).parse(structured(), strict=True)
         target = f"{other_url}/{RESOURCE_ID}"
-        with pytest.raises(UntrustedOriginError, match="another host") as caught:
+        with pytest.raises(UntrustedOriginError, match="another host") as error:
             await parsed.fetch()
-        assert (caught.value.code, caught.value.status) == ("UNTRUSTED_ORIGIN", status)
+        assert (error.value.code, error.value.status) == ("UNTRUSTED_ORIGIN", status)
         target = f"{base_url}/elsewhere"
         with pytest.raises(FetchError, match="redirects") as within:
             await parsed.fetch()
@@ -136,9 +136,9 @@ async def test_redirects_are_not_followed(host: Host, library: Any, status: int)
     ],
 )
 def test_a_base_url_that_is_no_plain_address_is_refused(base_url: str) -> None:
-    with pytest.raises(NotConfiguredError) as caught:
+    with pytest.raises(NotConfiguredError) as error:
         DualResponseClient(base_url)
-    assert "secret" not in str(caught.value)
+    assert "secret" not in str(error.value)
 
 
 CONFIGURED = DualResponseClient("https://api.example.com/resources")
@@ -184,9 +184,9 @@ async def test_a_problem_is_carried_over(
         return problem(status, **body)
 
     base_url = host.serve(refuse)
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(FetchError) as refusal:
         await open_at(base_url).fetch()
-    error = caught.value
+    error = refusal.value
     assert type(error) is kind
     assert (error.status, error.code, error.message, error.hint) == (status, code, "No.", "Ask again.")
     assert error.details == body.get("details", {})
@@ -210,9 +210,9 @@ async def test_an_error_without_a_problem_is_told_by_its_status(
         return answer
 
     base_url = host.serve(refuse)
-    with pytest.raises(FetchError, match="status 502") as caught:
+    with pytest.raises(FetchError, match="status 502") as error:
         await open_at(base_url, maximum_response_bytes=1_000_000).fetch()
-    assert (caught.value.code, caught.value.status) == ("FETCH_ERROR", 502)
+    assert (error.value.code, error.value.status) == ("FETCH_ERROR", 502)
 
 
 async def test_the_spec_s_own_error_body(host: Host, open_at: Open) -> None:
@@ -274,9 +274,9 @@ async def test_an_endless_body_is_cut(host: Host, open_at: Open) -> None:
         return StreamingResponse(endless(), media_type="application/json")
 
     base_url = host.serve(answer)
-    with pytest.raises(FetchError, match="larger than 1,000,000 bytes") as caught:
+    with pytest.raises(FetchError, match="larger than 1,000,000 bytes") as error:
         await open_at(base_url, maximum_response_bytes=1_000_000).fetch()
-    assert "maximum_response_bytes" in caught.value.hint
+    assert "maximum_response_bytes" in error.value.hint
     assert sent < 500
 
 
@@ -321,9 +321,9 @@ async def test_an_answer_that_never_comes_times_out(host: Host, open_at: Open) -
         return Response()
 
     base_url = host.serve(never)
-    with pytest.raises(FetchTimeoutError, match=r"0\.2 seconds") as caught:
+    with pytest.raises(FetchTimeoutError, match=r"0\.2 seconds") as error:
         await open_at(base_url, timeout=timedelta(seconds=0.2)).fetch()
-    assert (caught.value.code, caught.value.status) == ("TIMEOUT", None)
+    assert (error.value.code, error.value.status) == ("TIMEOUT", None)
 
 
 async def test_an_answer_that_drips_times_out_as_a_whole(host: Host, open_at: Open) -> None:
@@ -347,9 +347,9 @@ async def test_an_answer_that_drips_times_out_as_a_whole(host: Host, open_at: Op
 async def test_a_server_that_is_not_there(open_at: Open) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         base_url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    with pytest.raises(FetchError, match="ConnectError") as caught:
+    with pytest.raises(FetchError, match="ConnectError") as error:
         await open_at(base_url).fetch()
-    assert (caught.value.code, caught.value.status) == ("FETCH_ERROR", None)
+    assert (error.value.code, error.value.status) == ("FETCH_ERROR", None)
 
 
 @pytest.mark.quick(1)

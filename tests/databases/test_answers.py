@@ -72,13 +72,13 @@ async def test_cursors_follow_a_sort_by_any_column(make_server: MakeServer) -> N
             keys: list[Any] = [{"field": column["name"], "order": order}]
             whole = await server.unchecked.read_page(resource, None, PageRequest(limit=100, sort=keys))
             page = await server.unchecked.read_page(resource, None, PageRequest(limit=8, sort=keys))
-            found = list(page.rows)
-            while page.next_cursor and len(found) <= len(whole.rows):
+            rows = list(page.rows)
+            while page.next_cursor and len(rows) <= len(whole.rows):
                 page = await server.unchecked.read_page(
                     resource, None, PageRequest(limit=8, sort=keys, cursor=page.next_cursor)
                 )
-                found += page.rows
-            if found != whole.rows or page.has_next:
+                rows += page.rows
+            if rows != whole.rows or page.has_next:
                 wrong.append((column["name"], order))
     assert wrong == []
 
@@ -95,8 +95,8 @@ async def _by_pages(server: DualResponseServer, resource: Resource) -> list[Any]
 async def _by_stream(server: DualResponseServer, resource: Resource) -> list[Any]:
     stream = await server.unchecked.stream(resource, None, StreamRequest(format="json"))
     whole = b"".join([bytes(chunk.data) async for chunk in stream.chunks])
-    found = orjson.loads(whole)
-    rows: list[Any] = found["rows"] if isinstance(found, dict) else found
+    document = orjson.loads(whole)
+    rows: list[Any] = document["rows"] if isinstance(document, dict) else document
     return rows
 
 

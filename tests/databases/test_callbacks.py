@@ -63,9 +63,9 @@ async def test_those_of_a_url_too(tmp_path: Path) -> None:
     async with engine.connect() as pooled:
         raw = await pooled.get_raw_connection()
         driver: Any = raw.driver_connection
-        found = await driver._execute(functions_of, driver._conn)
+        actual = await driver._execute(functions_of, driver._conn)
         assert await driver._execute(is_linear, driver._conn)
-    assert found - plain == set(FUNCTIONS)
+    assert actual - plain == set(FUNCTIONS)
     await engine.dispose()
 
 
@@ -295,15 +295,15 @@ async def test_no_pattern_holds_the_server(is_own: bool, tmp_path: Path) -> None
             assert time.process_time() - begun < 2
         own = select(School.id).where(School.name.regexp_match("^.*[1-3]$"))
         expected = select(School.id).where(func.substr(School.name, -1).in_(["1", "2", "3"]))
-        found = [await server.create_response(one, name="x", count="exact") for one in (own, expected)]
-        assert found[0].total_count == found[1].total_count
-        assert found[0].total_count
+        actual = [await server.create_response(one, name="x", count="exact") for one in (own, expected)]
+        assert actual[0].total_count == actual[1].total_count
+        assert actual[0].total_count
         operator = select(School.id).where(School.name.op("REGEXP")("[1-3]$"))
-        assert (await server.create_response(operator, name="x", count="exact")).total_count == found[
+        assert (await server.create_response(operator, name="x", count="exact")).total_count == actual[
             0
         ].total_count
         called = select(School.id).where(func.regexp("[1-3]$", School.name))
-        assert (await server.create_response(called, name="x", count="exact")).total_count == found[
+        assert (await server.create_response(called, name="x", count="exact")).total_count == actual[
             0
         ].total_count
         with pytest.raises(QueryExecutionError):

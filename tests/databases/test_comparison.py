@@ -69,8 +69,8 @@ def create(connection: Connection, table: Table) -> None:
 def refused_values(error: ConfigurationError) -> set[str]:
     """The values that the error names."""
     said = str(error).partition(" equals ")[2].partition(": a tenant")[0]
-    found: set[str] = literal_eval(f"{{{said}}}")
-    return found
+    actual: set[str] = literal_eval(f"{{{said}}}")
+    return actual
 
 
 @pytest.mark.parametrize(("kind", "collation"), EQUAL)

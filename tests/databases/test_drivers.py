@@ -119,8 +119,8 @@ async def assert_they_agree(server: DualResponseServer, statement: Any) -> list[
         last = (await answered(http, path, {"limit": 9, "offset": 18})).json()
         assert await by_cursors(http, path, "previous", last["previous_cursor"]) == [forward[1], forward[0]]
         wanted = {"filters": [{"column": "id", "op": "gt", "value": 20}]}
-        found = (await answered(http, f"{path}/query", wanted)).json()
-        assert [row["id"] for row in found["data"]] == [21, 22, 23]
+        body = (await answered(http, f"{path}/query", wanted)).json()
+        assert [row["id"] for row in body["data"]] == [21, 22, 23]
         streams = {name: await answered(http, f"{path}/rows", {"format": name}) for name in FORMATS}
     assert [orjson.loads(line) for line in streams["ndjson"].content.splitlines()[:-1]] == rows
     tables = {name: read(name, answer.content, columns) for name, answer in streams.items()}
@@ -132,8 +132,8 @@ async def assert_they_agree(server: DualResponseServer, statement: Any) -> list[
 async def test_each_tenant_has_its_own_rows(make_server: MakeServer) -> None:
     server = await make_server(hooks=RULES)
     for state in ("NJ", "nj", "%", "' OR 1=1 --"):
-        found = await seen(server, select(School.id).order_by(School.id), person(state))
-        assert [row["id"] for row in found] == [row["id"] for row in SCHOOLS if row["state"] == state]
+        actual = await seen(server, select(School.id).order_by(School.id), person(state))
+        assert [row["id"] for row in actual] == [row["id"] for row in SCHOOLS if row["state"] == state]
 
 
 @pytest.mark.long

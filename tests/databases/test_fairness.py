@@ -68,7 +68,7 @@ def test_whatever_is_taken_and_given_back_the_shares_hold(
 
 async def run(slots: Slots, caller: Caller, order: list[str], end: asyncio.Event) -> None:
     CALLER.set(caller)
-    async with slots.taken():
+    async with slots.slot():
         assert caller.key is not None
         order.append(caller.key[0])
         await end.wait()
@@ -135,12 +135,12 @@ async def test_who_is_refused_is_told_when_to_come_back(waiting: int) -> None:
     tasks = [asyncio.create_task(run(slots, caller, order, end)) for _ in range(2 + waiting)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    with pytest.raises(TooManyQueriesError) as caught:
+    with pytest.raises(TooManyQueriesError) as error:
         await run(slots, caller, order, end)
     expected = 60 if waiting else 3
-    assert caught.value.details == {"retry_after": expected}
-    assert f"Try again in {expected} seconds." in caught.value.hint
-    assert problem_response(caught.value).headers["Retry-After"] == str(expected)
+    assert error.value.details == {"retry_after": expected}
+    assert f"Try again in {expected} seconds." in error.value.hint
+    assert problem_response(error.value).headers["Retry-After"] == str(expected)
     end.set()
     await asyncio.gather(*tasks)
 

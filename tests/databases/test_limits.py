@@ -115,29 +115,29 @@ async def test_nobody_waits_for_ever() -> None:
 
 
 async def test_who_leaves_the_queue_takes_no_place_with_him() -> None:
-    found = limits(maximum_concurrent_queries=2, maximum_queued_queries=50)
-    crowd = Crowd(found)
+    all_slots = limits(maximum_concurrent_queries=2, maximum_queued_queries=50)
+    crowd = Crowd(all_slots)
     tasks = await crowd.enter(50)
     for task in tasks[::2]:
         task.cancel()
     crowd.let_go()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert crowd.most <= 2
-    again = Crowd(found)
+    again = Crowd(all_slots)
     await again.enter(2)
     assert again.inside == 2
     again.let_go()
 
 
 async def test_slow_readers_of_streams_keep_no_page_waiting() -> None:
-    found = limits(maximum_concurrent_queries=1, maximum_streams=2, maximum_queued_queries=0)
-    streams = Crowd(found, for_stream=True)
+    all_slots = limits(maximum_concurrent_queries=1, maximum_streams=2, maximum_queued_queries=0)
+    streams = Crowd(all_slots, for_stream=True)
     tasks = await streams.enter(2)
     with pytest.raises(TooManyQueriesError):
         await streams.session()
-    async with found.slot():
-        assert not found.has_room()
-    assert found.has_room()
+    async with all_slots.slot():
+        assert not all_slots.has_room()
+    assert all_slots.has_room()
     streams.let_go()
     await asyncio.gather(*tasks)
 
@@ -195,9 +195,9 @@ def test_large_compiled_statements_are_bounded_by_their_size_and_drop_no_others(
         assert cache.get(number) is statement
         assert cache.get(0) is made[0], "it was used last"
     kept = [number for number in made if cache.get(number) is not None]
-    assert kept == [0, *range(19, 30)] and cache.large_characters <= 250_000
+    assert kept == [0, *range(19, 30)] and cache.large.weight <= 250_000
     cache[29] = made[29]
-    assert cache.large_characters == sum(len(made[number].string) for number in kept)
+    assert cache.large.weight == sum(len(made[number].string) for number in kept)
     assert cache.get("short") is short and cache.get("unknown") is None
     cache["largest"] = largest = compiled(300_000)
     assert cache.get("largest") is largest and cache.get(29) is None
@@ -221,20 +221,20 @@ async def test_a_crowd_on_every_engine_is_served_in_turn(make_server: MakeServer
 async def test_three_shortages_have_three_messages(sqlite_url: str) -> None:
     engine = create_async_engine(sqlite_url, pool_size=1, max_overflow=0)
     await fill(engine)
-    said = {
+    content = {
         "no place": await _refusal(engine, maximum_concurrent_queries=1, maximum_queued_queries=0),
         "no connection": await _refusal(engine, queue_timeout=SHORT),
     }
     async with _server(engine, query_timeout=SHORT) as server:
         with pytest.raises(QueryTimeoutError) as raised:
             await server.create_response(SLOW, name="slow")
-    said["slow"] = raised.value
-    assert {name: error.code for name, error in said.items()} == {
+    content["slow"] = raised.value
+    assert {name: error.code for name, error in content.items()} == {
         "no place": "TOO_MANY_QUERIES",
         "no connection": "DATABASE_BUSY",
         "slow": "QUERY_TIMEOUT",
     }
-    assert len({error.message for error in said.values()}) == 3
+    assert len({error.message for error in content.values()}) == 3
     await engine.dispose()
 
 
@@ -292,7 +292,7 @@ async def _end_sessions(operator: AsyncConnection) -> None:
         return
     for number in (await operator.execute(text(_OTHERS))).scalars().all():
         await operator.exec_driver_sql(f"KILL {number}")
-    await until(lambda: operator.execute(text(_OTHERS)), lambda found: not found.all())
+    await until(lambda: operator.execute(text(_OTHERS)), lambda actual: not actual.all())
 
 
 @pytest.mark.quick(1, "postgresql", "mariadb")

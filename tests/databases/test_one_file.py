@@ -102,16 +102,16 @@ def test_names_are_those_of_code() -> None:
 
 
 def test_a_file_names_no_engine() -> None:
-    found = {
+    actual = {
         f"{module}, {where}"
         for module, names in named().items()
         for name, where in names
         if not module.startswith(OWN_FILES) and name not in allowed_in(module)
     }
-    assert sorted(found) == [], "ask for a capability instead, or say in EXCEPTIONS why not"
+    assert sorted(actual) == [], "ask for a capability instead, or say in EXCEPTIONS why not"
 
 
 @pytest.mark.parametrize("prefix", EXCEPTIONS)
 def test_an_exception_is_needed(prefix: str) -> None:
-    found = {name for module, names in named().items() if module.startswith(prefix) for name, _ in names}
-    assert found == set(EXCEPTIONS[prefix][0].split())
+    actual = {name for module, names in named().items() if module.startswith(prefix) for name, _ in names}
+    assert actual == set(EXCEPTIONS[prefix][0].split())

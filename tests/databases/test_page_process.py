@@ -60,18 +60,18 @@ def sent(sql: str, *parameters: Any, described: tuple[str, ...] = NAMES) -> Driv
 
 @pytest.fixture
 async def process(path: Path) -> AsyncIterator[PageProcess]:
-    found = PageProcess(ReaderProcess(), str(path))
-    assert not found.takes(ALL)  # it has not started yet
-    await until(partial(ready, found))
-    yield found
-    found.close()
+    reader = PageProcess(ReaderProcess(), str(path))
+    assert not reader.takes(ALL)  # it has not started yet
+    await until(partial(ready, reader))
+    yield reader
+    reader.close()
 
 
 async def test_a_file_that_it_cannot_open_is_given_up(tmp_path: Path) -> None:
-    found = PageProcess(ReaderProcess(), str(tmp_path / "missing.sqlite"))
-    await until(partial(ended, found))
-    assert not found.was_ready
-    assert not found.takes(ALL)
+    reader = PageProcess(ReaderProcess(), str(tmp_path / "missing.sqlite"))
+    await until(partial(ended, reader))
+    assert not reader.was_ready
+    assert not reader.takes(ALL)
     await until(gone)
 
 
@@ -281,18 +281,18 @@ async def test_a_reader_starts_a_process_once_it_is_busy_and_another_when_it_has
 
 async def page(reader: FileReader, some: DriverStatement) -> Any:
     """The rows of a statement that is fast."""
-    while (found := await reader.fetch(some, LIMIT)) is None:  # a busy machine may be slow
+    while (actual := await reader.fetch(some, LIMIT)) is None:  # a busy machine may be slow
         pass
-    return found
+    return actual
 
 
 async def by_process(reader: FileReader, some: DriverStatement) -> Any:
     """The rows as the process reads them: of pages that come one by one, it reads some."""
     for _ in range(17):
-        found = await page(reader, some)
-        assert lists(found) == VALUES[1:3]
-        if isinstance(found[0], list):
-            return found
+        rows = await page(reader, some)
+        assert lists(rows) == VALUES[1:3]
+        if isinstance(rows[0], list):
+            return rows
     pytest.fail("The process reads none.")
 
 
@@ -306,8 +306,8 @@ async def test_of_pages_that_come_one_by_one_it_reads_few(path: Path) -> None:
     try:
         await started(reader, some)
         assert sum([await is_by_process() for _ in range(160)]) <= 20
-        found = await asyncio.gather(*(several(is_by_process) for _ in range(8)))
-        assert sum(map(sum, found)) >= 80
+        actual = await asyncio.gather(*(several(is_by_process) for _ in range(8)))
+        assert sum(map(sum, actual)) >= 80
     finally:
         reader.close()
 
@@ -338,8 +338,8 @@ async def test_what_it_declines_is_read_as_before(path: Path) -> None:
     try:
         await started(reader, sent(ALL, 2, 1))
         for _ in range(3):
-            found = await page(reader, declined)
-            assert [text for (text,) in found] == ["A", "ä🎈\0X", "", None]
+            rows = await page(reader, declined)
+            assert [text for (text,) in rows] == ["A", "ä🎈\0X", "", None]
     finally:
         reader.close()
 
@@ -367,9 +367,9 @@ async def test_pages_of_a_busy_server_are_the_same_before_and_after(tmp_path: Pa
         processes = reader.processes
 
         async def page(offset: int) -> None:
-            found = await dual.read_page(response.resource_id, None, PageRequest(offset=offset, limit=10))
+            actual = await dual.read_page(response.resource_id, None, PageRequest(offset=offset, limit=10))
             wanted = [{"n": n, "name": f"no {n}"} for n in range(offset, min(offset + 10, 1_000))]
-            assert (list(found.rows), found.has_next) == (wanted, offset < 990)
+            assert (list(actual.rows), actual.has_next) == (wanted, offset < 990)
 
         async def is_used() -> bool:
             await asyncio.gather(*(page(offset) for offset in range(0, 1_000, 10)))
@@ -381,9 +381,9 @@ async def test_pages_of_a_busy_server_are_the_same_before_and_after(tmp_path: Pa
         await asyncio.gather(*(page(offset) for offset in range(0, 1_000, 7)))
         cursor = None
         for start in range(0, 1_000, 100):
-            found = await dual.read_page(response.resource_id, None, PageRequest(cursor=cursor, limit=100))
-            assert [row["n"] for row in found.rows] == list(range(start, start + 100))
-            cursor = found.next_cursor
+            actual = await dual.read_page(response.resource_id, None, PageRequest(cursor=cursor, limit=100))
+            assert [row["n"] for row in actual.rows] == list(range(start, start + 100))
+            cursor = actual.next_cursor
         assert cursor is None
         assert processes.of_pages is process
         assert asked == process._process._process.pid

@@ -121,9 +121,9 @@ async def _questions(http: Any, path: str, name: str, column: str, values: list[
     value = next((value for value in values if value is not None), None)
     if value is not None:
         equal = {"filters": [{"column": column, "op": "eq", "value": value}], "limit": 100}
-        found = (await answered(http, f"{path}/query", equal)).json()["data"]
-        if len(found) != values.count(value):
-            wrong[f"{name}, {column} = {value!r}"] = f"{len(found)} rows of {values.count(value)}"
+        actual = (await answered(http, f"{path}/query", equal)).json()["data"]
+        if len(actual) != values.count(value):
+            wrong[f"{name}, {column} = {value!r}"] = f"{len(actual)} rows of {values.count(value)}"
     grouped = await http.post(
         f"{path}/query", json={"group_by": [column], "aggregates": ["count"], "limit": 100}
     )

@@ -99,24 +99,24 @@ def test_the_databases_of_dualsql_are_entry_points_too() -> None:
 
 @pytest.mark.usefixtures("kiosk")
 def test_none_takes_the_place_of_a_built_in_database() -> None:
-    found = capabilities_named("sqlite")
-    assert found is not None
-    assert found.name == "SQLite"
+    capabilities = capabilities_named("sqlite")
+    assert capabilities is not None
+    assert capabilities.name == "SQLite"
 
 
 @pytest.mark.usefixtures("kiosk")
 @pytest.mark.parametrize("name", ["kiosk_of_nothing", "kiosk_that_is_gone"])
 def test_an_entry_point_that_is_no_database_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="kiosk_") as caught:
+    with pytest.raises(ConfigurationError, match="kiosk_") as error:
         capabilities_named(name)
-    assert caught.value.hint
+    assert error.value.hint
 
 
 @pytest.mark.usefixtures("kiosk")
 def test_the_error_for_an_unknown_database_names_those_that_are_added() -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error:
         async_url("nosuch://host/database")
-    assert "Kiosk" in str(caught.value.hint)
+    assert "Kiosk" in str(error.value.hint)
 
 
 def test_without_it_the_database_is_unknown(tmp_path: Path) -> None:
@@ -167,10 +167,10 @@ async def test_a_faulty_guard_is_named_at_the_start(
     serve_with_guard(monkeypatch, faulty)
     url = sqlite_url.replace("sqlite", "kiosk", 1)
     server = DualResponseServer(url, base_url=BASE_URL, tables=METADATA)
-    with pytest.raises(ConfigurationError, match=r"\.Faulty\.read_only failed") as caught:
+    with pytest.raises(ConfigurationError, match=r"\.Faulty\.read_only failed") as error:
         await server.start()
     await server.shutdown()
-    assert "package" in caught.value.hint
+    assert "package" in error.value.hint
     assert "has no attribute 'messages'" in caplog.text  # with its traceback
 
 

@@ -79,9 +79,9 @@ async def replicated(pair: tuple[engines.PostgreSQL, engines.PostgreSQL]) -> Asy
         async with engines.opened(url) as engine:
             await fill(engine)
         await asyncio.to_thread(upgrade, url)
-        found = Replicated(primary, standby, str(make_url(url).database))
-        await _followed(found.replica_url)
-        yield found
+        replication = Replicated(primary, standby, str(make_url(url).database))
+        await _followed(replication.replica_url)
+        yield replication
 
 
 async def _followed(replica_url: str) -> None:

@@ -128,10 +128,10 @@ def test_what_thrift_carries_as_text_becomes_a_value(kind: str, texts: list[Any]
     ],
 )
 def test_a_type_is_known_by_its_name(name: str, type_: type[Any]) -> None:
-    found = sqlalchemy_type(name)
-    assert type(found) is type_
-    if isinstance(found, types.DateTime):
-        assert found.timezone
+    actual = sqlalchemy_type(name)
+    assert type(actual) is type_
+    if isinstance(actual, types.DateTime):
+        assert actual.timezone
 
 
 def compiled(statement: Any) -> str:
@@ -192,9 +192,9 @@ def test_a_url_of_hive_gets_dualsql_s_driver() -> None:
 def test_a_url_of_hive_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pyhive", "pyhive.hive", "pyhive.sqlalchemy_hive"):
         monkeypatch.setitem(sys.modules, name, None)  # as where it is not installed
-    with pytest.raises(ConfigurationError, match="driver hive is not installed") as caught:
+    with pytest.raises(ConfigurationError, match="driver hive is not installed") as error:
         DualResponseServer(URL, base_url="https://a.example/resources", tables=THINGS.metadata)
-    assert caught.value.hint == "Install it: pip install 'dualsql[spark]'"
+    assert error.value.hint == "Install it: pip install 'dualsql[spark]'"
 
 
 def test_a_server_asks_for_unproved_read_only() -> None:
@@ -213,12 +213,12 @@ def test_a_connection_that_reads_sends_nothing_else(sql: str) -> None:
 
 
 def test_an_error_tells_no_value() -> None:
-    told = (
+    text = (
         "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'secret' of the type \"STRING\" "
         "cannot be cast. SQLSTATE: 22018\n== SQL (line 1) ==\nselect 'secret'"
     )
-    found = spark_error(told)
-    assert (str(found), found.kind) == ("CAST_INVALID_INPUT (SQLSTATE 22018)", FailureKind.VALUE)
+    error = spark_error(text)
+    assert (str(error), error.kind) == ("CAST_INVALID_INPUT (SQLSTATE 22018)", FailureKind.VALUE)
     lost = spark_error("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)")
     assert lost.kind is FailureKind.BUSY
 

@@ -189,17 +189,17 @@ def test_a_job_that_cannot_be_ended_is_said(caplog: pytest.LogCaptureFixture) ->
 def test_a_process_without_threads_says_so_and_the_statement_ends_as_before(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = JobList("http://127.0.0.1:1")
+    actual = JobList("http://127.0.0.1:1")
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        found.end(new_tag())
+        actual.end(new_tag())
     assert "RuntimeError" in caplog.text
     monkeypatch.setattr(jobs, "_WATCHED", 0.1)
-    found.end(new_tag())
+    actual.end(new_tag())
     assert any(thread.name == "dualsql-spark-jobs" for thread in threading.enumerate())
 
 
@@ -209,6 +209,6 @@ def test_a_process_without_threads_says_so_and_the_statement_ends_as_before(
      "http://me:secret@spark.example", "http://spark.example:99999", "http://spark.example:x", "http://[spark"],
 )  # fmt: skip
 def test_an_address_of_pages_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="ui") as caught:
+    with pytest.raises(ConfigurationError, match="ui") as error:
         JobList(address)
-    assert "secret" not in str(caught.value)
+    assert "secret" not in str(error.value)

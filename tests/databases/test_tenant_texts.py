@@ -104,8 +104,8 @@ async def database(engine: str, request: pytest.FixtureRequest, tmp_path: Path) 
 async def filled(database: Any, table: Table) -> dict[int, str]:
     if not isinstance(database, str):
         async with database.begin() as connection:
-            found: dict[int, str] = await connection.run_sync(rows_of, table)
-            return found
+            actual: dict[int, str] = await connection.run_sync(rows_of, table)
+            return actual
     writer = create_engine(database)
     with writer.begin() as opened:
         table.create(opened)
@@ -155,19 +155,19 @@ async def test_a_database_that_nobody_wrote_a_file_for(
     """It compares by `=`; where that is not exact, no server starts."""
     loose = replace(SQLITE, capabilities=replace(SQLITE.capabilities, name="Loose", text_equality=None))
     monkeypatch.setitem(backends._loaded, "sqlite", loose)
-    made = create_async_engine(sqlite_url)
+    engine = create_async_engine(sqlite_url)
     for number, (name, is_exact) in enumerate({"BINARY": True, "NOCASE": False, "RTRIM": False}.items()):
         column = Column("tenant", String(20, collation=name))
         table = Table(f"kinds_{number}", MetaData(), Column("id", Integer, primary_key=True), column)
-        await filled(made, table)
-        server = DualResponseServer(made, base_url=BASE_URL, tables=table.metadata, hooks=RULES)
+        await filled(engine, table)
+        server = DualResponseServer(engine, base_url=BASE_URL, tables=table.metadata, hooks=RULES)
         if is_exact:
             await server.start()
         else:
             with pytest.raises(ConfigurationError, match="rows of others"):
                 await server.start()
         await server.shutdown()
-    await made.dispose()
+    await engine.dispose()
 
 
 @pytest.mark.parametrize("written", ["0", "no_such_function()"])
@@ -177,11 +177,11 @@ async def test_a_comparison_that_finds_nothing_or_fails_is_not_known(
     """What is not equal to itself shows nothing of how others compare."""
     odd = replace(SQLITE, capabilities=replace(SQLITE.capabilities, text_equality=lambda *_: written))
     monkeypatch.setitem(backends._loaded, "sqlite", odd)
-    made = create_async_engine(sqlite_url)
+    engine = create_async_engine(sqlite_url)
     table = Table("kinds", MetaData(), Column("id", Integer, primary_key=True), Column("tenant", String(20)))
-    await filled(made, table)
-    server = DualResponseServer(made, base_url=BASE_URL, tables=table.metadata, hooks=RULES)
+    await filled(engine, table)
+    server = DualResponseServer(engine, base_url=BASE_URL, tables=table.metadata, hooks=RULES)
     with pytest.raises(ConfigurationError, match="is not known"):
         await server.start()
     await server.shutdown()
-    await made.dispose()
+    await engine.dispose()

@@ -28,10 +28,10 @@ from tests.servers import create_server
 @pytest.fixture(autouse=True)
 def without_read_only_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite as a database whose sessions may write."""
-    found = replace(
+    actual = replace(
         SQLITE, capabilities=replace(SQLITE.capabilities, name="Loose"), has_read_only_sessions=False
     )
-    monkeypatch.setitem(backends._loaded, "sqlite", found)
+    monkeypatch.setitem(backends._loaded, "sqlite", actual)
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def server_on(databases: Any, **options: Any) -> DualResponseServer:
     ],
 )
 def test_it_is_refused_unless_it_is_named(institutions_url: str, allowed: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error:
         server_on({"a": institutions_url, "b": institutions_url}, unproved_read_only=allowed)
-    assert caught.value.message == told and caught.value.hint
+    assert error.value.message == told and error.value.hint
 
 
 def test_a_text_could_write(institutions_url: str) -> None:
@@ -84,8 +84,8 @@ async def test_no_write_is_tried_and_the_operator_is_told(institutions: AsyncEng
     sent: list[str] = []
     event.listen(institutions.sync_engine, "before_cursor_execute", lambda *told: sent.append(told[2]))
     async with server_on({"data": institutions}, unproved_read_only=["data"]) as server:
-        made = await server.create_response(select(INSTITUTIONS), name="All")
-        assert made.total_count == len(ROWS)
+        response = await server.create_response(select(INSTITUTIONS), name="All")
+        assert response.total_count == len(ROWS)
         assert any(text.startswith("SELECT") for text in sent)
         assert not [text for text in sent if "CREATE" in text]
         [notice] = server.notices
@@ -120,5 +120,5 @@ def test_the_command_says_so(institutions_url: str) -> None:
         assert "Then add --unproved-read-only." in each.output
         assert "unproved_read_only" not in each.output
     told = CliRunner().invoke(app, ["doctor", *of_it, "--json", "--unproved-read-only"])
-    found = {each["check"]: each for each in json.loads(told.stdout)["checks"]}
-    assert found["read-only"]["state"] == "warning" and "nothing proves" in found["read-only"]["message"]
+    actual = {each["check"]: each for each in json.loads(told.stdout)["checks"]}
+    assert actual["read-only"]["state"] == "warning" and "nothing proves" in actual["read-only"]["message"]

@@ -55,11 +55,11 @@ def test_sslmode_becomes_ssl_for_asyncpg_only() -> None:
     "given", ["hunter2", "", "://hunter2", "nosuch://u:hunter2@h/d", "nosuch+x://u:hunter2@h/d"]
 )
 def test_an_unknown_database_is_refused_without_its_url(given: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error:
         async_url(given)
-    assert caught.value.hint
-    assert "hunter2" not in f"{caught.value}{caught.value.__cause__}"
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert error.value.hint
+    assert "hunter2" not in f"{error.value}{error.value.__cause__}"
+    assert error.value.__suppress_context__ or error.value.__context__ is None
 
 
 @pytest.mark.parametrize(
@@ -72,24 +72,24 @@ def test_an_unknown_database_is_refused_without_its_url(given: str) -> None:
     ],
 )
 def test_a_file_after_two_slashes_is_not_a_host(given: str, hint: str) -> None:
-    with pytest.raises(ConfigurationError, match="names a host") as caught:
+    with pytest.raises(ConfigurationError, match="names a host") as error:
         parsed_url(given)
-    assert caught.value.hint == f"Write three slashes before the path: {hint}"
+    assert error.value.hint == f"Write three slashes before the path: {hint}"
 
 
 @pytest.mark.parametrize("password", ["p@hunter2", "hunter2%40/:@#", "@hunter2"])
 def test_a_password_with_an_at_sign_is_no_host(password: str) -> None:
-    with pytest.raises(ConfigurationError, match="more than one @ before its host") as caught:
+    with pytest.raises(ConfigurationError, match="more than one @ before its host") as error:
         parsed_url(f"postgresql://u:{password}@127.0.0.1:5432/d")
-    assert "%40" in str(caught.value.hint)
-    assert "hunter2" not in f"{caught.value}{caught.value.hint}"
+    assert "%40" in str(error.value.hint)
+    assert "hunter2" not in f"{error.value}{error.value.hint}"
 
 
 def test_an_ipv6_host_is_in_brackets() -> None:
     assert parsed_url("postgresql://u:p@[::1]:5432/d").host == "::1"
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error:
         parsed_url("postgresql://u:p@::1:5432/d")
-    assert str(caught.value.hint).endswith("An IPv6 host is in brackets: [::1].")
+    assert str(error.value.hint).endswith("An IPv6 host is in brackets: [::1].")
 
 
 def test_a_port_that_is_no_number_is_refused() -> None:
@@ -117,10 +117,10 @@ def test_each_of_several_hosts_has_a_port(scheme: str, query: str, expected: dic
 
 @pytest.mark.parametrize("query", ["host=a,b&port=1,2,3", "host=a:1&host=b:2&port=1", "host=a,b&port=x"])
 def test_hosts_and_ports_that_do_not_fit_are_refused_without_their_url(query: str) -> None:
-    with pytest.raises(ConfigurationError, match="malformed") as caught:
+    with pytest.raises(ConfigurationError, match="malformed") as error:
         new_engine(async_url(f"postgresql://u:secret@/d?{query}"))
-    assert "secret" not in str(caught.value) and "host=a:5432&host=b:5433" in caught.value.hint
-    assert caught.value.__cause__ is None
+    assert "secret" not in str(error.value) and "host=a:5432&host=b:5433" in error.value.hint
+    assert error.value.__cause__ is None
 
 
 def test_a_store_on_several_hosts_looks_for_the_one_that_writes() -> None:

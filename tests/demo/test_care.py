@@ -158,9 +158,9 @@ async def test_a_tool_takes_text_as_text_and_keeps_to_the_level(
     dual = DualResponseServer(database_url, base_url="http://127.0.0.1/resources", tables=Base)
     async with dual, Client(build_mcp(dual)) as model:
         for hostile in ("%", "_'; DROP TABLE programs; --", "\\"):
-            found = await model.call_tool("search_programs", {"field": hostile})
-            assert found.structured_content is not None
-            assert found.structured_content["metadata"]["total_count"] == 0
-        found = await model.call_tool("search_programs", {"state": "NJ", "credential_level": 3})
-        assert found.structured_content is not None
-        assert {row["credential"] for row in found.structured_content["results"]} == {"Bachelor's Degree"}
+            result = await model.call_tool("search_programs", {"field": hostile})
+            assert result.structured_content is not None
+            assert result.structured_content["metadata"]["total_count"] == 0
+        result = await model.call_tool("search_programs", {"state": "NJ", "credential_level": 3})
+        assert result.structured_content is not None
+        assert {row["credential"] for row in result.structured_content["results"]} == {"Bachelor's Degree"}

@@ -127,9 +127,9 @@ async def test_interrupted_in_the_middle_of_the_play(built: Path) -> None:
 async def _announced_origin(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
     text = await process.stdout.readuntil(b"Ctrl-C")
-    found = re.search(r"(http://127\.0\.0\.1:\d+)/mcp", text.decode())
-    assert found
-    return found[1]
+    match = re.search(r"(http://127\.0\.0\.1:\d+)/mcp", text.decode())
+    assert match
+    return match[1]
 
 
 @pytest.mark.long

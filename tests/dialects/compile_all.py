@@ -85,12 +85,14 @@ Caught = list[tuple[Any, Any, Any]]
 async def asked(server: DualResponseServer, http: httpx.AsyncClient, name: str) -> AsyncIterator[str]:
     """Ask everything of a result, and name each step after it."""
     statement = STATEMENTS[name]
-    made = await server.create_response(statement, name=name, count="exact", principal=CALLER, sample_size=1)
+    response = await server.create_response(
+        statement, name=name, count="exact", principal=CALLER, sample_size=1
+    )
     yield "sample and count"
     for way in ("tail", "spread"):
         await server.create_response(statement, name=name, count="none", principal=CALLER, sample=way)
         yield f"sample {way}"
-    url = made.resource_url
+    url = response.resource_url
     first = await http.get(url, params={"limit": 2})
     yield "page"
     cursor = first.json().get("next_cursor")

@@ -51,11 +51,11 @@ def texts() -> dict[str, dict[str, list[str]]]:
     """By dialect and step: the statements, or `!` and an error."""
     if not PYTHON.exists():
         pytest.skip("make test-dialects prepares the environment")
-    told = subprocess.run(
+    process = subprocess.run(
         [PYTHON, "-m", "tests.dialects.compile_all"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    found: dict[str, dict[str, list[str]]] = json.loads(told.stdout)
-    return found
+    document: dict[str, dict[str, list[str]]] = json.loads(process.stdout)
+    return document
 
 
 def as_bound(text: str) -> str:
@@ -76,13 +76,13 @@ def test_every_step_sends_statements(texts: dict[str, dict[str, list[str]]]) -> 
 def test_each_statement_compiles_and_is_grammatical(
     texts: dict[str, dict[str, list[str]]], name: str
 ) -> None:
-    found = [text for each in texts[name].values() for text in each]
-    errors = Counter(text for text in found if text.startswith("!"))
+    actual = [text for each in texts[name].values() for text in each]
+    errors = Counter(text for text in actual if text.startswith("!"))
     for number, error in KNOWN.get(name, ()):
         known = [text for text in errors if re.search(error, text)]
         assert sum(errors.pop(text) for text in known) == number, error
     assert errors == {}
-    for text in found:
+    for text in actual:
         if not text.startswith("!"):
             assert sqlglot.parse_one(as_bound(text), dialect=PARSERS[name])
 
@@ -101,8 +101,8 @@ def test_each_table_stands_under_the_rule(texts: dict[str, dict[str, list[str]]]
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_database_has_each_function(texts: dict[str, dict[str, list[str]]], name: str) -> None:
     assert len(texts[name]["words"]) == 17
-    found = [text for each in texts[name].values() for text in each if not text.startswith("!")]
-    sent = {word.lower() for text in found for word in re.findall(r"\b([A-Za-z]\w*)\(", text)}
+    actual = [text for each in texts[name].values() for text in each if not text.startswith("!")]
+    sent = {word.lower() for text in actual for word in re.findall(r"\b([A-Za-z]\w*)\(", text)}
     own_names = {"numbers"}  # of a recursive query
     assert sent - own_names <= FUNCTIONS[name]
 

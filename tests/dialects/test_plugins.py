@@ -29,8 +29,8 @@ def test_a_plug_in_passes_the_tests_for_every_database(name: str, tmp_path: Path
         [PYTHON, "-m", "pytest", *options, "--rootdir", file.parent, "-c", "/dev/null", file],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    found = re.search(r"^(\d+) passed", ran.stdout, re.MULTILINE)
-    assert ran.returncode == 0 and found and int(found[1]) >= 55, ran.stdout[-4000:]
+    match = re.search(r"^(\d+) passed", ran.stdout, re.MULTILINE)
+    assert ran.returncode == 0 and match and int(match[1]) >= 55, ran.stdout[-4000:]
 
 
 def test_a_plug_in_is_short() -> None:

@@ -160,8 +160,8 @@ def check_commands(block: Block) -> None:
 
 
 def check_text(block: Block) -> None:
-    found = WORDS.search(block.code)
-    assert not found, f"{block}: {found and found[0]!r} is a program; name its language"
+    match = WORDS.search(block.code)
+    assert not match, f"{block}: {match and match[0]!r} is a program; name its language"
 
 
 def check_ini(block: Block) -> None:

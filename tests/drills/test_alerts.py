@@ -35,8 +35,8 @@ pytestmark = [
 
 def faster(rules: str) -> str:
     """The rules, whose minutes and hours pass faster."""
-    rules = re.sub(r"\b(\d+)h\b", lambda found: f"{int(found[1]) * 60}m", rules)
-    return re.sub(r"\b(\d+)m\b", lambda found: f"{int(found[1]) * A_MINUTE}s", rules)
+    rules = re.sub(r"\b(\d+)h\b", lambda match: f"{int(match[1]) * 60}m", rules)
+    return re.sub(r"\b(\d+)m\b", lambda match: f"{int(match[1]) * A_MINUTE}s", rules)
 
 
 @asynccontextmanager
@@ -62,8 +62,8 @@ async def prometheus(target: str, folder: Path) -> AsyncIterator[str]:
 async def firing(origin: str) -> set[str]:
     with suppress(httpx.TransportError):
         async with httpx.AsyncClient() as http:
-            found: Any = (await http.get(f"{origin}/api/v1/alerts")).json()
-        return {each["labels"]["alertname"] for each in found["data"]["alerts"] if each["state"] == "firing"}
+            body: Any = (await http.get(f"{origin}/api/v1/alerts")).json()
+        return {each["labels"]["alertname"] for each in body["data"]["alerts"] if each["state"] == "firing"}
     return set()
 
 

@@ -124,7 +124,7 @@ async def test_slow_readers(data_url: str, report: Report) -> None:
         await stack.aclose()
         report.end_trouble()
         one_row = f"{live.path}/rows?limit=1"
-        await until(lambda: live.http.get(one_row), lambda found: found.status_code == 200)
+        await until(lambda: live.http.get(one_row), lambda answer: answer.status_code == 200)
         report.add(
             effect=f"7 streams, 293 times 503 TOO_MANY_QUERIES; a page took {seconds * 1000:.0f} ms meanwhile"
         )

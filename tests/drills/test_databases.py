@@ -149,7 +149,7 @@ async def test_the_store_is_read_only(own_cluster: Cluster, data_url: str, repor
         finally:
             await change("off")
         report.end_trouble()
-        await until(lambda: live.http.post("/resources/tool"), lambda found: found.status_code == 201)
+        await until(lambda: live.http.post("/resources/tool"), lambda answer: answer.status_code == 201)
         report.add(effect="creating, pinning, deleting: 503 STORAGE_ERROR; reading goes on")
         await assert_all_work(live)
 

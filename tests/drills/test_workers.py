@@ -41,7 +41,7 @@ async def test_kill_9_amid_a_stream(own_cluster: Cluster, shop: str, report: Rep
             balancer.targets = ports
             async with Client(f"{base}/mcp") as model:
                 result = await model.call_tool("execute_query", {"query": PAIRS})
-            killed_at, found, resumed_after = 0, 0, 0.0
+            killed_at, number_of_rows, resumed_after = 0, 0, 0.0
 
             def kill(progress: Progress) -> None:
                 nonlocal killed_at
@@ -55,10 +55,10 @@ async def test_kill_9_amid_a_stream(own_cluster: Cluster, shop: str, report: Rep
                     if killed_at and not resumed_after and balancer.target == ports[1]:
                         resumed_after = time.monotonic() - report.ended_at
                     for row in batch:
-                        assert (row["id"] - 1) * 1_000 + row["other"] - 1 == found
-                        found += 1
+                        assert (row["id"] - 1) * 1_000 + row["other"] - 1 == number_of_rows
+                        number_of_rows += 1
             assert await first.process.wait() == -9
-            assert 0 < killed_at < found == 1_000_000
+            assert 0 < killed_at < number_of_rows == 1_000_000
             effect = (
                 "the connection broke; the client resumed at the other worker, and its result is found there"
             )
@@ -91,8 +91,8 @@ async def test_the_clock_of_a_worker_jumps_by_an_hour(
     async def all_live(origin: str) -> None:
         async with httpx.AsyncClient() as http:
             for each in urls:
-                found = await http.get(f"{origin}/resources/{each}", params={"limit": 1})
-                assert found.status_code == 200, found.text
+                answer = await http.get(f"{origin}/resources/{each}", params={"limit": 1})
+                assert answer.status_code == 200, answer.text
 
     async with serving_process("--database", shop, "--all", **variables) as worker:
         for jump in ("+0", "+3600", "-3600"):

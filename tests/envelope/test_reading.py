@@ -129,8 +129,8 @@ UNWANTED = set(
 
 
 def assert_only_our_markdown(text: str) -> None:
-    found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
-    kinds = {token.type for each in found for token in [each, *(each.children or ())]}
+    response = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    kinds = {token.type for each in response for token in [each, *(each.children or ())]}
     assert not kinds & UNWANTED, kinds
 
 

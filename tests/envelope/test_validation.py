@@ -196,13 +196,13 @@ def keywords_of(schema: Any) -> set[str]:
         return set().union(*map(keywords_of, schema))
     if not isinstance(schema, dict):
         return set()
-    found = set(schema)
+    actual = set(schema)
     for keyword, rule in schema.items():
         if keyword == "properties":
-            found = found.union(*map(keywords_of, rule.values()))
+            actual = actual.union(*map(keywords_of, rule.values()))
         elif keyword not in ("const", "enum"):
-            found |= keywords_of(rule)
-    return found
+            actual |= keywords_of(rule)
+    return actual
 
 
 @pytest.mark.parametrize("schema", [RESPONSE_SCHEMA, DUAL_MODE_SCHEMA])

@@ -367,10 +367,10 @@ def test_the_audit_has_names_and_sizes_and_no_row() -> None:
     answer = wrap_tool_response(answering(data), name="find", audit=events.append)()
     wrap_tool_response(raising(ValueError(SECRET)), name="find", audit=events.append)()
     wrap_dual_mode(answering(data), operation="find", audit=events.append)()
-    found, failed, dual = events
-    assert (found.tool, found.success, found.code, found.content_types) == ("find", True, None, ("text",))
-    assert found.data_bytes == len(json.dumps(answer["data"]))
-    assert found.text_characters == len(answer["content"][0]["text"])
+    actual, failed, dual = events
+    assert (actual.tool, actual.success, actual.code, actual.content_types) == ("find", True, None, ("text",))
+    assert actual.data_bytes == len(json.dumps(answer["data"]))
+    assert actual.text_characters == len(answer["content"][0]["text"])
     assert (failed.success, failed.code, failed.data_bytes) == (False, "TOOL_EXECUTION_ERROR", 0)
     assert failed.incident
     assert (dual.envelope, dual.content_types) == ("dual_mode", ("markdown",))

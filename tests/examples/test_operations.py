@@ -48,7 +48,7 @@ def known() -> set[str]:
 def test_flags_and_variables_exist() -> None:
     for name in ("Dockerfile", "compose.yaml", "dualsql.service", "nginx.conf", "Caddyfile", "haproxy.cfg"):
         lines = [line for line in written(name).splitlines() if "dualsql" in line.lower() or "CMD" in line]
-        found = set(re.findall(r"(?<![\\w-])--[a-z][a-z-]+|DUALSQL_[A-Z_]+", "\n".join(lines)))
+        matches = set(re.findall(r"(?<![\\w-])--[a-z][a-z-]+|DUALSQL_[A-Z_]+", "\n".join(lines)))
         of_others = {
             "--from",
             "--username",
@@ -64,7 +64,7 @@ def test_flags_and_variables_exist() -> None:
             "--group",
             "--mode",
         }
-        assert found - known() - of_others - {"DUALSQL_METRICS"} == set(), name
+        assert matches - known() - of_others - {"DUALSQL_METRICS"} == set(), name
 
 
 def test_the_image_runs_as_nobody_and_tells_its_health() -> None:

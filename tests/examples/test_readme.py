@@ -79,11 +79,11 @@ async def test_tables_are_narrowed_to_the_tenant(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     tenants = loaded("tenants.py")
     async with tenants["dual"]:
-        seen = [
+        values = [
             (await tenants["programs_of"](Principal(id=name, tenant=state))).sample[0]
             for name, state in (("ana", "NJ"), ("auditor", "NJ"), ("ben", "PA"))
         ]
-    (ana_count, ana_debt), (auditor_count, auditor_debt), (ben_count, _) = (row.values() for row in seen)
+    (ana_count, ana_debt), (auditor_count, auditor_debt), (ben_count, _) = (row.values() for row in values)
     assert (ana_count, ana_debt) == (auditor_count, None)
     assert auditor_debt > 0
     assert 0 < ana_count < ben_count < 106_145
@@ -111,10 +111,10 @@ async def test_a_tool_says_more_than_its_select(tmp_path: Path, monkeypatch: pyt
     async with example["dual"], fastmcp.Client(example["mcp"]) as model:
         [tool] = await model.list_tools()
         assert tool.input_schema["properties"]["state"]["description"] == "two letters, such as NJ."
-        found = await model.call_tool("search_colleges", {"state": "nj"})
-        assert found.structured_content["resource"]["name"] == "Colleges in NJ"
-        assert len(found.structured_content["results"]["name"]) == 10
-        assert DualResponseClient().parse(found, strict=True).total_count == 146
+        result = await model.call_tool("search_colleges", {"state": "nj"})
+        assert result.structured_content["resource"]["name"] == "Colleges in NJ"
+        assert len(result.structured_content["results"]["name"]) == 10
+        assert DualResponseClient().parse(result, strict=True).total_count == 146
         with pytest.raises(ToolError, match=r"BAD_PARAMETER: 'Ohio' is no state\. Give two letters"):
             await model.call_tool("search_colleges", {"state": "Ohio"})
 
@@ -125,8 +125,8 @@ async def test_a_model_looks_into_the_catalogue(tmp_path: Path, monkeypatch: pyt
     example = loaded("catalogue.py")
     async with example["dual"], Client(example["mcp"]) as model:
         assert model.instructions is not None and "give the link" in model.instructions
-        found = await model.call_tool("search_catalog", {"terms": ["earnigns"]})
-        assert {match["name"] for match in found.structured_content["matches"]} >= {"programs"}
+        result = await model.call_tool("search_catalog", {"terms": ["earnigns"]})
+        assert {match["name"] for match in result.structured_content["matches"]} >= {"programs"}
         read = await model.read_resource("catalog://default/query/colleges_of_state")
         assert "Colleges of one state" in str(read.contents[0])
         answer = await model.call_tool(
@@ -145,10 +145,10 @@ async def test_a_model_writes_the_sql(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     example = loaded("sql.py")
     async with example["dual"], Client(example["mcp"]) as model:
-        found = await model.call_tool(
+        result = await model.call_tool(
             "query", {"sql": "SELECT state, count(*) AS n FROM institutions GROUP BY state ORDER BY n DESC"}
         )
-        assert found.structured_content["results"][0]["state"] == "CA"
+        assert result.structured_content["results"][0]["state"] == "CA"
         refused = await model.call_tool("query", {"sql": "SELECT * FROM instituttions"})
         assert refused.is_error
         assert "Did you mean institutions?" in str(refused.content)

@@ -44,10 +44,10 @@ def exchanges(request: pytest.FixtureRequest) -> Iterator[Exchanges]:
     if not file.exists():
         pytest.fail(f"nothing was recorded: pytest {file.parent.name} --record-exchanges")
     any_wording = bool(request.config.getoption("--exchanges-any-wording"))
-    found = recording.differences(recording.read(file), had.had, any_wording=any_wording)
-    if found:
-        more = [f"... and {len(found) - MOST_SHOWN} more"] if len(found) > MOST_SHOWN else []
-        pytest.fail("\n".join(["Not as recorded:", *found[:MOST_SHOWN], *more]), pytrace=False)
+    actual = recording.differences(recording.read(file), had.had, any_wording=any_wording)
+    if actual:
+        more = [f"... and {len(actual) - MOST_SHOWN} more"] if len(actual) > MOST_SHOWN else []
+        pytest.fail("\n".join(["Not as recorded:", *actual[:MOST_SHOWN], *more]), pytrace=False)
 
 
 def _filled(url: str) -> str:

@@ -35,8 +35,8 @@ def run(exchanges: Exchanges, program: str, *arguments: str, stdin: str = "", **
         prog_name=program,
     )
     assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
-    said = {"code": ran.exit_code, "output": ran.stdout, "errors": ran.stderr}
-    exchanges.add(" ".join([program, *arguments]), said)
+    content = {"code": ran.exit_code, "output": ran.stdout, "errors": ran.stderr}
+    exchanges.add(" ".join([program, *arguments]), content)
 
 
 def test_dualsql(exchanges: Exchanges, tmp_path: Path) -> None:
@@ -66,10 +66,10 @@ def test_dualsql(exchanges: Exchanges, tmp_path: Path) -> None:
 
 async def test_dualsql_client(sqlite_schools: str, exchanges: Exchanges, tmp_path: Path) -> None:
     async with serving_on_loopback(sqlite_schools, anonymous_actions=ALL_ACTIONS) as (dual, base_url):
-        made = await dual.create_response(PLAIN, name="Schools", sample_size=2)
+        response = await dual.create_response(PLAIN, name="Schools", sample_size=2)
         kept = tmp_path / "result.json"
-        kept.write_text(json.dumps(made.to_mcp_tool_result()))
-        url, out = made.resource_url, str(tmp_path)
+        kept.write_text(json.dumps(response.to_mcp_tool_result()))
+        url, out = response.resource_url, str(tmp_path)
 
         def work() -> None:
             for arguments in (

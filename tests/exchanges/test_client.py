@@ -69,12 +69,12 @@ def plain_page(page: Any) -> Any:
 async def tell(exchanges: Exchanges, asked: str, work: Awaitable[Any]) -> Any:
     """Take down what comes of the work, or the error it ends with."""
     try:
-        found = await work
+        actual = await work
     except Exception as error:  # noqa: BLE001 - what is raised is what is recorded
         exchanges.add(asked, error_of(error))
         return None
-    exchanges.add(asked, plain_page(found) if hasattr(type(found), "__dataclass_fields__") else found)
-    return found
+    exchanges.add(asked, plain_page(actual) if hasattr(type(actual), "__dataclass_fields__") else actual)
+    return actual
 
 
 @pytest.fixture
@@ -88,9 +88,9 @@ async def served(schools: str) -> AsyncIterator[tuple[DualResponseServer, httpx.
 async def parsed_of(served: Any, statement: Any = PLAIN, **options: Any) -> Any:
     """A stored result in the application's hands."""
     dual, http = served
-    made: DualResponse = await dual.create_response(statement, name="Schools", sample_size=2, **options)
+    response: DualResponse = await dual.create_response(statement, name="Schools", sample_size=2, **options)
     client = DualResponseClient("http://127.0.0.1:8000/resources", http=http, retry=ONCE)
-    return client.parse(made.to_mcp_tool_result(), strict=True)
+    return client.parse(response.to_mcp_tool_result(), strict=True)
 
 
 def test_recorded_tool_results(exchanges: Exchanges) -> None:
@@ -110,8 +110,8 @@ def test_what_is_no_dual_response(exchanges: Exchanges) -> None:
         "two": [result, {"structuredContent": {**result["structuredContent"]}}],
     }.items():
         try:
-            found: Any = client.parse(thing, strict=True)
-            exchanges.add(f"parse {name}", found and seen(found))
+            response: Any = client.parse(thing, strict=True)
+            exchanges.add(f"parse {name}", response and seen(response))
         except DualResponseClientError as error:
             exchanges.add(f"parse {name}", error_of(error))
         exchanges.add(f"find in {name}", [seen(parsed) for parsed in client.find(thing)])
@@ -257,7 +257,9 @@ async def test_addresses(served: Any, exchanges: Exchanges) -> None:
 async def test_people(schools: str, exchanges: Exchanges) -> None:
     async with serving(schools, authenticate=static_tokens(TOKENS)) as (dual, http):
         for number in range(3):
-            made = await dual.create_response(PLAIN, name=f"Schools {number}", sample_size=1, principal=ANA)
+            response = await dual.create_response(
+                PLAIN, name=f"Schools {number}", sample_size=1, principal=ANA
+            )
         for name, headers in (
             ("ana", {"Authorization": "Bearer token-of-ana"}),
             ("bob", {"Authorization": "Bearer token-of-bob"}),
@@ -272,9 +274,9 @@ async def test_people(schools: str, exchanges: Exchanges) -> None:
                 return [seen(parsed) async for parsed in client.list_resources(page_size=2)]
 
             await tell(exchanges, f"list_resources as {name}", listed())
-            parsed = client.parse(made.to_mcp_tool_result(), strict=True)
+            parsed = client.parse(response.to_mcp_tool_result(), strict=True)
             await tell(exchanges, f"fetch as {name}", parsed.fetch(limit=1))
-            staged = client.query_staged_data(made.resource_id, "SELECT count(*) AS n FROM data")
+            staged = client.query_staged_data(response.resource_id, "SELECT count(*) AS n FROM data")
             await tell(exchanges, f"query_staged_data as {name}", staged)
         await tell(exchanges, "query_staged_data of nothing", client.query_staged_data("x y", "SELECT 1"))
 
@@ -331,23 +333,23 @@ def test_decoding(exchanges: Exchanges) -> None:
 
 async def test_the_synchronous_client(sqlite_schools: str, exchanges: Exchanges, tmp_path: Path) -> None:
     async with serving_on_loopback(sqlite_schools, anonymous_actions=ALL_ACTIONS) as (dual, base_url):
-        made = await dual.create_response(PLAIN, name="Schools", sample_size=2)
+        response = await dual.create_response(PLAIN, name="Schools", sample_size=2)
 
         def work() -> None:
             def tell(asked: str, do: Callable[[], Any]) -> None:
                 try:
-                    found = do()
+                    actual = do()
                 except Exception as error:  # noqa: BLE001 - what is raised is what is recorded
-                    found = error_of(error)
+                    actual = error_of(error)
                 exchanges.add(
-                    asked, plain_page(found) if hasattr(type(found), "__dataclass_fields__") else found
+                    asked, plain_page(actual) if hasattr(type(actual), "__dataclass_fields__") else actual
                 )
 
             with SyncDualResponseClient(base_url, retry=ONCE) as client:
-                parsed: Any = client.parse(made.to_mcp_tool_result(), strict=True)
+                parsed: Any = client.parse(response.to_mcp_tool_result(), strict=True)
                 exchanges.add("parsed", seen(parsed))
                 tell("parse nothing", lambda: client.parse("x", strict=True))
-                tell("find", lambda: [seen(one) for one in client.find([made.to_mcp_tool_result()])])
+                tell("find", lambda: [seen(one) for one in client.find([response.to_mcp_tool_result()])])
                 tell("fetch", lambda: parsed.fetch(limit=2, typed=True))
                 tell("fetch_all", lambda: parsed.fetch_all(columns=["id"], limit=3))
                 tell("fetch_stream", lambda: [len(rows) for rows in parsed.fetch_stream(batch_size=10)])

@@ -41,11 +41,11 @@ def stored(statement: Any) -> tuple[str, Any] | None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_documents(part: int, exchanges: Exchanges) -> None:
     for name in sorted(SHAPES)[part::PARTS]:
-        found = stored(SHAPES[name])
-        if found is None:
+        actual = stored(SHAPES[name])
+        if actual is None:
             exchanges.add(name, "no dialect has it")
             continue
-        document, thawed = found
+        document, thawed = actual
         answer: dict[str, Any] = {
             "document": {
                 "length": len(document),

@@ -69,12 +69,12 @@ class Caller:
         asked = f"{method} {' '.join(str(arg) for arg in args)} {options or ''}".strip()
         bound = getattr(self.session, f"{method}_mcp", None) or getattr(self.session, method)
         try:
-            found = await bound(*args, **options)
+            actual = await bound(*args, **options)
         except MCPError as refused:
             self.exchanges.add(asked, {"error": refused.error.model_dump(mode="json", exclude_none=True)})
             return None
-        self.exchanges.add(asked, plain(found))
-        return found
+        self.exchanges.add(asked, plain(actual))
+        return actual
 
     async def call(self, tool: str, **arguments: Any) -> Any:
         """Call a tool."""
@@ -131,8 +131,8 @@ def add_tools(dual: DualResponseServer, server: Any) -> None:  # noqa: C901 - th
             state: such as NJ.
             least: the fewest who are enrolled.
         """
-        found = PLAIN.where(School.state == state, School.enrollment >= least)
-        return found.where(School.is_open) if kind == "open" else found
+        statement = PLAIN.where(School.state == state, School.enrollment >= least)
+        return statement.where(School.is_open) if kind == "open" else statement
 
     @dual.tool(server, name="everything", description="All of them.", count="none", profile="sample")
     async def list_everything() -> Answer:
@@ -168,8 +168,8 @@ def add_tools(dual: DualResponseServer, server: Any) -> None:  # noqa: C901 - th
 
     @dual.tool(server)
     async def chart() -> Any:
-        made = await dual.create_response(PLAIN, name="Schools")
-        return await chart_of(dual, made, {"mark": "bar", "x": "state", "y": {"aggregate": "count"}})
+        response = await dual.create_response(PLAIN, name="Schools")
+        return await chart_of(dual, response, {"mark": "bar", "x": "state", "y": {"aggregate": "count"}})
 
     @dual.tool(server, wait=timedelta(milliseconds=10))
     def slow() -> Any:
@@ -187,8 +187,8 @@ def add_tools(dual: DualResponseServer, server: Any) -> None:  # noqa: C901 - th
 
 async def listed(caller: Caller) -> None:
     """Every tool as it is published, each an exchange of its own."""
-    found = await caller.session.list_tools()
-    for tool in sorted(getattr(found, "tools", found), key=lambda tool: tool.name):
+    tools = await caller.session.list_tools()
+    for tool in sorted(getattr(tools, "tools", tools), key=lambda tool: tool.name):
         caller.exchanges.add(f"tools/list {tool.name}", plain(tool))
 
 
@@ -289,19 +289,19 @@ async def test_results(dual: DualResponseServer, sdk: str, exchanges: Exchanges)
 async def test_staged_data(dual: DualResponseServer, sdk: str, exchanges: Exchanges) -> None:
     server = new_server(sdk)
     add_data_manager(dual, server)
-    made = await dual.create_response(PLAIN, name="Schools")
+    response = await dual.create_response(PLAIN, name="Schools")
     async with calling(sdk, server, exchanges) as caller:
         await listed(caller)
         for arguments in (
-            {"operation": "schema", "data_access_id": made.resource_id},
+            {"operation": "schema", "data_access_id": response.resource_id},
             {
                 "operation": "query",
-                "data_access_id": made.resource_uri,
+                "data_access_id": response.resource_uri,
                 "sql": "SELECT id FROM data",
                 "limit": 2,
             },
-            {"operation": "query", "data_access_id": made.resource_id, "sql": "SELECT id FROM other"},
-            {"operation": "query", "data_access_id": made.resource_id},
+            {"operation": "query", "data_access_id": response.resource_id, "sql": "SELECT id FROM other"},
+            {"operation": "query", "data_access_id": response.resource_id},
             {"operation": "query"},
             {"operation": "list"},
             {"operation": "drop"},
@@ -357,13 +357,13 @@ async def test_the_catalogue(dual: DualResponseServer, sdk: str, exchanges: Exch
 async def test_stored_results_as_resources(dual: DualResponseServer, sdk: str, exchanges: Exchanges) -> None:
     server = new_server(sdk)
     add_resources(dual, server, page_size=2)
-    made = await dual.create_response(PLAIN, name="Schools")
+    response = await dual.create_response(PLAIN, name="Schools")
     async with calling(sdk, server, exchanges) as caller:
         capabilities = caller.session.server_capabilities
         exchanges.add("capabilities", capabilities.model_dump(mode="json", by_alias=True, exclude_none=True))
         await caller.ask("list_resources")
         await caller.ask("list_resource_templates")
-        await caller.ask("read_resource", made.resource_uri)
+        await caller.ask("read_resource", response.resource_uri)
         await caller.ask("read_resource", "resource://q4T-9_hXv2ZkLwPmB7sYd1RcE0a")
         await caller.ask("read_resource", "resource://nothing")
         await caller.ask("read_resource", "other://nothing")
@@ -371,25 +371,25 @@ async def test_stored_results_as_resources(dual: DualResponseServer, sdk: str, e
         await caller.ask("get_prompt", "use_dual_responses")
         await caller.ask("get_prompt", "nothing")
         await caller.ask("complete", PromptReference(name="use_dual_responses"), {"name": "x", "value": ""})
-        await pin(dual, made)
-        await caller.ask("read_resource", made.resource_uri)
-        await delete(dual, made)
-        await caller.ask("read_resource", made.resource_uri)
+        await pin(dual, response)
+        await caller.ask("read_resource", response.resource_uri)
+        await delete(dual, response)
+        await caller.ask("read_resource", response.resource_uri)
     exchanges.add("system_prompt", {"text": system_prompt(dual)})
 
 
 async def test_subscriptions(dual: DualResponseServer, exchanges: Exchanges) -> None:
     server: MCPServer[Any] = MCPServer("schools")
     add_resources(dual, server)
-    made = await dual.create_response(PLAIN, name="Schools")
+    response = await dual.create_response(PLAIN, name="Schools")
     async with (
         mcp.Client(server) as client,
-        client.listen(resource_subscriptions=[made.resource_uri]) as stream,
+        client.listen(resource_subscriptions=[response.resource_uri]) as stream,
     ):
         exchanges.add("listen", {"honored": list(stream.honored.resource_subscriptions or [])})
         events = aiter(stream)
         for name, change in (("pinned", pin), ("deleted", delete)):
-            await change(dual, made)
+            await change(dual, response)
             exchanges.add(name, str(await asyncio.wait_for(anext(events), 60)))
 
 
@@ -419,8 +419,8 @@ async def test_tasks(dual: DualResponseServer, exchanges: Exchanges) -> None:
 
         exchanges.add("tasks/get", plain(await standing()))
         await client.session.send_request(CancelTaskRequest(params=parameters), Result)
-        found = await until(standing, lambda task: task.status != "working")
-        exchanges.add("tasks/get, once it was cancelled", plain(found))
+        actual = await until(standing, lambda task: task.status != "working")
+        exchanges.add("tasks/get, once it was cancelled", plain(actual))
 
 
 async def test_several_databases(sqlite_schools: str, sdk: str, exchanges: Exchanges) -> None:

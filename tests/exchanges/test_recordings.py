@@ -97,8 +97,8 @@ def _errors(error: type[DualResponseError]) -> set[str]:
 
 def test_every_code_that_can_be_reached_is_recorded(sqlite_schools: str) -> None:
     routes_of(make_server(sqlite_schools))  # REST has errors of its own, which are met when it is
-    found = set().union(*(_codes(recorded(kind)) for kind in FEWEST))
-    assert _errors(DualResponseError) - found == set(NOT_REACHED)
+    actual = set().union(*(_codes(recorded(kind)) for kind in FEWEST))
+    assert _errors(DualResponseError) - actual == set(NOT_REACHED)
 
 
 SAID: dict[str, Any] = {

@@ -256,9 +256,9 @@ SELECTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", SELECTS)
 async def test_results_of_every_kind(asker: Asker, name: str) -> None:
-    made = await asker.create(SELECTS[name], count="exact")
-    asker.rest.exchanges.add(f"create {name}", made.to_mcp_tool_result())
-    path = f"/resources/{made.resource_id}"
+    response = await asker.create(SELECTS[name], count="exact")
+    asker.rest.exchanges.add(f"create {name}", response.to_mcp_tool_result())
+    path = f"/resources/{response.resource_id}"
     await asker.rest.all(path, "GET -\nGET ?limit=2&offset=1\nGET /rows?limit=2\nGET /profile?kind=full")
 
 
@@ -361,8 +361,8 @@ async def test_a_broken_stream_goes_on(asker: Asker) -> None:
         f"&resume={token}&after=x",
     ):
         await asker.rest.ask("GET", f"{path}{rest}")
-    asked = {"columns": ["id", "name"], "resume": token, "after": 5, "last": digest}
-    await asker.rest.ask("POST", path.partition("?")[0], json=asked)
+    parameters = {"columns": ["id", "name"], "resume": token, "after": 5, "last": digest}
+    await asker.rest.ask("POST", path.partition("?")[0], json=parameters)
     forged = f"{path}&resume={'B' if token[0] == 'A' else 'A'}{token[1:]}&after=5"
     await asker.rest.ask("GET", forged, told=f"{path}, forged")
     for wanted in ("json", "parquet", "arrow", "csv"):
@@ -492,9 +492,9 @@ async def test_questions(asker: Asker, kind: str) -> None:
 
 async def test_a_refined_result_is_a_result(asker: Asker) -> None:
     path = await asker.path()
-    asked = {"filters": [{"column": "enrollment", "op": "ge", "value": 100}], "name": "Large"}
-    made = (await asker.rest.ask("POST", f"{path}/refine", json=asked)).json()
-    refined = "/resources" + made["resource"]["url"].partition("/resources")[2]
+    question = {"filters": [{"column": "enrollment", "op": "ge", "value": 100}], "name": "Large"}
+    body = (await asker.rest.ask("POST", f"{path}/refine", json=question)).json()
+    refined = "/resources" + body["resource"]["url"].partition("/resources")[2]
     await asker.rest.all(
         refined, 'GET -\nGET ?limit=2\nGET /rows?limit=2\nPOST /query {"aggregates": ["count"]}'
     )
@@ -504,7 +504,7 @@ async def test_a_refined_result_is_a_result(asker: Asker) -> None:
 
 
 async def test_charts(asker: Asker) -> None:
-    made = await asker.create()
+    response = await asker.create()
     for specification in (
         {"mark": "bar", "x": "state", "y": {"aggregate": "count"}, "sort": "-y", "title": "Schools"},
         {
@@ -515,7 +515,7 @@ async def test_charts(asker: Asker) -> None:
         {"mark": "point", "x": "enrollment", "y": "tuition", "color": "state"},
         {"mark": "histogram", "x": "enrollment"},
     ):
-        chart = await chart_of(asker.dual, made, specification)
+        chart = await chart_of(asker.dual, response, specification)
         asker.rest.exchanges.add(f"create chart {specification['mark']}", chart.to_mcp_tool_result())
         path = f"/resources/{chart.resource_id}"
         await asker.rest.all(path, "GET /chart\nGET -\nGET ?limit=2")
@@ -534,7 +534,7 @@ async def test_charts(asker: Asker) -> None:
     )
     filters = quote('[{"column": "state", "op": "eq", "value": "NJ"}]')
     await asker.rest.all(
-        f"/resources/{made.resource_id}",
+        f"/resources/{response.resource_id}",
         f"""
         GET /chart
         GET /chart?mark=bar&x=state&aggregate=count&sort=-y&title=Schools
@@ -551,7 +551,7 @@ async def test_charts(asker: Asker) -> None:
     for accepted in ("application/vnd.vegalite+json", "image/gif", "text/html"):
         await asker.rest.ask("GET", path, headers={"accept": accepted})
         await asker.rest.ask("GET", f"{path}/chart", headers={"accept": accepted})
-    await asker.rest.ask("GET", f"/resources/{made.resource_id}/chart")
+    await asker.rest.ask("GET", f"/resources/{response.resource_id}/chart")
 
 
 async def test_a_chart_as_a_picture(asker: Asker) -> None:
@@ -660,8 +660,8 @@ async def test_tenants(schools: str, exchanges: Exchanges) -> None:
 async def test_signed_links(schools: str, exchanges: Exchanges) -> None:
     async with serving(schools, authenticate=static_tokens(TOKENS), signed_links=True) as (dual, http):
         asker = Asker(dual, Rest(http, exchanges))
-        made = await asker.create(principal=ANA)
-        link = await link_to(dual, made, ANA)
+        response = await asker.create(principal=ANA)
+        link = await link_to(dual, response, ANA)
         await asker.rest.all(
             link,
             """
@@ -683,19 +683,19 @@ async def test_signed_links(schools: str, exchanges: Exchanges) -> None:
         await asker.rest.ask("POST", f"{base}/query?{token}", json={})
         await asker.rest.ask("GET", f"{base}?{token[:-4]}AAAA&limit=1", told=f"{base}, forged")
         await asker.rest.ask("GET", f"/resources/q4T-9_hXv2ZkLwPmB7sYd1RcE0a?{token}&limit=1")
-        csv = await link_to(dual, made, ANA, formats=["csv", "parquet"])
+        csv = await link_to(dual, response, ANA, formats=["csv", "parquet"])
         await asker.rest.ask("GET", f"{csv}&columns=id,name&limit=2")
         await asker.rest.ask("HEAD", csv)
-        once = await link_to(dual, made, ANA, single_use=True)
+        once = await link_to(dual, response, ANA, single_use=True)
         for _ in range(3):
             await asker.rest.ask("GET", f"{once}&limit=1")
-        await delete(dual, made)
+        await delete(dual, response)
         await asker.rest.ask("GET", f"{link}&limit=1")
 
 
 async def wait_for_status(asker: Asker, path: str, status: str) -> None:
     """Wait until the resource is in that state."""
-    await until(lambda: asker.rest.http.get(path), lambda found: found.json()["status"] == status)
+    await until(lambda: asker.rest.http.get(path), lambda answer: answer.json()["status"] == status)
 
 
 NOT_READY = """
@@ -712,9 +712,9 @@ NOT_READY = """
 async def test_pending(schools: str, exchanges: Exchanges) -> None:
     async with serving(schools, anonymous_actions=ALL_ACTIONS, maximum_pending=1) as (dual, http):
         asker = Asker(dual, Rest(http, exchanges))
-        made = await asker.create(FOREVER, wait=timedelta(milliseconds=10))
-        exchanges.add("create", made.to_mcp_tool_result())
-        path = f"/resources/{made.resource_id}"
+        response = await asker.create(FOREVER, wait=timedelta(milliseconds=10))
+        exchanges.add("create", response.to_mcp_tool_result())
+        path = f"/resources/{response.resource_id}"
         await asker.rest.all(path, NOT_READY)
         with pytest.raises(DualResponseError) as refused:
             await asker.create(FOREVER, name="Another", wait=timedelta(milliseconds=10))
@@ -738,17 +738,17 @@ async def test_of_a_server_that_died(schools: str, exchanges: Exchanges) -> None
     """It renews no lease. Here a lease is over before the next renewal, which is ten seconds away."""
     async with serving(schools, anonymous_actions=ALL_ACTIONS) as (dual, http):
         asker = Asker(dual, Rest(http, exchanges))
-        made = await asker.create(FOREVER, wait=timedelta(milliseconds=10))
-        await dual.store.prolong([made.resource_id], until=datetime.now(UTC) - timedelta(seconds=1))
-        await asker.rest.all(f"/resources/{made.resource_id}", f"{NOT_READY}\nPUT -\nDELETE -\nGET -")
+        response = await asker.create(FOREVER, wait=timedelta(milliseconds=10))
+        await dual.store.prolong([response.resource_id], until=datetime.now(UTC) - timedelta(seconds=1))
+        await asker.rest.all(f"/resources/{response.resource_id}", f"{NOT_READY}\nPUT -\nDELETE -\nGET -")
 
 
 async def test_expired(schools: str, exchanges: Exchanges) -> None:
     async with serving(schools) as (dual, http):
         asker = Asker(dual, Rest(http, exchanges))
-        made = await asker.create(expiration=timedelta(milliseconds=1))
-        path = f"/resources/{made.resource_id}"
-        await until(lambda: http.get(path), lambda found: found.status_code != 200)
+        response = await asker.create(expiration=timedelta(milliseconds=1))
+        path = f"/resources/{response.resource_id}"
+        await until(lambda: http.get(path), lambda answer: answer.status_code != 200)
         await asker.rest.all(
             path, "GET -\nGET ?limit=1\nGET /rows\nPUT -\nDELETE -\nGET /profile\nGET /chart"
         )
@@ -760,10 +760,10 @@ async def test_pinned_and_sliding(schools: str, exchanges: Exchanges) -> None:
         http,
     ):
         asker = Asker(dual, Rest(http, exchanges))
-        made = await asker.create()
-        path = f"/resources/{made.resource_id}"
+        response = await asker.create()
+        path = f"/resources/{response.resource_id}"
         await asker.rest.all(path, "GET -\nGET ?limit=1\nGET ?limit=1&offset=1\nPUT -\nDELETE -")
-        await pin(dual, made)
+        await pin(dual, response)
         await asker.rest.all(path, "GET -\nGET ?limit=1\nHEAD ?limit=1")
 
 
@@ -823,16 +823,18 @@ async def test_bounds_and_failures(schools: str, exchanges: Exchanges) -> None:
 @pytest.mark.parametrize("sample", ["head", "tail", "spread", "random:7"])
 async def test_samples_counts_and_forms(asker: Asker, sample: str) -> None:
     for count in ("auto", "exact", "capped:5", "none"):
-        made = await asker.create(sample=sample, count=count, sample_size=3, metadata={"a": [1, None]})
-        asker.rest.exchanges.add(f"create with a sample {sample}, count {count}", made.to_mcp_tool_result())
+        response = await asker.create(sample=sample, count=count, sample_size=3, metadata={"a": [1, None]})
+        asker.rest.exchanges.add(
+            f"create with a sample {sample}, count {count}", response.to_mcp_tool_result()
+        )
     for results_format in ("rows", "columnar"):
         asker.rest.exchanges.add(
             f"as {results_format}",
-            made.to_structured_content(results_format=results_format),
+            response.to_structured_content(results_format=results_format),
         )
     for text_format in ("markdown", "json", "csv"):
         try:
-            told: Any = made.to_text(text_format=text_format)
+            told: Any = response.to_text(text_format=text_format)
         except Exception as error:  # noqa: BLE001 - what is raised is what is recorded
             told = error_of(error)
         asker.rest.exchanges.add(f"told as {text_format}", {"text": told})

@@ -24,9 +24,9 @@ async def data_url(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[Cluster]:
     """A PostgreSQL for the tests of one file, with dualsql's tables; a test leaves it running."""
-    with cluster() as made:
-        upgrade(made.url("postgres"))
-        yield made
+    with cluster() as database:
+        upgrade(database.url("postgres"))
+        yield database
 
 
 @pytest.fixture

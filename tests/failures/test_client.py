@@ -111,9 +111,9 @@ async def test_a_restart_in_the_middle(
             own_cluster.start()
 
     async with reading(own_cluster) as parsed, asyncio.timeout(3 * PATIENCE):
-        found = await WAYS[name](parsed, tmp_path, restart)
+        actual = await WAYS[name](parsed, tmp_path, restart)
     assert restarted_at[0] < len(IDS) / 4
-    assert found == IDS
+    assert actual == IDS
 
 
 @pytest.mark.long

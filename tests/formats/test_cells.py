@@ -114,12 +114,12 @@ def test_arrow_changes_no_value(name: str) -> None:
 
 def require_unchanged(name: str, value: Any) -> None:
     try:
-        found = arrow_of(name, [None, value]).to_pylist()
+        actual = arrow_of(name, [None, value]).to_pylist()
     except ValueNotRepresentableError as error:
         refusal = error
     else:
-        assert found[0] is None
-        assert is_the_same(value, found[1]), (value, found)
+        assert actual[0] is None
+        assert is_the_same(value, actual[1]), (value, actual)
         return
     assert refusal.details["text_columns"] == [name]
     texts = arrow_of(name, [None, value], text=True)

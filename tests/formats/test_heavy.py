@@ -127,8 +127,8 @@ async def test_the_event_loop_runs_while_one_cell_is_written(
         async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as http:
             for read in READS:
                 path = f"/resources/{made.resource_id}{read}"
-                asked = http.get(path, timeout=60)
-                answer, pauses[read] = await longest_pause(asked)
+                response = http.get(path, timeout=60)
+                answer, pauses[read] = await longest_pause(response)
                 assert answer.status_code == 200
     # Up to 0.1 s on an idle machine; asyncpg decodes on the event loop.
     assert max(pauses.values()) < 0.4, pauses

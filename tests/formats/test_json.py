@@ -150,11 +150,11 @@ def test_a_value_without_an_encoding_is_refused_not_guessed() -> None:
 )
 def test_a_value_without_an_encoding_in_an_untyped_column_is_told_of_types(type_: Any, hint: str) -> None:
     columns = result_columns(select(func.int4range(1, 5, type_=type_).label("span")).selected_columns.items())
-    with pytest.raises(ValueNotRepresentableError) as caught:
+    with pytest.raises(ValueNotRepresentableError) as error:
         # Which asyncpg reads where no type says otherwise.
         require_writable(columns, [[asyncpg.Range(1, 5)]], json.encoded)
-    assert hint in caught.value.developer_hint
-    assert ("type_" in caught.value.developer_hint) == (type_ is None)
+    assert hint in error.value.developer_hint
+    assert ("type_" in error.value.developer_hint) == (type_ is None)
 
 
 @given(st.integers())
@@ -169,8 +169,8 @@ def test_any_decimal_survives(number: Decimal) -> None:
 
 @given(st.timedeltas())
 def test_any_interval_is_an_iso_duration(interval: dt.timedelta) -> None:
-    written = json.loads(json.dumps(interval))
-    sign, days, hours, minutes, seconds = _parts(written)
+    document = json.loads(json.dumps(interval))
+    sign, days, hours, minutes, seconds = _parts(document)
     size = dt.timedelta(days=days, hours=hours, minutes=minutes) + dt.timedelta(
         microseconds=round(Decimal(seconds) * 1_000_000)
     )
@@ -199,12 +199,12 @@ def test_columns_that_are_checked_together_are_marked_alone() -> None:
     texts = [column(name, String) for name in names[2:]]
     columns = plan.shape(select(*numbers, *texts)).columns
     plain = [(1, 2, "x", "y"), (None, 3, None, "z")]
-    told = json.RecordMaker(columns, sqlite.dialect()).records(plain)
-    assert told == [dict(zip(names, row, strict=True)) for row in plain]
-    told = json.RecordMaker(columns, sqlite.dialect()).records([*plain, (4, "no number", b"no text", "w")])
-    assert told[:2] == [dict(zip(names, row, strict=True)) for row in plain]
+    rows = json.RecordMaker(columns, sqlite.dialect()).records(plain)
+    assert rows == [dict(zip(names, row, strict=True)) for row in plain]
+    rows = json.RecordMaker(columns, sqlite.dialect()).records([*plain, (4, "no number", b"no text", "w")])
+    assert rows[:2] == [dict(zip(names, row, strict=True)) for row in plain]
     unfit = {"a": 4, "b": "no number", "c": "bm8gdGV4dA==", "d": "w", "$unfit": ["b", "c"]}
-    assert told[2] == unfit
+    assert rows[2] == unfit
 
 
 @pytest.mark.parametrize("width", [0, 1, 2, 300])

@@ -201,9 +201,9 @@ def test_numbers_that_are_none() -> None:
 
 def test_a_number_beyond_doubles_is_no_infinity() -> None:
     rows = [(1, None, None, None, Decimal("1E+400"), [Decimal("-1E+400")])]
-    found = read_csv(whole("csv", [rows]))
-    assert found["price"] == ["1" + "0" * 400]
-    assert found["json"] == ['["-1' + "0" * 400 + '"]']
+    records = read_csv(whole("csv", [rows]))
+    assert records["price"] == ["1" + "0" * 400]
+    assert records["json"] == ['["-1' + "0" * 400 + '"]']
     texts = json.loads(whole("ndjson", [rows], text_columns=("price",)).splitlines()[0])
     assert texts["price"] == "1" + "0" * 400
 
@@ -223,9 +223,9 @@ def test_lines_cut_out_of_one_array_are_those_written_one_by_one(rows: list[tupl
     columns = [ResultColumn(name, things.c.text, things.c.text.type) for name in ("a", "b", "c")]
     lines = whole("ndjson", [rows], columns).splitlines()[:-1] if rows else []
     assert [tuple(json.loads(line).values()) for line in lines] == rows
-    found = read_csv(whole("csv", [rows], columns))
+    records = read_csv(whole("csv", [rows], columns))
     expected = [[_field(row[place]) for row in rows] for place in range(3)]
-    assert list(found.values()) == expected
+    assert list(records.values()) == expected
 
 
 def _field(value: Any) -> str | None:
@@ -307,9 +307,9 @@ def test_a_value_that_is_not_what_its_column_declares() -> None:
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for written in ("arrow", "parquet"):
+    for format_name in ("arrow", "parquet"):
         with pytest.raises(BadParameterError) as raised:
-            writer(written)
+            writer(format_name)
         assert "dualsql[arrow]" in raised.value.developer_hint
 
 

@@ -125,8 +125,8 @@ async def test_what_cannot_be_resumed_says_so(towns: Application, monkeypatch: p
     monkeypatch.setitem(FORMATS, TSV.name, TSV._replace(resuming=None))
     second = await towns.http.get(f"{path}/rows", params={"format": "tsv"})
     assert second.headers[NO_RESUME_HEADER] == "FORMAT"
-    asked: dict[str, Any] = {"format": "tsv", "resume": first.headers[RESUME_HEADER], "after": 1}
-    assert problem_of(await towns.http.get(f"{path}/rows", params=asked), 400)["details"] == {
+    parameters: dict[str, Any] = {"format": "tsv", "resume": first.headers[RESUME_HEADER], "after": 1}
+    assert problem_of(await towns.http.get(f"{path}/rows", params=parameters), 400)["details"] == {
         "name": "resume"
     }
 

@@ -30,11 +30,11 @@ COLUMNS = result_columns(select(things).selected_columns.items())
 
 
 def workbook(rows: list[Any], columns: Any = COLUMNS, pieces: int = 1, **options: Any) -> bytes:
-    made = XLSXWriter(columns, postgresql.dialect(), WriterOptions(**options))
+    writer = XLSXWriter(columns, postgresql.dialect(), WriterOptions(**options))
     size = max(1, len(rows) // pieces)
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-    data = made.head() + b"".join([made.rows(part).data for part in parts])
-    return data + made.end(StreamEnd(len(rows)))
+    data = writer.head() + b"".join([writer.rows(part).data for part in parts])
+    return data + writer.end(StreamEnd(len(rows)))
 
 
 def cells(data: bytes, name: str = "Rows") -> list[list[Cell]]:
@@ -78,9 +78,9 @@ KEPT: dict[str, Any] = {
 def test_a_value_that_excel_shows_unchanged_keeps_its_type(name: str) -> None:
     given, cell = KEPT[name], cell_of(KEPT[name])
     assert cell.data_type != "s"
-    found = Decimal(repr(cell.value)) if isinstance(given, Decimal) else cell.value
-    assert found == given
-    assert isinstance(found, bool) is isinstance(given, bool)
+    actual = Decimal(repr(cell.value)) if isinstance(given, Decimal) else cell.value
+    assert actual == given
+    assert isinstance(actual, bool) is isinstance(given, bool)
 
 
 def test_dates_are_days() -> None:
@@ -153,12 +153,12 @@ def test_any_text_comes_back(texts: list[str | None], name: str) -> None:
 
 
 def test_a_stream_that_is_cut_off_leaves_nothing_to_complete() -> None:
-    made = XLSXWriter(COLUMNS, postgresql.dialect(), WriterOptions())
-    made.head()
-    made.rows([(1, "a")])
-    circle: list[Any] = [made]
+    writer = XLSXWriter(COLUMNS, postgresql.dialect(), WriterOptions())
+    writer.head()
+    writer.rows([(1, "a")])
+    circle: list[Any] = [writer]
     circle.append(circle)
-    del made, circle
+    del writer, circle
     gc.collect()  # an error in a finaliser fails a test
 
 
@@ -217,25 +217,25 @@ def test_equal_rows_are_equal_bytes() -> None:
 
 
 def test_a_cut_workbook_is_no_zip_file() -> None:
-    made = XLSXWriter(COLUMNS, postgresql.dialect(), WriterOptions())
-    data = made.head() + made.rows([(1, "a")]).data
+    writer = XLSXWriter(COLUMNS, postgresql.dialect(), WriterOptions())
+    data = writer.head() + writer.rows([(1, "a")]).data
     with pytest.raises(zipfile.BadZipFile):
         zipfile.ZipFile(io.BytesIO(data))
 
 
 @pytest.mark.long
 def test_its_memory_does_not_grow_with_its_rows() -> None:
-    made = XLSXWriter(COLUMNS, postgresql.dialect(), WriterOptions())
-    made.head()
+    writer = XLSXWriter(COLUMNS, postgresql.dialect(), WriterOptions())
+    writer.head()
     rows = [(number, f"name {number * 7919 % 100_003}") for number in range(1_000)]
-    made.rows(rows)
+    writer.rows(rows)
     tracemalloc.start()
     try:
         peaks = []
         for _ in range(2):
             tracemalloc.reset_peak()
             for _ in range(20):
-                made.rows(rows)
+                writer.rows(rows)
             peaks.append(tracemalloc.get_traced_memory()[1])
     finally:
         tracemalloc.stop()

@@ -108,13 +108,13 @@ def _another_value(body: Any, rng: random.Random) -> Any:
 def _another_of_its_kind(body: Any, rng: random.Random) -> Any:
     """A number for a number, a bool for a bool, a word for a word: what passes the first checks."""
     path = rng.choice(list(leaves(body)))
-    found = at(body, path)
-    if isinstance(found, bool):
-        new: Any = not found
-    elif isinstance(found, int):
-        new = rng.choice([found - 1, found + 1, rng.randrange(len(body["nodes"])), *NUMBERS])
-    elif isinstance(found, str):
-        new = rng.choice([*TAGS, *NAMES, *MARKERS, found + MARKER, found[:-1], found.upper()])
+    value = at(body, path)
+    if isinstance(value, bool):
+        new: Any = not value
+    elif isinstance(value, int):
+        new = rng.choice([value - 1, value + 1, rng.randrange(len(body["nodes"])), *NUMBERS])
+    elif isinstance(value, str):
+        new = rng.choice([*TAGS, *NAMES, *MARKERS, value + MARKER, value[:-1], value.upper()])
     else:
         new = rng.choice(SHAPED)
     return replaced(body, path, new)

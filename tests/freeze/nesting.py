@@ -90,12 +90,12 @@ def _numbers(node: Node, below: int) -> Iterator[tuple[Any, ...]]:
 
 
 def _shifted(node: Node, shift: int, place: tuple[Any, ...]) -> Node:
-    found = node
+    actual = node
     for path in list(_numbers(node, 10**9)):
         # Whether it is the number of a node or another one is not known: where it is not, it mostly still fits.
         if path != place and not _is_plain(path):
-            found = replaced(found, path, at(node, path) + shift)
-    return found
+            actual = replaced(actual, path, at(node, path) + shift)
+    return actual
 
 
 def _is_plain(path: tuple[Any, ...]) -> bool:

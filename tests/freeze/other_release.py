@@ -30,11 +30,11 @@ def main(root: Path, out: Path) -> None:
         first, _, expected = path.with_suffix(".sql").read_text().partition("\n")
         dialect = DIALECTS[first.removeprefix("-- ")]
         try:
-            found = f"{thaw(path.read_bytes(), REGISTRY).compile(dialect=dialect)}\n"
+            text = f"{thaw(path.read_bytes(), REGISTRY).compile(dialect=dialect)}\n"
         except Exception as error:  # noqa: BLE001 - whatever it is, it is to be reported
-            found = repr(error)
-        if found != expected:
-            failed.append(f"{path.stem}: {found[:200]}")
+            text = repr(error)
+        if text != expected:
+            failed.append(f"{path.stem}: {text[:200]}")
     unwritten = []
     for name, statement in SHAPES.items():
         for dialect in DIALECTS.values():

@@ -21,5 +21,5 @@ print([name for name in ("starlette", "alembic", "asyncpg", "aiosqlite", "mcp") 
 
 
 def test_it_imports_nothing_else_of_dualsql() -> None:
-    found = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["[]", "[]"]
+    process = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["[]", "[]"]

@@ -91,8 +91,8 @@ async def test_a_criterion_still_filters(engine: AsyncEngine) -> None:
         statement = SHAPES["orm criteria"]
         thawed = thaw(freeze(statement, REGISTRY, dialect=engine.dialect), REGISTRY)
         assert isinstance(thawed, Select)
-        found = (await connection.execute(thawed)).all()
-        assert len(found) == sum(card["number"] != "x" for card in CARDS) < len(CARDS)
+        actual = (await connection.execute(thawed)).all()
+        assert len(actual) == sum(card["number"] != "x" for card in CARDS) < len(CARDS)
         everyone = (await connection.execute(select(func.count()).select_from(Person))).scalar_one()
         assert everyone == len(PEOPLE)
         assert (await connection.execute(select(func.count(Card.id)))).scalar_one() == len(CARDS)

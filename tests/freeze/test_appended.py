@@ -86,9 +86,9 @@ def _attack(database: sqlite3.Connection, body: Any) -> bool:
     if not isinstance(statement, Select):
         return False
     narrowed = statement.where(customers_.id == -1)
-    found = _rows(database, narrowed)
+    actual = _rows(database, narrowed)
     # A count of no rows is a row.
-    assert not found or found == _rows(_NOBODY, narrowed), str(statement)
+    assert not actual or actual == _rows(_NOBODY, narrowed), str(statement)
     return bool(_rows(database, statement))
 
 

@@ -47,8 +47,10 @@ print(thaw(sys.stdin.buffer.read(), REGISTRY).compile(dialect=DIALECTS["postgres
 def test_another_process_thaws_the_same_statement(name: str) -> None:
     statement = SHAPES[name]
     document = freeze(statement, REGISTRY, dialect=DIALECTS["postgresql"])
-    found = subprocess.run([sys.executable, "-c", _PROGRAM], input=document, capture_output=True, check=True)
-    assert found.stdout.decode().strip() == str(statement.compile(dialect=DIALECTS["postgresql"])).strip()
+    process = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], input=document, capture_output=True, check=True
+    )
+    assert process.stdout.decode().strip() == str(statement.compile(dialect=DIALECTS["postgresql"])).strip()
 
 
 def _registry(*columns: str, kind: str = "Integer") -> Registry:

@@ -32,15 +32,15 @@ def test_a_statement_comes_back_as_it_was(name: str) -> None:
 
 
 def test_the_places() -> None:
-    found = {(source.mapper.class_, source.role, source.key) for source in REGISTRY.mapped_sources.values()}
-    assert found >= {
+    actual = {(source.mapper.class_, source.role, source.key) for source in REGISTRY.mapped_sources.values()}
+    assert actual >= {
         (Employee, "polymorphic", None),
         (Vehicle, "whole", None),
         (Years, "whole", None),
         (Shelf, "target", "newest"),
         (Shelf, "target source", "newest"),
     }
-    assert Placed not in {cls for cls, _, _ in found}, "a join of tables is the same wherever it comes from"
+    assert Placed not in {cls for cls, _, _ in actual}, "a join of tables is the same wherever it comes from"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_place_where_the_mapping_has_no_source_is_refused(place: dict[str, Any
 
 
 def test_a_source_with_an_unregistered_table_is_no_place() -> None:
-    known = Registry([Shelf])
-    assert not known.mapped_sources
+    registry = Registry([Shelf])
+    assert not registry.mapped_sources
     with pytest.raises(NotFreezableError, match="Book"):
-        freeze(select(Shelf.id, Newest.title).join(Shelf.newest), known)
+        freeze(select(Shelf.id, Newest.title).join(Shelf.newest), registry)

@@ -28,10 +28,10 @@ def _body(statement: Any) -> Any:
 
 
 def _own(body: Any, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(
+    actual: dict[str, Any] = next(
         fields for tag, fields in body["nodes"] if tag == "own" and fields["class"] == name
     )
-    return found
+    return actual
 
 
 def test_a_class_that_is_not_registered_is_refused_with_the_way_out() -> None:

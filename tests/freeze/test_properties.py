@@ -62,9 +62,9 @@ _values = st.recursive(
 @given(_values)
 def test_a_value_comes_back_with_its_type(value: Any) -> None:
     wire = orjson.loads(orjson.dumps(REGISTRY.values.write(value)))
-    found = REGISTRY.values.read(wire)
-    assert found == value
-    assert repr(found) == repr(value)
+    actual = REGISTRY.values.read(wire)
+    assert actual == value
+    assert repr(actual) == repr(value)
 
 
 def test_not_a_number_comes_back() -> None:

@@ -32,8 +32,8 @@ def test_releases_read_each_other(release: str, tmp_path: Path) -> None:
     packages = [f"sqlalchemy=={release}", "orjson"]
     subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
     program = Path(__file__).with_name("other_release.py")
-    found = subprocess.run([python, program, ROOT, tmp_path], capture_output=True, text=True, check=True)
-    assert json.loads(found.stdout) == [[], []]
+    process = subprocess.run([python, program, ROOT, tmp_path], capture_output=True, text=True, check=True)
+    assert json.loads(process.stdout) == [[], []]
     for name, statement in SHAPES.items():
         written = tmp_path / (re.sub(r"\W+", "_", name) + ".bin")
         thawed = thaw(written.read_bytes(), REGISTRY)

@@ -31,8 +31,8 @@ def test_a_server_imports_them_when_a_document_names_them() -> None:
 @pytest.mark.parametrize("dialect", ["mssql", "oracle"])
 def test_every_type_of_theirs_has_a_name(dialect: str) -> None:
     exported = vars(import_module(f"sqlalchemy.dialects.{dialect}")).values()
-    found = [cls for cls in exported if isinstance(cls, type) and issubclass(cls, TypeEngine)]
-    plain = [cls for cls in found if not issubclass(cls, Enum | PickleType | TypeDecorator)]
+    actual = [cls for cls in exported if isinstance(cls, type) and issubclass(cls, TypeEngine)]
+    plain = [cls for cls in actual if not issubclass(cls, Enum | PickleType | TypeDecorator)]
     assert len(plain) > 15
     for cls in plain:
         written = types.write_type(cls())

@@ -71,13 +71,15 @@ async def result_of(server: DualResponseServer, statement: Any, principal: Princ
     """The path of a new result. A machine that does more than this gets several attempts within `LIMIT`."""
     for attempt in range(10):
         try:
-            made = await server.create_response(statement, name="Readings", principal=principal, keep=keep)
+            response = await server.create_response(
+                statement, name="Readings", principal=principal, keep=keep
+            )
         except QueryTimeoutError:
             if attempt == 9:
                 raise
         else:
             break
-    return f"/resources/{made.resource_id}"
+    return f"/resources/{response.resource_id}"
 
 
 def check_problem(problem: Any) -> None:

@@ -125,8 +125,8 @@ async def test_a_changed_row_gives_the_rows_as_before_or_is_refused(stored: Stor
             {column: row[column] for column in COLUMNS if row[column] != stored.rows[name][column]}
         ):
             if write(stored, row):
-                status, found = await rows_of(stored, f"/resources/{name}")
-                assert found == before[name][1] if status == 200 else found in REFUSALS, (status, found)
+                status, actual = await rows_of(stored, f"/resources/{name}")
+                assert actual == before[name][1] if status == 200 else actual in REFUSALS, (status, actual)
                 refused += status != 200
                 listed = await stored.application.http.get("/resources/", headers=HEADERS)
                 assert listed.status_code == 200 or listed.json()["code"] in REFUSALS, listed.text

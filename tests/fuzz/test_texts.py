@@ -74,25 +74,25 @@ async def test_a_text_is_answered_for_its_caller_or_refused(application: Applica
         table = case.one_of(("readings", "data"))
         text = sql_text(case, table, engine)
         with case.about(text):
-            found = await (
+            actual = await (
                 created(application, text)
                 if table == "readings"
                 else asked(case, application.http, case.one_of(paths), text)
             )
-            if found is None:
+            if actual is None:
                 continue
             answered += 1
-            seen = [word for word in OF_OTHERS if word in found and word not in text]
-            assert not seen, found[:2000]
+            seen = [word for word in OF_OTHERS if word in actual and word not in text]
+            assert not seen, actual[:2000]
     assert answered or ONE_CASE, "the texts reach the database"
 
 
 async def created(application: Application, text: str) -> str | None:
     """The sample of a result over the tables; None if the text was refused."""
     try:
-        found = application.server.sql.resolve(text, principal=ANN)
+        query = application.server.sql.resolve(text, principal=ANN)
         response = await application.server.create_response(
-            found.select, name="text", principal=ANN, is_text=True
+            query.select, name="text", principal=ANN, is_text=True
         )
     except DualResponseError as error:
         message, hint = error.for_caller

@@ -124,7 +124,7 @@ def _over_readings(text: str) -> str:
     """The text over `{table}`; what is within quotes stays."""
     parts = text.replace("{", "").replace("}", "").split("'")
     for place in range(0, len(parts), 2):
-        parts[place] = re.sub(r"\w+", lambda found: _AS_READINGS.get(found[0], found[0]), parts[place])
+        parts[place] = re.sub(r"\w+", lambda match: _AS_READINGS.get(match[0], match[0]), parts[place])
     return "'".join(parts)
 
 

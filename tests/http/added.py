@@ -72,8 +72,8 @@ async def check_question(application: Application) -> None:
         filters = [{"column": "state", "op": op, "value": "nj"}]
         got = await application.http.post(path, json={"filters": filters, "aggregates": ["span(id)"]})
         assert got.json()["data"] == [{"span_id": 57.0}], got.text
-    asked = {"columns": ["id"], "filters": filters, "limit": 1, "format": "tsv"}
-    assert (await application.http.post(path, json=asked)).content == b"id\r\n3\r\n"
+    question = {"columns": ["id"], "filters": filters, "limit": 1, "format": "tsv"}
+    assert (await application.http.post(path, json=question)).content == b"id\r\n3\r\n"
     refused = await application.http.post(path, json={"filters": [{"column": "id", "op": op, "value": "a"}]})
     assert "same_letters cannot be asked" in refused.json()["message"]
 
@@ -101,9 +101,9 @@ async def check_page(application: Application) -> None:
     """The page offers the download, guarded, and its dialogs the operator and the aggregate."""
     page = (await application.http.get(f"{await application.create()}/view")).text
     assert re.search(r'rows\?format=tsv&amp;guard_formulas=true" download>TSV<', page)
-    written = re.search(r'data-vocabulary="([^"]*)"', page)
-    assert written
-    vocabulary = json.loads(unescape(written[1]))
+    match = re.search(r'data-vocabulary="([^"]*)"', page)
+    assert match
+    vocabulary = json.loads(unescape(match[1]))
     offered = {choice["name"]: choice["words"] for choice in vocabulary["conditions"]}
     assert offered["same_letters"] == "is, in any case,"
     assert "span" in vocabulary["aggregates"]

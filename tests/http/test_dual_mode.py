@@ -117,9 +117,9 @@ async def test_all_of_rest_answers_in_the_form_that_is_asked_for(url: str, form:
         path = await app.create()
         for method, below, body, status, operation in ASKED:
             plain = await app.http.request(method, f"{path}{below}", json=body)
-            asked = await app.http.request(method, f"{path}{below}", json=body, headers={FORMAT: form})
-            assert (plain.status_code, asked.status_code) == (status, status), below
-            answer, said = asked.json(), plain.json()
+            response = await app.http.request(method, f"{path}{below}", json=body, headers={FORMAT: form})
+            assert (plain.status_code, response.status_code) == (status, status), below
+            answer, said = response.json(), plain.json()
             assert validate_dual_mode(answer) == []
             assert (answer["success"], answer["metadata"]["operation"]) == (status < 400, operation)
             if status < 400:
@@ -128,9 +128,9 @@ async def test_all_of_rest_answers_in_the_form_that_is_asked_for(url: str, form:
             else:
                 assert answer["error"]["code"] == said["code"]
             assert ("display" in answer) is (form == "markdown")
-            assert FORMAT in plain.headers["vary"] and FORMAT in asked.headers["vary"]
+            assert FORMAT in plain.headers["vary"] and FORMAT in response.headers["vary"]
             for name in ("allow", "location"):
-                assert (name in plain.headers) == (name in asked.headers)
+                assert (name in plain.headers) == (name in response.headers)
         listed = await app.http.get(path.rpartition("/")[0] + "/", headers={FORMAT: form})
         assert listed.json()["error"]["code"] in {"UNAUTHENTICATED", "RESOURCE_NOT_FOUND"}
 
@@ -139,8 +139,8 @@ async def test_a_stream_has_a_form_of_its_own(url: str) -> None:
     async with running(url) as app:
         path = await app.create()
         plain = await app.http.get(f"{path}/rows?format=csv")
-        asked = await app.http.get(f"{path}/rows?format=csv", headers={FORMAT: "json"})
-        assert plain.text == asked.text
+        answer = await app.http.get(f"{path}/rows?format=csv", headers={FORMAT: "json"})
+        assert plain.text == answer.text
         removed = await app.http.delete(path, headers={FORMAT: "json"})
         assert removed.status_code in {204, 403}
 
@@ -148,13 +148,13 @@ async def test_a_stream_has_a_form_of_its_own(url: str) -> None:
 async def test_cached_is_what_a_result_cache_answered(url: str) -> None:
     async with running(url, result_cache=ResultCache()) as app:
         path = await app.create()
-        seen = [
+        values = [
             (await app.http.get(path, params={"limit": 2}, headers={FORMAT: "json"})).json()["metadata"][
                 "cached"
             ]
             for _ in range(2)
         ]
-    assert seen == [False, True]
+    assert values == [False, True]
 
 
 async def test_a_head_request_has_no_body(url: str) -> None:

@@ -53,7 +53,7 @@ def test_the_header_is_one_line_that_parsers_understand(name: str) -> None:
     assert re.fullmatch(r"attachment; filename=\"[ -~]+\"; filename\*=UTF-8''[A-Za-z0-9%._~-]+", header)
     message = Message()
     message["Content-Disposition"] = header
-    found = message.get_filename()
-    assert found is not None and found.endswith(".csv")
+    actual = message.get_filename()
+    assert actual is not None and actual.endswith(".csv")
     exact = unquote(header.rpartition("''")[2])
     assert not set(exact) & set('/\\:*?"<>|%;\r\n\0') and not exact.startswith((".", "-", " "))

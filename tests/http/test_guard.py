@@ -164,8 +164,8 @@ async def status(checked: HostCheck, headers: list[tuple[bytes, bytes]]) -> int:
         answered.append(message)
 
     await checked({"type": "http", "method": "GET", "path": "/", "headers": headers}, receive, send)
-    found: int = answered[0]["status"]
-    return found
+    actual: int = answered[0]["status"]
+    return actual
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
@@ -187,11 +187,11 @@ def test_on_loopback_other_sites_link_to_it_and_load_nothing(
 ) -> None:
     fetched = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": destination}
     local = HostCheck(NOTHING_BEHIND, hosts=own_hosts(LOOPBACK), origins=[APP], is_local=True)
-    asked = {"host": "127.0.0.1:8000", **fetched}
-    assert (local.refuse(Headers(asked)) is None) == opens
-    assert local.refuse(Headers({**asked, "origin": APP})) is None, "cors_origins names it"
+    parameters = {"host": "127.0.0.1:8000", **fetched}
+    assert (local.refuse(Headers(parameters)) is None) == opens
+    assert local.refuse(Headers({**parameters, "origin": APP})) is None, "cors_origins names it"
     for own in ("same-origin", "none"):
-        assert local.refuse(Headers({**asked, "sec-fetch-site": own})) is None
+        assert local.refuse(Headers({**parameters, "sec-fetch-site": own})) is None
     elsewhere = HostCheck(NOTHING_BEHIND, hosts=["api.example.com"], origins=[])
     assert elsewhere.refuse(Headers({"host": "api.example.com", **fetched})) is None
 

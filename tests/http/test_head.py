@@ -35,10 +35,10 @@ async def everything(engine: AsyncEngine) -> AsyncIterator[Application]:
 async def ids_of(application: Application) -> list[str]:
     """A result, a chart, one that is pending, and none."""
     server = application.server
-    made = await server.create_response(ALL, name="All")
-    chart = await server.charts.create(made, {"mark": "bar", "x": "state", "y": {"aggregate": "count"}})
+    response = await server.create_response(ALL, name="All")
+    chart = await server.charts.create(response, {"mark": "bar", "x": "state", "y": {"aggregate": "count"}})
     pending = await server.create_response(FOREVER, name="Slow", wait=MOMENT)
-    return [made.resource_id, chart.resource_id, pending.resource_id, "A" * 27]
+    return [response.resource_id, chart.resource_id, pending.resource_id, "A" * 27]
 
 
 def paths_of(application: Application, ids: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:

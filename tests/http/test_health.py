@@ -110,8 +110,8 @@ async def test_a_store_that_hangs_holds_up_neither_probes_nor_itself(
     ):
         started = time.monotonic()
         for _ in range(3):
-            found = await state_of(http, ready=False)
-            assert found == {**FIRST_AGAIN, "store": "no answer in time"}
+            actual = await state_of(http, ready=False)
+            assert actual == {**FIRST_AGAIN, "store": "no answer in time"}
         answers = await asyncio.gather(*(http.get("/ready") for _ in range(200)))
         assert {answer.status_code for answer in answers} == {503}
         assert time.monotonic() - started < 5
@@ -139,8 +139,8 @@ async def test_a_probe_that_was_given_up_is_asked_anew(ignores: bool, not_kept: 
         return "failed"
 
     checks = health.ReadinessChecks(lambda: {"part": probe}, SOON)
-    found = [(await checks.readiness()).parts["part"] for _ in range(4)]
-    assert (found, asked) == (["no answer in time"] * 2 + ["ok"] * 2, [4])
+    values = [(await checks.readiness()).parts["part"] for _ in range(4)]
+    assert (values, asked) == (["no answer in time"] * 2 + ["ok"] * 2, [4])
     silence.set()
 
 
@@ -245,8 +245,8 @@ async def test_queries_that_wait_do_not_make_a_database_unready(
 
 @pytest.fixture(scope="module")
 def postgresql_of_its_own() -> Any:
-    with cluster() as made:
-        yield made
+    with cluster() as database:
+        yield database
 
 
 def processes_of(server: Cluster) -> list[int]:

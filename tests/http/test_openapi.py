@@ -200,11 +200,11 @@ def examples(part: Any) -> Iterator[tuple[dict[str, Any], Any]]:
     if isinstance(part, dict):
         for one in part.values():
             yield from examples(one)
-        found = part.get("examples")
-        if isinstance(found, list):
-            yield from ((part, one) for one in found)
-        elif isinstance(found, dict) and "schema" in part:
-            yield from ((part["schema"], one["value"]) for one in found.values())
+        actual = part.get("examples")
+        if isinstance(actual, list):
+            yield from ((part, one) for one in actual)
+        elif isinstance(actual, dict) and "schema" in part:
+            yield from ((part["schema"], one["value"]) for one in actual.values())
 
 
 async def test_it_is_served_and_named_by_the_well_known_document(application: Application) -> None:

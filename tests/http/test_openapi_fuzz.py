@@ -143,8 +143,10 @@ class Fuzzed(RuleBasedStateMachine):
         self.learned["link"] = [signed.partition("link=")[2]]
 
     async def _create(self, principal: Principal | None, *, keep: bool = False) -> str:
-        made = await self.application.server.create_response(ALL, name="All", principal=principal, keep=keep)
-        return made.resource_id
+        response = await self.application.server.create_response(
+            ALL, name="All", principal=principal, keep=keep
+        )
+        return response.resource_id
 
     @rule(data=st.data())
     def ask_as_described(self, data: st.DataObject) -> None:
@@ -276,9 +278,9 @@ async def test_the_headers_of_the_page_of_a_signed_link_are_described(sqlite_url
     options: Any = {"pages": True, "signed_links": True, "secrets": ["s" * 40]}
     async with running(sqlite_url, authenticate=static_tokens(TOKENS), **options) as application:
         owner = next(iter(TOKENS.values()))
-        made = await application.server.create_response(ALL, name="All", principal=owner)
-        signed = await application.server.links.create(made.resource_id, owner)
-        address = f"/resources{path.format(id=made.resource_id)}?link={signed.partition('link=')[2]}"
+        response = await application.server.create_response(ALL, name="All", principal=owner)
+        signed = await application.server.links.create(response.resource_id, owner)
+        address = f"/resources{path.format(id=response.resource_id)}?link={signed.partition('link=')[2]}"
         answer = await application.http.get(address, headers={"Accept": "text/html"})
         document = application.server.features.get(OpenAPI).document()
     assert answer.status_code == 200 and "set-cookie" in answer.headers

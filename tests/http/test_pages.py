@@ -203,8 +203,8 @@ async def test_long_cells_are_cut_when_asked(tmp_path: Path, most: int) -> None:
         assert "cut" not in whole
         page = (await post(path, json={"cell_limit": most})).json()
         assert page == (await application.http.get(f"{path}?offset=0&cell_limit={most}")).json()
-        asked = (await post(f"{path}/query", json={"order_by": ["id"], "cell_limit": most})).json()
-        assert (page["data"], page["cut"]) == (asked["data"], asked["cut"])
+        body = (await post(f"{path}/query", json={"order_by": ["id"], "cell_limit": most})).json()
+        assert (page["data"], page["cut"]) == (body["data"], body["cut"])
         cut = {(cell["row"], cell["column"]): cell["characters"] for cell in page["cut"]}
         for number, (row, beginning) in enumerate(zip(whole["data"], page["data"], strict=True)):
             for name, value in row.items():

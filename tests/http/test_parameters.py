@@ -219,10 +219,10 @@ def test_an_unknown_name_without_a_likeness_is_answered_with_those_there_are() -
 
 
 def test_a_huge_unknown_name_is_neither_compared_nor_repeated_in_full() -> None:
-    with pytest.raises(BadParameterError) as caught:
+    with pytest.raises(BadParameterError) as error:
         parse_body(body(**{"l" * 60_000: 1}))
-    assert len(str(caught.value)) < 300
-    assert len(caught.value.details["name"]) == 80
+    assert len(str(error.value)) < 300
+    assert len(error.value.details["name"]) == 80
 
 
 def test_verbs_without_paging_take_no_query() -> None:
@@ -281,9 +281,9 @@ def test_any_json_object_is_a_well_typed_page_request_or_a_bad_parameter(values:
 
 def test_a_query_string_is_as_long_as_is_allowed() -> None:
     longest = b"cursor=" + b"a" * (MAXIMUM_QUERY_BYTES - 7)
-    found = parse_query(longest)
-    assert found is not None
-    assert found.cursor == longest[7:].decode()
+    query = parse_query(longest)
+    assert query is not None
+    assert query.cursor == longest[7:].decode()
     with pytest.raises(BadParameterError, match="longer than"):
         parse_query(longest + b"a")
 

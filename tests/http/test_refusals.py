@@ -110,12 +110,12 @@ async def test_a_listed_origin_may_read_rows_and_refusals(shared: Application) -
 
 
 async def test_a_listed_origin_may_ask_before_it_sends(shared: Application) -> None:
-    asked = {
+    parameters = {
         "Origin": APP_ORIGIN,
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization, content-type",
     }
-    response = await shared.http.options("/resources/unknown", headers=asked)
+    response = await shared.http.options("/resources/unknown", headers=parameters)
     assert response.status_code == 200
     assert response.headers["access-control-allow-origin"] == APP_ORIGIN
     assert "POST" in response.headers["access-control-allow-methods"]
@@ -124,13 +124,13 @@ async def test_a_listed_origin_may_ask_before_it_sends(shared: Application) -> N
 
 
 async def test_asking_for_another_verb_is_refused_as_everything_is(shared: Application) -> None:
-    asked = {"Origin": APP_ORIGIN, "Access-Control-Request-Method": "PATCH"}
-    problem_of(await shared.http.options("/resources/unknown", headers=asked), 403)
+    parameters = {"Origin": APP_ORIGIN, "Access-Control-Request-Method": "PATCH"}
+    problem_of(await shared.http.options("/resources/unknown", headers=parameters), 403)
 
 
 async def test_an_unlisted_origin_is_forbidden_beside_a_listed_one(shared: Application) -> None:
-    asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}
-    problem_of(await shared.http.options("/resources/unknown", headers=asked), 403)
+    parameters = {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}
+    problem_of(await shared.http.options("/resources/unknown", headers=parameters), 403)
     problem_of(
         await shared.http.get("/resources/unknown", headers={"Origin": f"{APP_ORIGIN}.evil.example"}), 403
     )

@@ -52,21 +52,21 @@ class Log:
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        found = [json.loads(line) for line in self.json.getvalue().splitlines()]
-        return [line for line in found if line["logger"] == "dualsql.requests"]
+        lines = [json.loads(line) for line in self.json.getvalue().splitlines()]
+        return [line for line in lines if line["logger"] == "dualsql.requests"]
 
 
 @pytest.fixture
 def log() -> Iterator[Log]:
     """All that any logger writes, in both forms."""
-    found, root = Log(), logging.getLogger()
+    actual, root = Log(), logging.getLogger()
     requests = logging.getLogger("dualsql.requests")
-    handlers = [logging.StreamHandler(found.text), logging.StreamHandler(found.json)]
+    handlers = [logging.StreamHandler(actual.text), logging.StreamHandler(actual.json)]
     for handler, as_json in zip(handlers, (False, True), strict=True):
         handler.setFormatter(LogFormatter(as_json=as_json))
         root.addHandler(handler)
     requests.setLevel(logging.INFO)
-    yield found
+    yield actual
     requests.setLevel(logging.NOTSET)
     for handler in handlers:
         root.removeHandler(handler)
@@ -355,9 +355,9 @@ async def test_a_resource_that_is_read_over_mcp_has_the_id_of_its_request(
         running(institutions_url, **options) as application,
         calling(application, framework, stateless_http=False, event_hooks={"request": [number]}) as model,
     ):
-        made = await application.server.create_response(ALL, name="All")
+        result = await application.server.create_response(ALL, name="All")
         lost = await application.server.create_response(ALL, name="Lost")
-        await model.read_resource(made.resource_uri)
+        await model.read_resource(result.resource_uri)
         [read] = [line for line in log.requests if line["method"] == "resources/read"]
         assert {event.request_id for event in trail if event.action == "read"} == {read["request_id"]}
         posts = [line["request_id"] for line in log.requests if line["route"] == "/mcp"]
@@ -368,7 +368,7 @@ async def test_a_resource_that_is_read_over_mcp_has_the_id_of_its_request(
             await model.read_resource(lost.resource_uri)
     [_, failed] = [line for line in log.requests if line["method"] == "resources/read"]
     assert failed["code"] == "STORAGE_ERROR"
-    for response in (made, lost):
+    for response in (result, lost):
         assert response.resource_id not in log.text.getvalue() + log.json.getvalue()
 
 
@@ -391,8 +391,8 @@ async def test_slow_statements_are_logged_by_a_hash_of_their_text(institutions_u
             one, other = await fingerprints(of_state("NJ"), query), await fingerprints(of_state("PA"), query)
             assert one == other and len(one) == 1
             assert one != await fingerprints(ALL, query)
-    told = log.text.getvalue()
-    assert "SELECT" not in told and "institutions" not in told and "'NJ'" not in told
+    text = log.text.getvalue()
+    assert "SELECT" not in text and "institutions" not in text and "'NJ'" not in text
 
 
 async def test_the_lane_is_that_of_the_request(

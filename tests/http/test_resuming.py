@@ -88,13 +88,13 @@ async def test_arrow_goes_on_with_the_next_batch(texts: Application) -> None:
     path = f"{await texts.create(select(TEXTS))}/rows"
     query: dict[str, Any] = {"format": "arrow", "limit": 4}
     first = await texts.http.get(path, params=query)
-    asked: dict[str, Any] = {"format": "arrow", "resume": first.headers[RESUME_HEADER], "after": 4}
-    rest = await texts.http.get(path, params=asked)
+    parameters: dict[str, Any] = {"format": "arrow", "resume": first.headers[RESUME_HEADER], "after": 4}
+    rest = await texts.http.get(path, params=parameters)
     schema = ipc.open_stream(first.content).schema.serialize().to_pybytes()
     assert first.content.startswith(schema)
     joined = schema + rest.content
     assert ipc.open_stream(joined).read_all()["id"].to_pylist() == list(range(4, len(BODIES)))
-    refused = await texts.http.get(path, params=asked | {"last": "0" * 32})
+    refused = await texts.http.get(path, params=parameters | {"last": "0" * 32})
     assert problem_of(refused, 400)["details"] == {"name": "last"}
 
 
@@ -118,8 +118,8 @@ class TestDataThatMoved:
         async with engine.begin() as connection:
             await connection.execute(change)
         token = whole.headers[RESUME_HEADER]
-        asked: dict[str, Any] = {"resume": token, "after": 3, "last": row_digest(rows[2])}
-        assert problem_of(await texts.http.get(path, params=asked), 409)["code"] == "RESULT_CHANGED"
+        parameters: dict[str, Any] = {"resume": token, "after": 3, "last": row_digest(rows[2])}
+        assert problem_of(await texts.http.get(path, params=parameters), 409)["code"] == "RESULT_CHANGED"
 
     async def test_rows_that_are_gone_are_noticed_without_a_digest(
         self, texts: Application, engine: AsyncEngine
@@ -127,19 +127,19 @@ class TestDataThatMoved:
         path, whole, _ = await self.stream(texts)
         async with engine.begin() as connection:
             await connection.execute(delete(TEXTS).where(TEXTS.c.id > 1))
-        asked: dict[str, Any] = {"resume": whole.headers[RESUME_HEADER], "after": 3}
-        assert problem_of(await texts.http.get(path, params=asked), 409)["code"] == "RESULT_CHANGED"
+        parameters: dict[str, Any] = {"resume": whole.headers[RESUME_HEADER], "after": 3}
+        assert problem_of(await texts.http.get(path, params=parameters), 409)["code"] == "RESULT_CHANGED"
 
     async def test_rows_to_come_may_change(self, texts: Application, engine: AsyncEngine) -> None:
         path, whole, rows = await self.stream(texts)
         async with engine.begin() as connection:
             await connection.execute(delete(TEXTS).where(TEXTS.c.id == len(BODIES) - 1))
-        asked: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "resume": whole.headers[RESUME_HEADER],
             "after": 3,
             "last": row_digest(rows[2]),
         }
-        rest = await texts.http.get(path, params=asked)
+        rest = await texts.http.get(path, params=parameters)
         assert rest.status_code == 200
         assert rest.content.endswith(b'{"$summary":{"rows":9,"complete":true}}\n')
 
@@ -151,10 +151,10 @@ class TestTokens:
         path = f"{await texts.create(select(TEXTS))}/rows"
         other = f"{await texts.create(select(TEXTS))}/rows"
         token = (await texts.http.get(path)).headers[RESUME_HEADER]
-        asked: dict[str, Any] = {"resume": token, "after": 1}
-        assert (await texts.http.get(path, params=asked)).status_code == 200
+        parameters: dict[str, Any] = {"resume": token, "after": 1}
+        assert (await texts.http.get(path, params=parameters)).status_code == 200
         # The format is not part of it: the rows received were kept as rows.
-        assert (await texts.http.get(path, params=asked | {"format": "csv"})).status_code == 200
+        assert (await texts.http.get(path, params=parameters | {"format": "csv"})).status_code == 200
         swapped: list[tuple[str, dict[str, Any]]] = [
             (other, {}),
             (path, {"sort": "-id"}),
@@ -166,7 +166,7 @@ class TestTokens:
             (path, {"text_columns": "id"}),
         ]
         for where, changed in swapped:
-            problem = problem_of(await texts.http.get(where, params=asked | changed), 400)
+            problem = problem_of(await texts.http.get(where, params=parameters | changed), 400)
             assert problem["code"] == "BAD_CURSOR", changed
 
     async def test_no_bit_of_it_may_change(self, texts: Application) -> None:
@@ -176,8 +176,8 @@ class TestTokens:
         for place in range(len(token)):
             # The last character carries two bits that mean nothing: a step of four changes those that do.
             forged = alphabet[(alphabet.index(token[place]) + 4) % 64]
-            asked: dict[str, Any] = {"resume": token[:place] + forged + token[place + 1 :], "after": 1}
-            assert problem_of(await texts.http.get(path, params=asked), 400)["code"] == "BAD_CURSOR"
+            parameters: dict[str, Any] = {"resume": token[:place] + forged + token[place + 1 :], "after": 1}
+            assert problem_of(await texts.http.get(path, params=parameters), 400)["code"] == "BAD_CURSOR"
 
     async def test_it_is_its_caller_s(self, institutions_url: str) -> None:
         async with running(institutions_url, authenticate=by_header) as application:
@@ -185,16 +185,18 @@ class TestTokens:
             own = (await application.http.get(path, headers={"x-user": "ana"})).headers[RESUME_HEADER]
             for user, tenant, status in [("ana", None, 200), ("eve", None, 400), ("ana", "acme", 400)]:
                 headers = {"x-user": user} | ({"x-tenant": tenant} if tenant else {})
-                asked: dict[str, Any] = {"resume": own, "after": 1}
-                answered = await application.http.get(path, params=asked, headers=headers)
+                parameters: dict[str, Any] = {"resume": own, "after": 1}
+                answered = await application.http.get(path, params=parameters, headers=headers)
                 assert answered.status_code == status, (user, tenant)
 
     async def test_it_does_not_open_what_is_not_the_caller_s(self, institutions_url: str) -> None:
         async with running(institutions_url, authenticate=by_header) as application:
             path = f"{await application.create(principal=Principal(id='ana'))}/rows"
             own = (await application.http.get(path, headers={"x-user": "ana"})).headers[RESUME_HEADER]
-            asked: dict[str, Any] = {"resume": own, "after": 1}
-            assert problem_of(await application.http.get(path, params=asked, headers={"x-user": "eve"}), 404)
+            parameters: dict[str, Any] = {"resume": own, "after": 1}
+            assert problem_of(
+                await application.http.get(path, params=parameters, headers={"x-user": "eve"}), 404
+            )
 
     async def test_other_secrets_other_tokens(self, institutions_url: str) -> None:
         async with running(institutions_url, secrets=["a" * 32]) as application:

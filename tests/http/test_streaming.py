@@ -219,10 +219,10 @@ async def test_the_end_is_not_waited_for_any_longer(institutions_url: str) -> No
 @pytest.mark.parametrize("options", [{"maximum_streams": 1}])
 async def test_a_stream_that_its_reader_drops_gives_back_its_slot(serving: Serving) -> None:
     dual = serving.server
-    made = await dual.create_response(select(INSTITUTIONS), name="all")
+    response = await dual.create_response(select(INSTITUTIONS), name="all")
 
     async def read_one_chunk() -> None:
-        async for _ in (await dual.stream(made.resource_id, None)).chunks:
+        async for _ in (await dual.stream(response.resource_id, None)).chunks:
             assert len(dual.parts.streams) == 1
             break
 

@@ -121,9 +121,9 @@ async def test_no_value_is_remembered(institutions_url: str) -> None:
     async with people(institutions_url, audit=trail) as application:
         path = await application.create(principal=ANA, metadata={"asked": "hunter2"})
         await every_verb(application.http, path, headers=AS_ANA)
-    told = repr(list(trail))
-    assert "hunter2" not in told and "token-of-ana" not in told
-    assert not [row["name"] for row in ROWS if row["name"] in told]
+    text = repr(list(trail))
+    assert "hunter2" not in text and "token-of-ana" not in text
+    assert not [row["name"] for row in ROWS if row["name"] in text]
 
 
 class Failing(Trail):
@@ -152,10 +152,10 @@ class TestAFailingSink:
             answers = await every_verb(application.http, path, headers=AS_ANA)
             assert problem_of(answers[verb], 503)["code"] == "STORAGE_ERROR"
             assert "hunter2" not in answers[verb].text
-            found = await application.server.unchecked.get(path.rpartition("/")[2])
-            assert (found is None) is (action != "delete")
-            if found is not None:
-                assert found.is_pinned
+            resource = await application.server.unchecked.get(path.rpartition("/")[2])
+            assert (resource is None) is (action != "delete")
+            if resource is not None:
+                assert resource.is_pinned
 
     async def test_keeps_nothing(self, institutions_url: str) -> None:
         trail = Failing("create")

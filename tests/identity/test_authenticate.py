@@ -64,9 +64,9 @@ def bearing(token: str) -> Request:
 
 async def refusal(tokens: Any, asking: Request) -> str:
     """The challenge with which a request is refused."""
-    with pytest.raises(Exception, match="token") as caught:
+    with pytest.raises(Exception, match="token") as error:
         await tokens(asking)
-    challenge: str = caught.value.challenge  # type: ignore[attr-defined]  # both errors have one
+    challenge: str = error.value.challenge  # type: ignore[attr-defined]  # both errors have one
     return challenge
 
 

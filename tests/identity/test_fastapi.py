@@ -63,8 +63,8 @@ async def running(url: str) -> AsyncIterator[tuple[FastAPI, DualResponseServer, 
 async def test_its_dependency_is_asked_for_results_as_for_endpoints(institutions_url: str) -> None:
     async with running(institutions_url) as (_, dual, http):
         user = (await http.get("/me/1", headers={"x-user": "ana"})).json()
-        made = await dual.create_response(ALL, name="All", principal=principal(user))
-        path = f"/resources/{made.resource_id}"
+        response = await dual.create_response(ALL, name="All", principal=principal(user))
+        path = f"/resources/{response.resource_id}"
         CLOSED.clear()
         answers = {name: await http.get(path, headers={"x-user": name}) for name in ("ana", "ben", "nobody")}
         assert {name: answer.status_code for name, answer in answers.items()} == {
@@ -83,8 +83,8 @@ async def test_what_it_refuses_is_refused_everywhere(
     institutions_url: str, headers: dict[str, str], message: str
 ) -> None:
     async with running(institutions_url) as (_, dual, http):
-        made = await dual.create_response(ALL, name="All")
-        for method, path in (("GET", f"/resources/{made.resource_id}"), ("POST", "/mcp")):
+        response = await dual.create_response(ALL, name="All")
+        for method, path in (("GET", f"/resources/{response.resource_id}"), ("POST", "/mcp")):
             refused = await http.request(method, path, headers=headers)
             assert refused.status_code == 401 and message in refused.json()["message"]
             assert refused.headers.get("www-authenticate")

@@ -181,8 +181,8 @@ class TestForging:
         path = await linking.create(principal=ANA)
         token = (await link_to(linking, path)).partition("=")[2]
         body, _, mac = token.partition(".")
-        said = json.loads(_decoded(body))
-        forgeries = [_encoded(json.dumps({**said, **change}).encode()) for change in CHANGES]
+        document = json.loads(_decoded(body))
+        forgeries = [_encoded(json.dumps({**document, **change}).encode()) for change in CHANGES]
         flipped = [byte ^ 1 if at == 9 else byte for at, byte in enumerate(_decoded(body))]
         forgeries += [_encoded(bytes(flipped))]
         tokens = [f"{forgery}.{mac}" for forgery in forgeries]
@@ -202,9 +202,9 @@ class TestForging:
     async def test_the_signature_of_a_row_signs_no_link(self, linking: Application) -> None:
         """One secret signs both, each under its own label."""
         path = await linking.create(principal=ANA)
-        found = await linking.server.unchecked.get(path.rpartition("/")[2])
-        assert found is not None
-        token = f"{_encoded(found.document)}.{_encoded(found.signature)}"
+        resource = await linking.server.unchecked.get(path.rpartition("/")[2])
+        assert resource is not None
+        token = f"{_encoded(resource.document)}.{_encoded(resource.signature)}"
         assert read_token(token, seal_for(linking.server.store, SECRETS)) is None
 
     async def test_a_false_link_answers_like_an_unknown_resource(self, linking: Application) -> None:

@@ -154,22 +154,22 @@ class TestClient:
             for number in range(5):
                 await application.create(principal=ANA, expiration=timedelta(minutes=number + 1))
             async with DualResponseClient(BASE_URL, http=application.http, headers=AS_ANA) as client:
-                found = [each async for each in client.list_resources(page_size=2)]
+                resources = [each async for each in client.list_resources(page_size=2)]
                 assert [
-                    f"/resources/{each.resource_uri.rpartition('/')[2]}" for each in found
+                    f"/resources/{each.resource_uri.rpartition('/')[2]}" for each in resources
                 ] == await _names(application, AS_ANA)
-                assert len(await found[0].fetch_all()) == found[0].total_count == 60
-                assert found[0].name == "Institutions" and found[0].sample == []
-                assert found[0].expires_at is not None
+                assert len(await resources[0].fetch_all()) == resources[0].total_count == 60
+                assert resources[0].name == "Institutions" and resources[0].sample == []
+                assert resources[0].expires_at is not None
 
     async def test_a_stranger_is_refused(self, institutions_url: str) -> None:
         async with (
             people(institutions_url) as application,
             DualResponseClient(BASE_URL, http=application.http) as client,
         ):
-            with pytest.raises(FetchError) as caught:
+            with pytest.raises(FetchError) as error:
                 [each async for each in client.list_resources()]
-            assert caught.value.status == 401
+            assert error.value.status == 401
 
     async def test_where_there_is_no_listing(self, institutions_url: str) -> None:
         async with (

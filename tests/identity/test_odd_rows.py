@@ -116,8 +116,8 @@ async def require_others(application: Application, url: str, column: str, value:
         assert (await http.get(f"{path}?limit=1", headers=headers)).status_code == 200
     others = [ids[3], ids[2], ids[0]]
     for limit in (1, 2, 9):
-        found, _ = await listed(application, AS_ANA, limit)
-        assert [each for each in found if each in others] == others
+        actual, _ = await listed(application, AS_ANA, limit)
+        assert [each for each in actual if each in others] == others
         assert await listed(application, AS_BOB, limit) == ([theirs.rpartition("/")[2]], 0)
     await application.create(principal=ANA)
     await application.server.maintenance.sweep()

@@ -55,10 +55,10 @@ async def test_when_what_is_pinned_fills_the_quota_nothing_is_lost_and_nothing_i
         paths = [await application.create(principal=ANA) for _ in range(2)]
         for path in paths:
             await application.http.put(path, headers=AS_ANA)
-        with pytest.raises(LimitExceededError) as caught:
+        with pytest.raises(LimitExceededError) as error:
             await application.create(principal=ANA)
-        assert "pinned" in caught.value.hint
-        assert caught.value.details["quota_resources"] == 2
+        assert "pinned" in error.value.hint
+        assert error.value.details["quota_resources"] == 2
         assert await _alive(application, *paths) == [True, True]
         await application.http.delete(paths[0], headers=AS_ANA)
         assert await application.create(principal=ANA)
@@ -79,9 +79,9 @@ async def test_the_sample_at_rest_counts(institutions_url: str) -> None:
     for keeps in (False, True):
         async with people(institutions_url, keep_sample=keeps) as application:
             path = await application.create(principal=ANA)
-            found = await application.server.unchecked.get(path.rpartition("/")[2])
-            assert found is not None
-            sizes.append(size_of(found))
+            resource = await application.server.unchecked.get(path.rpartition("/")[2])
+            assert resource is not None
+            sizes.append(size_of(resource))
     assert sizes[1] - sizes[0] > 1_000
 
 
@@ -166,9 +166,9 @@ async def test_the_store_does_not_learn_an_address(institutions_url: str) -> Non
     async with people(institutions_url) as application, calling_from(application, "203.0.113.7") as [one]:
         path = await application.create()
         await one.put(path)
-        found = await application.server.unchecked.get(path.rpartition("/")[2])
-        assert found is not None and found.pinned_by is not None
-        assert re.fullmatch("[0-9a-f]{64}", found.pinned_by)
+        resource = await application.server.unchecked.get(path.rpartition("/")[2])
+        assert resource is not None and resource.pinned_by is not None
+        assert re.fullmatch("[0-9a-f]{64}", resource.pinned_by)
 
 
 @pytest.mark.parametrize("option", [{"quota_resources": 0}, {"quota_bytes": -1}, {"quota_resources": "9"}])

@@ -187,8 +187,8 @@ async def test_each_kind_of_request_of_a_principal_has_its_rate(institutions_url
             await application.create(principal=ANA)
         refused(await application.http.get(f"{path}/profile", headers=AS_ANA), "asks for rows")
         for suffix in ("", "/query"):
-            asked = await application.http.post(path + suffix, json={"limit": 1}, headers=AS_ANA)
-            refused(asked, "asks for rows")
+            response = await application.http.post(path + suffix, json={"limit": 1}, headers=AS_ANA)
+            refused(response, "asks for rows")
         answer = await application.http.get(f"{path}?limit=1", headers=AS_BOB)
         assert answer.status_code == 404, "a stranger's request is counted for nobody else"
 
@@ -229,11 +229,11 @@ async def test_a_trusted_proxy_names_the_address(
         inner = Starlette(routes=[Mount("/resources", application.server.router())])
         transport = httpx.ASGITransport(ProxyHeadersMiddleware(inner, trusted))  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
-            found = [
+            actual = [
                 await http.get(f"{path}?limit=1", headers={"X-Forwarded-For": address})
                 for address in ("2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:1::9", "198.51.100.7")
             ]
-    assert [answer.status_code for answer in found] == expected
+    assert [answer.status_code for answer in actual] == expected
 
 
 async def test_a_signed_link_is_a_caller_of_its_own(institutions_url: str) -> None:
@@ -256,10 +256,10 @@ async def test_a_signed_link_is_a_caller_of_its_own(institutions_url: str) -> No
         ]
         for link, headers in callers:
             for rows in ("?limit=1", "/rows?format=csv" if link else "/rows?format=json"):
-                found = [
+                actual = [
                     (await http.get(f"{path}{rows}{link}", headers=headers)).status_code for _ in range(4)
                 ]
-                assert found == [200, 200, 429, 429], (link, headers, rows)
+                assert actual == [200, 200, 429, 429], (link, headers, rows)
 
 
 @pytest.mark.parametrize("framework", ["official", "fastmcp"])
@@ -273,9 +273,9 @@ async def test_tools_are_limited(institutions_url: str, framework: str, limits: 
     limited = "address" in limits  # nobody has signed in
     assert [bool(result.is_error) for result in results] == [False, False, limited]
     if limited:
-        told = results[2].content[0].text
-        assert "RATE_LIMITED" in str(results[2].structured_content) or "too often" in told
-        assert "Wait" in told
+        text = results[2].content[0].text
+        assert "RATE_LIMITED" in str(results[2].structured_content) or "too often" in text
+        assert "Wait" in text
 
 
 async def test_without_limits_nothing_is_counted(institutions_url: str) -> None:

@@ -238,9 +238,9 @@ async def test_the_operator_decides_what_is_done_with_what_nobody_owns(instituti
                 refused = problem_of(await application.http.request(verb, path + below, headers=headers), 403)
                 assert (refused["code"], refused["details"]) == ("FORBIDDEN", {"allowed": ["read"]})
                 assert refused["hint"].startswith("Allowed: read.")
-        found = await application.server.unchecked.get(path.rpartition("/")[2])
-        assert found is not None and found.expires_at is not None
-        assert found.expires_at - found.created_at == application.server.settings.maximum_lifetime
+        resource = await application.server.unchecked.get(path.rpartition("/")[2])
+        assert resource is not None and resource.expires_at is not None
+        assert resource.expires_at - resource.created_at == application.server.settings.maximum_lifetime
 
 
 SHORT_METHODS: dict[str, tuple[str, str]] = {
@@ -274,8 +274,8 @@ async def test_a_method_refuses_as_its_route_does(institutions_url: str, name: s
                 if is_open:
                     continue
                 answer = await application.http.request(verb, path + below, headers=headers)
-                said = answer.json()
-                assert await refusal_of(method(resource_id, stranger)) == (said["code"], said["message"])
+                body = answer.json()
+                assert await refusal_of(method(resource_id, stranger)) == (body["code"], body["message"])
         left = await server.unchecked.get(paths["of somebody"].rpartition("/")[2])
         assert left is not None
         assert not left.is_pinned
@@ -292,9 +292,9 @@ async def test_the_server_s_own_code_pins_whatever_callers_may_do(institutions_u
                 with pytest.raises(ForbiddenError):
                     await server.pin_resource(resource_id, None)
             assert await server.pin_resource(resource_id) is True
-            found = await server.unchecked.get(resource_id)
-            assert found is not None
-            assert (found.is_pinned, found.pinned_by) == (True, None)
+            resource = await server.unchecked.get(resource_id)
+            assert resource is not None
+            assert (resource.is_pinned, resource.pinned_by) == (True, None)
         assert await server.pin_resource("unknown") is False
 
 
@@ -306,9 +306,9 @@ async def test_the_names_of_the_specification_check_rights_too(institutions_url:
             assert await server.get_resource(resource_id, stranger) is None
             assert await server.pin_resource(resource_id, stranger) is False
             assert await server.delete_resource(resource_id, stranger) is False
-        found = await server.get_resource(resource_id, ANA)
-        assert found is not None
-        assert not found.is_pinned
+        resource = await server.get_resource(resource_id, ANA)
+        assert resource is not None
+        assert not resource.is_pinned
         assert await server.pin_resource(resource_id, ANA) is True
         assert await server.delete_resource(resource_id, ANA) is True
         assert await server.get_resource(resource_id, ANA) is None

@@ -30,8 +30,8 @@ def node() -> str:
 
 
 def _runs_typescript(found: str | Path) -> bool:
-    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.match(r"v(\d+)\.(\d+)", said)
+    output = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.match(r"v(\d+)\.(\d+)", output)
     return version is not None and (int(version[1]), int(version[2])) >= (22, 18)
 
 

@@ -36,7 +36,7 @@ async def test_the_client_waits_for_kept_rows(tmp_path: Path) -> None:
         Host().listening() as host,
     ):
         deferrals = [(case, Deferring(case)) for case in CASES]
-        given = {
+        values = {
             "baseUrl": url,
             "smallUrl": small_url,
             "late": (await kept.make(None, **SLOW_TO_SORT)).resource_id,
@@ -45,7 +45,7 @@ async def test_the_client_waits_for_kept_rows(tmp_path: Path) -> None:
             "rows": ROWS,
             "deferrals": [{**case, "url": host.serve(answer)} for case, answer in deferrals],
         }
-        await run(node(), "late.test.mjs", given=given)
+        await run(node(), "late.test.mjs", given=values)
         for case, answer in deferrals:
             assert answer.seen == (WAITED if case["isDeferred"] else WAITED[:1]), case["name"]
         assert (len(kept.files()), len(small.files())) == (2, 0)

@@ -122,10 +122,10 @@ async def test_a_page_of_another_origin_gets_every_row(application: Path, sqlite
         page = await browser.new_page()
         await page.goto(host)
         script = "async (given) => (await import('/programs/page.mjs')).read(given)"
-        told = json.loads(await page.evaluate(script, given))
-    assert told["rows"] == told["paged"] == told["cut"] == given["rows"]
-    assert (told["file"], told["text"].count("\r\n")) == ("Schools.csv", 1 + len(ROWS))
-    assert (told["code"], told["pinned"]) == (["UNKNOWN_COLUMN", "string"], None)
+        document = json.loads(await page.evaluate(script, given))
+    assert document["rows"] == document["paged"] == document["cut"] == given["rows"]
+    assert (document["file"], document["text"].count("\r\n")) == ("Schools.csv", 1 + len(ROWS))
+    assert (document["code"], document["pinned"]) == (["UNKNOWN_COLUMN", "string"], None)
 
 
 @needs_chromium

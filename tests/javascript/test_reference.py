@@ -41,8 +41,8 @@ async def test_the_reference_client_reads_a_result(
                 {"type": "text", "text": text},
                 {"type": "text", "text": json.dumps(result["content"][0])},
             ]
-            given = {"toolResult": result, "outputs": outputs}
-            answer = json.loads(await run(node(), "reference.test.mjs", given=given))
+            values = {"toolResult": result, "outputs": outputs}
+            answer = json.loads(await run(node(), "reference.test.mjs", given=values))
     expected = {
         "sample": response.to_structured_content()["results"],
         "totalCount": len(SCHOOLS),

@@ -50,17 +50,17 @@ async def test_numbers_keep_their_digits() -> None:
 @pytest.mark.long
 async def test_the_same_is_found_as_by_the_python_client() -> None:
     python = DualResponseClient(BASE_URL)
-    found = [{"name": name, "value": value, "found": _found(python, value)} for name, value in _inputs()]
-    await run(node(), "detect.test.mjs", given=found)
+    actual = [{"name": name, "value": value, "found": _found(python, value)} for name, value in _inputs()]
+    await run(node(), "detect.test.mjs", given=actual)
 
 
 @pytest.mark.parametrize("number", [300, pytest.param(5_000, marks=pytest.mark.long)])
 async def test_the_same_is_found_in_random_values(number: int) -> None:
     python = DualResponseClient(BASE_URL)
     values = [*mixed_texts(number // 2, seed=number), *mixed_values(number // 2, seed=number)]
-    found = [{"value": value, "found": _found(python, value)} for value in values]
-    assert sum(1 for each in found if each["found"]) > number // 3
-    await run(node(), "mixtures.test.mjs", given=found)
+    actual = [{"value": value, "found": _found(python, value)} for value in values]
+    assert sum(1 for each in actual if each["found"]) > number // 3
+    await run(node(), "mixtures.test.mjs", given=actual)
 
 
 def _found(client: DualResponseClient, value: Any) -> list[Any]:

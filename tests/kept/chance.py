@@ -101,12 +101,12 @@ def texts(dialect: str, seed: int) -> Iterator[str]:
 
     def one(kind: str, depth: int) -> str:
         if kind in ("gathered", "ranked"):
-            found = chance.choice({"gathered": _GATHERED, "ranked": _RANKED}[kind].split("; "))
+            actual = chance.choice({"gathered": _GATHERED, "ranked": _RANKED}[kind].split("; "))
         else:
             known = [form for form in grammar[kind] if form] if depth else []
             # A column or a constant is as likely as all that computes with some.
-            found = chance.choice(known if known and chance.random() < 0.7 else _LEAVES[kind].split("; "))
-        return _HOLE.sub(lambda hole: one(hole[1], max(0, depth - 1)), found)
+            actual = chance.choice(known if known and chance.random() < 0.7 else _LEAVES[kind].split("; "))
+        return _HOLE.sub(lambda hole: one(hole[1], max(0, depth - 1)), actual)
 
     while True:
         depth = chance.choice((1, 1, 2, 3))

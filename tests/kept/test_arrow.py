@@ -75,14 +75,14 @@ async def batches(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of many rows, whose ids go down as the rows were inserted."""
-    found = tmp_path_factory.mktemp("numbers")
-    with closing(sqlite3.connect(found / "data.db")) as connection, connection:
+    actual = tmp_path_factory.mktemp("numbers")
+    with closing(sqlite3.connect(actual / "data.db")) as connection, connection:
         connection.execute("CREATE TABLE numbers (id INTEGER PRIMARY KEY, n INTEGER, s VARCHAR, d NUMERIC)")
         connection.executemany(
             "INSERT INTO numbers VALUES (?, ?, ?, ?)",
             ((ROWS - n, n * 7919 % ROWS, f"text {n}", f"{n}.25") for n in range(ROWS)),
         )
-    return found
+    return actual
 
 
 @asynccontextmanager
@@ -98,19 +98,21 @@ async def server(url: str, storage: Path, **options: Any) -> AsyncIterator[DualR
 async def test_every_row_once_in_the_order_of_the_run(folder: Path) -> None:
     async with server(f"sqlite:///{folder / 'data.db'}", folder / "kept") as dual:
         # SQLite's order of `n` is no order of the ids.
-        made = await dual.create_response(select(numbers).order_by(numbers.c.n), name="n", keep=True)
-        found = await batches(dual, made)
-        assert numbered(found, range(ROWS))
-        assert found.schema.field("d").type == pa.decimal128(12, 2)
-        assert numbered(await batches(dual, made, sort=({"field": "n", "order": "desc"},)), range(ROWS)[::-1])
-        some = await batches(dual, made, limit=5_000, columns=("s", "n"))
+        response = await dual.create_response(select(numbers).order_by(numbers.c.n), name="n", keep=True)
+        rows = await batches(dual, response)
+        assert numbered(rows, range(ROWS))
+        assert rows.schema.field("d").type == pa.decimal128(12, 2)
+        assert numbered(
+            await batches(dual, response, sort=({"field": "n", "order": "desc"},)), range(ROWS)[::-1]
+        )
+        some = await batches(dual, response, limit=5_000, columns=("s", "n"))
         assert numbered(some, range(5_000)) and some.column_names == ["s", "n"]
-        page = await dual.read_page(made.resource_id, None, PageRequest(limit=3, offset=1_000))
-        assert numbered(await batches(dual, made, cursor=page.next_cursor), range(1_003, ROWS))
+        page = await dual.read_page(response.resource_id, None, PageRequest(limit=3, offset=1_000))
+        assert numbered(await batches(dual, response, cursor=page.next_cursor), range(1_003, ROWS))
         # A column that is wanted as text is made by Python, the others are DuckDB's.
-        texts = await batches(dual, made, limit=2, options=WriterOptions(text_columns=("n",)))
+        texts = await batches(dual, response, limit=2, options=WriterOptions(text_columns=("n",)))
         assert texts["n"].to_pylist() == ["0", "1"]
-        await stopped_early(dual, made)
+        await stopped_early(dual, response)
 
 
 def numbered(table: pa.Table, expected: range) -> bool:
@@ -152,15 +154,15 @@ VALUES = """
 @pytest.fixture
 def typed(tmp_path: Path) -> Path:
     """A DuckDB database with a table of plain types: 5,000 rows, and one of NULLs."""
-    found = tmp_path / "types.duckdb"
-    with duckdb.connect(str(found)) as connection:
+    path = tmp_path / "types.duckdb"
+    with duckdb.connect(str(path)) as connection:
         connection.execute(
             """CREATE TABLE types (id INTEGER PRIMARY KEY, small TINYINT, big BIGINT, f DOUBLE, b BOOLEAN, t VARCHAR,
                 day DATE, "at" TIMESTAMP, clock TIME, raw BLOB, d DECIMAL(12, 2), wide DECIMAL(38, 10))"""
         )
         connection.execute(f"INSERT INTO types SELECT {VALUES} FROM range(5000) r(n)")
         connection.execute("INSERT INTO types (id) VALUES (5000)")
-    return found
+    return path
 
 
 async def test_a_database_of_duckdb_gives_the_values_that_its_driver_gives(
@@ -169,9 +171,9 @@ async def test_a_database_of_duckdb_gives_the_values_that_its_driver_gives(
     with duckdb.connect(str(typed), read_only=True) as connection:
         rows = connection.execute("SELECT * FROM types ORDER BY id").fetchall()
     async with server(f"duckdb:///{typed}", tmp_path / "kept", tables=types_.metadata) as dual:
-        made = await dual.create_response(select(types_).order_by(types_.c.id), name="types")
-        found = await batches(dual, made)
-        assert [tuple(row.values()) for row in found.to_pylist()] == rows
+        response = await dual.create_response(select(types_).order_by(types_.c.id), name="types")
+        actual = await batches(dual, response)
+        assert [tuple(row.values()) for row in actual.to_pylist()] == rows
         computed = select(types_.c.id, (types_.c.wide * 1).label("n")).order_by(types_.c.id)
         exact = await batches(dual, await dual.create_response(computed, name="computed"))
         # Arrow alone would write 1E-10.
@@ -182,13 +184,13 @@ def test_a_failure_in_the_middle_is_that_of_the_driver() -> None:
     def failed(rows: str) -> Exception:
         """The error of a reader after its first batch."""
         reader = connection.sql(f"SELECT * FROM range(5000) r(n) UNION ALL {rows}").to_arrow_reader(2_048)
-        with pytest.raises(OSError, match="Error") as caught:  # noqa: PT012
+        with pytest.raises(OSError, match="Error") as error:  # noqa: PT012
             for batch in reader:
                 assert batch.num_rows
                 if "DISTINCT" in rows:
                     connection.interrupt()
         reader.close()
-        return _driver_error(caught.value)
+        return _driver_error(error.value)
 
     with duckdb.connect() as connection:
         assert type(failed("SELECT ('x' || n)::INTEGER FROM range(5000) r(n)")) is duckdb.ConversionException
@@ -211,8 +213,8 @@ async def test_what_python_has_no_value_for_is_refused(typed: Path, tmp_path: Pa
 
 async def ending(dual: DualResponseServer, statement: Any, written: str) -> str | None:
     """What ended a stream of a result."""
-    made = await dual.create_response(statement, name="ends")
-    stream = await dual.stream(made.resource_id, None, StreamRequest(format=written))
+    response = await dual.create_response(statement, name="ends")
+    stream = await dual.stream(response.resource_id, None, StreamRequest(format=written))
     with suppress(DualResponseError):
         async for _ in stream.chunks:
             pass

@@ -226,8 +226,8 @@ async def test_a_fault_of_keeping_never_fails_a_query(
         if moment != "reading":
             arrange(monkeypatch, moment, disk, FAULTS[fault])
         statements.whole = statements.later = 0
-        made = await kept.make(select=query, keep=keep)
-        said = await kept.said(made)
+        response = await kept.make(select=query, keep=keep)
+        said = await kept.said(response)
         if moment == "reading":
             assert said["kept"]
             arrange(monkeypatch, moment, disk, FAULTS[fault])
@@ -235,15 +235,15 @@ async def test_a_fault_of_keeping_never_fails_a_query(
             assert not said["kept"]
         if not said["kept"]:
             assert said["reason"] == "The rows could not be written."
-            assert any("could not be written" in note for note in made.notes)
+            assert any("could not be written" in note for note in response.notes)
             assert (statements.whole, statements.later) == (int(moment != "opening"), 0)
             if fault != "read-only":  # what was written so far does not keep the disk full
                 assert left_in(disk) == []
-        assert (made.sample, made.total_count) == (live.sample, ROWS)
-        assert made.total_count_kind == "exact"
-        found = await read_everything(kept, made.resource_id)
-        notes = found.pop("notes")
-        assert found | {"total": None} == {k: v for k, v in expected.items() if k != "notes"} | {
+        assert (response.sample, response.total_count) == (live.sample, ROWS)
+        assert response.total_count_kind == "exact"
+        actual = await read_everything(kept, response.resource_id)
+        notes = actual.pop("notes")
+        assert actual | {"total": None} == {k: v for k, v in expected.items() if k != "notes"} | {
             "total": None
         }
         if not said["kept"] or fault in ("duckdb", "memory"):
@@ -269,12 +269,16 @@ async def test_a_result_fills_the_disk(
     async with kept_server(tmp_path, url=url, keep_after=timedelta()) as kept:
         live = await kept.make(select=rows, keep=False)
         statements.number = 0
-        made = await kept.make(select=rows, keep=keep)
+        response = await kept.make(select=rows, keep=keep)
         assert statements.number == 1
-        assert await kept.said(made) == {"kept": False, "reason": "The rows could not be written."}
-        assert (made.sample, made.total_count, made.total_count_kind) == (live.sample, 40_000, "exact")
+        assert await kept.said(response) == {"kept": False, "reason": "The rows could not be written."}
+        assert (response.sample, response.total_count, response.total_count_kind) == (
+            live.sample,
+            40_000,
+            "exact",
+        )
         assert kept.files() == []
-        assert (await kept.page(made, limit=5)).total_count == 40_000
+        assert (await kept.page(response, limit=5)).total_count == 40_000
         small = await kept.make(select=rows.limit(ROWS), keep=keep)
         assert (await kept.said(small))["kept"]
 
@@ -317,15 +321,15 @@ async def test_the_first_rows_of_a_run_without_an_end_are_the_sample(
     }
     async with kept_server(tmp_path, **options) as kept:
         started = time.monotonic()
-        made = await kept.make(select=rows, keep="slow")
+        response = await kept.make(select=rows, keep="slow")
         assert time.monotonic() - started < 1 + 2
         assert statements.whole == 1
-        assert (await kept.said(made))["reason"] == "The rows could not all be read."
-        assert [row["id"] for row in made.sample] == list(range(len(made.sample)))
+        assert (await kept.said(response))["reason"] == "The rows could not all be read."
+        assert [row["id"] for row in response.sample] == list(range(len(response.sample)))
         # A count that the event loop reads needs no time.
-        assert made.total_count_kind in ("capped", "exact") and made.total_count is not None
-        assert 0 < len(made.sample) <= min(made.total_count, 150)
-        assert made.total_count_kind == "capped" or made.total_count == ROWS
+        assert response.total_count_kind in ("capped", "exact") and response.total_count is not None
+        assert 0 < len(response.sample) <= min(response.total_count, 150)
+        assert response.total_count_kind == "capped" or response.total_count == ROWS
         assert kept.files() == []
         with pytest.raises(QueryTimeoutError):
             await kept.make(select=rows)
@@ -335,9 +339,9 @@ async def test_a_page_that_is_read_from_the_database_after_a_fault_is_one_reques
     disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with kept_server(tmp_path, **SLOW) as kept:
-        made = await kept.make(select=statement(True), keep=True)
+        response = await kept.make(select=statement(True), keep=True)
         arrange(monkeypatch, "reading", disk, fail_in_memory)
         requests: list[str] = []
         monkeypatch.setattr(kept.dual.access, "require_rate", lambda action, *_: requests.append(action))
-        page = await kept.dual.read_page(made.resource_id, None)
+        page = await kept.dual.read_page(response.resource_id, None)
     assert (page.notes, requests) == ([NOT_KEPT_ROWS], ["ask"])

@@ -96,10 +96,10 @@ def storage_of(place: str, folder: Path) -> Any:
 def files_of(storage: Any, folder: Path) -> set[str]:
     """All that is left in the storage, and in the folders of this machine."""
     kept = [each for part in ("kept", "cache/*", "objects") for each in folder.glob(f"{part}/*")]
-    found = {path.name for path in kept}
+    actual = {path.name for path in kept}
     if isinstance(storage, ObjectResultStorage):
-        found |= {each["path"] for page in obstore.list(storage._remote._store) for each in page}
-    return found - {"storage-id", "lock"}
+        actual |= {each["path"] for page in obstore.list(storage._remote._store) for each in page}
+    return actual - {"storage-id", "lock"}
 
 
 @pytest.fixture(scope="module")

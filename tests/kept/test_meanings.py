@@ -48,8 +48,8 @@ class Asked(NamedTuple):
 
     async def compare(self, sql: str) -> bool:
         """Whether kept rows gave the answer, which is that of the database."""
-        (wanted, _), (found, is_kept) = [await self.answer(made, sql) for made in (self.live, self.kept)]
-        assert found == wanted, sql
+        (wanted, _), (actual, is_kept) = [await self.answer(made, sql) for made in (self.live, self.kept)]
+        assert actual == wanted, sql
         return bool(is_kept)
 
 
@@ -96,11 +96,11 @@ async def test_an_answer_says_that_kept_rows_are_not_read(
 ) -> None:
     async with asked("sqlite", tmp_path, request) as server:
         overflow = {"sql": "SELECT b + b AS x FROM data"}
-        made = await server.dual.create_response(
+        response = await server.dual.create_response(
             name="sums", parent=server.kept.resource_uri, refinement=overflow
         )
-        described = await server.dual.describe(made.resource_id, None)
-        assert list(made.notes) == [ROWS_OF_NOW] and "cannot be asked" in described["kept"]["reason"]
+        described = await server.dual.describe(response.resource_id, None)
+        assert list(response.notes) == [ROWS_OF_NOW] and "cannot be asked" in described["kept"]["reason"]
         for file in tmp_path.joinpath("kept").glob("*@*"):
             file.unlink()
         resource = await server.dual.get_resource(server.kept.resource_id)
@@ -112,10 +112,10 @@ async def test_an_answer_says_that_kept_rows_are_not_read(
         ):
             assert list(page.notes) == [NOT_KEPT_ROWS] and page.as_of is None
             assert page.total_count is None, "that of the kept rows"
-        made = await server.dual.create_response(
+        response = await server.dual.create_response(
             name="ids", parent=server.kept.resource_uri, refinement={"columns": ["id"]}
         )
-        assert list(made.notes) == [NOT_KEPT_ROWS]
+        assert list(response.notes) == [NOT_KEPT_ROWS]
 
 
 async def test_a_stream_says_that_its_rows_are_not_the_kept_ones(
@@ -133,18 +133,18 @@ async def test_a_stream_says_that_its_rows_are_not_the_kept_ones(
         async def notes(route: str, body: dict[str, Any], written: str) -> list[str]:
             answer = await http.post(f"{result}/{route}", json=body | {"format": written})
             assert answer.status_code == 200, answer.text
-            found: list[str] = loads(answer.headers.get("Dualsql-Notes", "[]"))
-            return found
+            actual: list[str] = loads(answer.headers.get("Dualsql-Notes", "[]"))
+            return actual
 
         overflow = {"sql": "SELECT b + b AS x FROM data ORDER BY id"}
-        for written in ("ndjson", "csv", "arrow"):
-            assert await notes("rows", {}, written) == []
-            assert await notes("sql", {"sql": "SELECT i + i AS x FROM data ORDER BY id"}, written) == []
-            assert await notes("sql", {"sql": "SELECT group_concat(i) AS x FROM data"}, written) == [
+        for format_name in ("ndjson", "csv", "arrow"):
+            assert await notes("rows", {}, format_name) == []
+            assert await notes("sql", {"sql": "SELECT i + i AS x FROM data ORDER BY id"}, format_name) == []
+            assert await notes("sql", {"sql": "SELECT group_concat(i) AS x FROM data"}, format_name) == [
                 ROWS_OF_NOW
             ]
-            if written != "arrow":  # the sums are too large for its column
-                assert await notes("sql", overflow, written) == [ROWS_OF_NOW], "known once it has begun"
+            if format_name != "arrow":  # the sums are too large for its column
+                assert await notes("sql", overflow, format_name) == [ROWS_OF_NOW], "known once it has begun"
         for file in tmp_path.joinpath("kept").glob("*@*"):
             file.unlink()
         assert await notes("rows", {}, "csv") == [NOT_KEPT_ROWS]

@@ -94,8 +94,10 @@ async def opened(store: ObjectStore | str, cache: Path, **options: Any) -> Objec
 
 def copies(cache: Path) -> dict[str, int]:
     """The bytes of all copies of a machine, and of what is not yet one."""
-    found = [path for path in cache.glob("*/*") if path.is_file() and path.name not in ("lock", "storage-id")]
-    return {path.name: path.stat().st_size for path in found}
+    actual = [
+        path for path in cache.glob("*/*") if path.is_file() and path.name not in ("lock", "storage-id")
+    ]
+    return {path.name: path.stat().st_size for path in actual}
 
 
 async def objects_of(store: ObjectStore) -> set[str]:
@@ -144,8 +146,8 @@ async def test_a_sweep_of_any_host_deletes_objects_that_nobody_needs(
     store = s3_store(s3, bucket)
     storage = ObjectResultStorage(store, cache=tmp_path / "one")
     async with kept_server(tmp_path, storage=storage, keep_for=timedelta(microseconds=1)) as kept:
-        made = await kept.make(ANN)
-        assert "too old" in (await kept.said(made, ANN))["reason"]
+        response = await kept.make(ANN)
+        assert "too old" in (await kept.said(response, ANN))["reason"]
         await kept.dual.maintenance.sweep()
         assert await objects_of(store) == set()
 
@@ -271,9 +273,9 @@ async def test_a_download_that_breaks_leaves_nothing(
         relay.target = 1  # nobody listens there: the server has gone
         relay.cut()
     async with asyncio.timeout(10):
-        with pytest.raises(StorageError) as caught:
+        with pytest.raises(StorageError) as error:
             await reading
-    assert "object store" in str(caught.value) and copies(tmp_path / "cache") == {}
+    assert "object store" in str(error.value) and copies(tmp_path / "cache") == {}
     relay.target = s3
     relay.speak()
     path = await storage.get(name)
@@ -306,9 +308,9 @@ async def test_an_upload_that_breaks_leaves_nothing_and_the_rows_are_read_live(
     )
     async with kept_server(tmp_path, storage=storage) as kept:
         async with asyncio.timeout(15):
-            made = await kept.make(ANN)
-        assert len(await kept.lines(made, ANN)) == ROWS
-        assert (await kept.said(made, ANN))["reason"] == "The rows could not be written."
+            response = await kept.make(ANN)
+        assert len(await kept.lines(response, ANN)) == ROWS
+        assert (await kept.said(response, ANN))["reason"] == "The rows could not be written."
         assert await objects_of(s3_store(s3, bucket)) == set() == set(copies(tmp_path / "cache"))
 
 

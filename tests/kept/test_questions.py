@@ -54,8 +54,8 @@ class Compared(NamedTuple):
         return json.dumps(list(page.rows))
 
     async def profile(self, made: DualResponse, kind: str) -> Any:
-        found = await self.dual.profiles.profile(made.resource_id, None, kind=kind)
-        return {column["name"]: column for column in found["columns"]}
+        actual = await self.dual.profiles.profile(made.resource_id, None, kind=kind)
+        return {column["name"]: column for column in actual["columns"]}
 
     async def chart(self, made: DualResponse, chart: Any) -> Any:
         try:
@@ -109,11 +109,11 @@ async def compare_questions(server: Compared, every: int) -> None:
     """Compare the answers to one of so many questions."""
     is_kept = []
     for about, question in islice(questions.questions(server.shown, server.names), 0, None, every):
-        wanted, (found, of_kept) = (
+        wanted, (actual, of_kept) = (
             (await server.page(server.live, question))[0],
             await server.page(server.kept, question),
         )
-        assert found == wanted, (about, question)
+        assert actual == wanted, (about, question)
         is_kept.append(of_kept)
     assert sum(is_kept) * 4 > len(is_kept), "kept rows are hardly asked"
 
@@ -122,16 +122,16 @@ async def compare_others(server: Compared, every: int) -> None:
     """Compare orders of the result's own rows, profiles, and one of so many charts."""
     for name in server.names:
         for order in ("asc", "desc"):
-            wanted, found = [
+            wanted, actual = [
                 await server.sorted_page(made, name, order) for made in (server.live, server.kept)
             ]
-            assert found == wanted, (name, order)
+            assert actual == wanted, (name, order)
     for kind in ("sample", "full"):
-        wanted, found = [await server.profile(made, kind) for made in (server.live, server.kept)]
-        assert found == wanted, kind
+        wanted, actual = [await server.profile(made, kind) for made in (server.live, server.kept)]
+        assert actual == wanted, kind
     for chart in islice(questions.charts(server.names), 0, None, every):
-        wanted, found = [await server.chart(made, chart) for made in (server.live, server.kept)]
-        assert found == wanted, chart
+        wanted, actual = [await server.chart(made, chart) for made in (server.live, server.kept)]
+        assert actual == wanted, chart
 
 
 @pytest.mark.long
@@ -205,7 +205,7 @@ async def test_the_example_of_a_hint_is_answered(
                 examples = [f'"{word}"' for word in listed] if is_list else EXAMPLE.findall(answer[2])
                 for example in examples:
                     part["value"] = json.loads(example.encode())
-                    found, _ = await server.page(made, {"filters": [part]})
-                    assert isinstance(found[0], bytes), (name, answer[2], found)
+                    actual, _ = await server.page(made, {"filters": [part]})
+                    assert isinstance(actual[0], bytes), (name, answer[2], actual)
                     followed.add(name)
     assert followed >= {"d", "h", "ts"}, followed

@@ -21,9 +21,9 @@ OWNERS = (ANN, BOB, CYD, None)
 
 async def size_of_one(folder: Path) -> int:
     async with kept_server(folder) as kept:
-        made = await kept.make(ANN)
-        size = int((await kept.said(made, ANN))["bytes"])
-        assert await kept.dual.delete_resource(made.resource_id, ANN)
+        response = await kept.make(ANN)
+        size = int((await kept.said(response, ANN))["bytes"])
+        assert await kept.dual.delete_resource(response.resource_id, ANN)
     return size
 
 
@@ -69,11 +69,11 @@ async def test_one_principal_fills_its_own_quota_only(stored: str, tmp_path: Pat
 async def test_a_metric_says_how_many_bytes_are_kept(tmp_path: Path) -> None:
     with exporting() as exports:
         async with kept_server(tmp_path) as kept:
-            made = await kept.make(ANN)
-            size = int((await kept.said(made, ANN))["bytes"])
+            response = await kept.make(ANN)
+            size = int((await kept.said(response, ANN))["bytes"])
             await kept.dual.maintenance.sweep()
             assert exports.value("dualsql.kept.bytes") == size
-            assert await kept.dual.delete_resource(made.resource_id, ANN)
+            assert await kept.dual.delete_resource(response.resource_id, ANN)
             await kept.dual.maintenance.sweep()
             assert exports.value("dualsql.kept.bytes") == 0
 

@@ -115,8 +115,8 @@ async def test_what_cannot_be_kept_is_read_from_the_database_and_says_so(tmp_pat
 
 async def test_a_column_with_the_name_of_all_columns_is_counted_as_a_column(kept: KeptServer) -> None:
     statement = select(sales.c.id, func.nullif(sales.c.id % 3, 0).label("*"))
-    asked = {"sql": 'SELECT count("*") AS values, count(*) AS rows FROM data'}
+    question = {"sql": 'SELECT count("*") AS values, count(*) AS rows FROM data'}
     for keep in (False, True):
-        answer = await refined(kept, await kept.make(select=statement, keep=keep), asked)
+        answer = await refined(kept, await kept.make(select=statement, keep=keep), question)
         [line] = map(json.loads, await kept.lines(answer))
         assert line["rows"] == ROWS and 0 < line["values"] < ROWS, keep

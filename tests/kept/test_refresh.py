@@ -64,19 +64,19 @@ def locked(path: Path) -> Iterator[None]:
 
 
 async def test_the_rows_are_those_of_a_new_run(kept: KeptServer) -> None:
-    made = await kept.make(ANN)
-    before, (old,) = await kept.said(made, ANN), kept.files()
+    response = await kept.make(ANN)
+    before, (old,) = await kept.said(response, ANN), kept.files()
     change(kept.data)
-    said: Any = await kept.dual.kept.refresh(made.resource_id, ANN)
+    said: Any = await kept.dual.kept.refresh(response.resource_id, ANN)
     assert (said["total_count"], said["total_count_kind"], said["kept"]["rows"]) == (LEFT, "exact", LEFT)
     assert said["kept"]["as_of"] >= before["as_of"]
-    assert len(await kept.lines(made, ANN)) == LEFT
+    assert len(await kept.lines(response, ANN)) == LEFT
     (new,) = kept.files()
     assert new != old
     change(kept.data)
     with closing(sqlite3.connect(kept.data)) as connection, connection:
         connection.execute("DELETE FROM sales")
-    assert len(await kept.lines(made, ANN)) == LEFT  # the database is not asked
+    assert len(await kept.lines(response, ANN)) == LEFT  # the database is not asked
 
 
 @pytest.mark.long
@@ -85,7 +85,7 @@ async def test_an_order_that_takes_too_long_is_read_from_kept_rows_after_a_refre
     pairs = a.join(b, true()).join(c, c.c.id < 8)
     each = select(func.count()).select_from(pairs).where(a.c.id + b.c.id != sales.c.id).scalar_subquery()
     async with kept_server(tmp_path, query_timeout=timedelta(seconds=1)) as kept:
-        made = await kept.make(
+        response = await kept.make(
             ANN,
             select=select(sales.c.id, each.label("n")).order_by(sales.c.id),
             sample_size=1,
@@ -93,43 +93,43 @@ async def test_an_order_that_takes_too_long_is_read_from_kept_rows_after_a_refre
             keep=False,
         )
         in_order = PageRequest(limit=5, sort=[{"field": "n", "order": "desc"}])
-        with pytest.raises(QueryTimeoutError) as caught:
-            await kept.dual.read_page(made.resource_id, ANN, in_order)
-        assert "/refresh" in caught.value.hint
-        await kept.dual.kept.refresh(made.resource_id, ANN)
-        page = await kept.dual.read_page(made.resource_id, ANN, in_order)
+        with pytest.raises(QueryTimeoutError) as error:
+            await kept.dual.read_page(response.resource_id, ANN, in_order)
+        assert "/refresh" in error.value.hint
+        await kept.dual.kept.refresh(response.resource_id, ANN)
+        page = await kept.dual.read_page(response.resource_id, ANN, in_order)
         assert len(page.rows) == 5 and page.as_of is not None
 
 
 async def test_a_result_that_was_read_from_the_database_is_kept_from_then_on(kept: KeptServer) -> None:
-    made = await kept.make(ANN, keep=False)
-    assert (await kept.dual.kept.refresh(made.resource_id, ANN))["kept"]["kept"]
+    response = await kept.make(ANN, keep=False)
+    assert (await kept.dual.kept.refresh(response.resource_id, ANN))["kept"]["kept"]
     change(kept.data)
-    assert len(await kept.lines(made, ANN)) == ROWS
+    assert len(await kept.lines(response, ANN)) == ROWS
 
 
 async def test_cursors_and_streams_of_the_old_rows_are_refused(kept: KeptServer) -> None:
-    made = await kept.make(ANN)
-    cursor = (await kept.page(made, ANN, limit=10)).next_cursor
-    stream = await kept.dual.stream(made.resource_id, ANN, StreamRequest())
+    response = await kept.make(ANN)
+    cursor = (await kept.page(response, ANN, limit=10)).next_cursor
+    stream = await kept.dual.stream(response.resource_id, ANN, StreamRequest())
     lines = b"".join([chunk.data async for chunk in stream.chunks]).splitlines()
     assert stream.resume is not None
     change(kept.data)
-    await kept.dual.kept.refresh(made.resource_id, ANN)
+    await kept.dual.kept.refresh(response.resource_id, ANN)
     with pytest.raises(BadCursorError):
-        await kept.page(made, ANN, limit=10, cursor=cursor)
+        await kept.page(response, ANN, limit=10, cursor=cursor)
     with pytest.raises(DualResponseError):
         await kept.lines(
-            made, ANN, resumption=Resumption(token=stream.resume, after=9, last=row_digest(lines[8]))
+            response, ANN, resumption=Resumption(token=stream.resume, after=9, last=row_digest(lines[8]))
         )
 
 
 async def test_a_stream_of_the_old_rows_goes_on_to_its_end(kept: KeptServer) -> None:
-    made = await kept.make(ANN)
-    stream = await kept.dual.stream(made.resource_id, ANN, StreamRequest())
+    response = await kept.make(ANN)
+    stream = await kept.dual.stream(response.resource_id, ANN, StreamRequest())
     chunks = [await anext(stream.chunks), await anext(stream.chunks)]
     change(kept.data)
-    await kept.dual.kept.refresh(made.resource_id, ANN)
+    await kept.dual.kept.refresh(response.resource_id, ANN)
     assert len(kept.files()) == 1
     chunks += [chunk async for chunk in stream.chunks]
     assert (sum(chunk.rows for chunk in chunks), stream.ending.is_complete) == (ROWS, True)
@@ -137,32 +137,32 @@ async def test_a_stream_of_the_old_rows_goes_on_to_its_end(kept: KeptServer) -> 
 
 
 async def test_a_reader_who_opened_the_result_before_gets_the_new_rows_as_a_whole(kept: KeptServer) -> None:
-    made = await kept.make(ANN)
-    opened = await kept.dual.open_resource(made.resource_id, ANN, "read")
+    response = await kept.make(ANN)
+    opened = await kept.dual.open_resource(response.resource_id, ANN, "read")
     change(kept.data)
-    await kept.dual.kept.refresh(made.resource_id, ANN)
+    await kept.dual.kept.refresh(response.resource_id, ANN)
     page = await kept.dual.unchecked.read_page(opened, ANN, PageRequest(limit=1_000))
     assert {row["state"] for row in page.rows} == {"new"}
     assert (len(page.rows), page.total_count, page.total_count_kind) == (LEFT, LEFT, "exact")
     assert (
-        await kept.page(made, ANN, limit=5, cursor=(await kept.page(made, ANN, limit=5)).next_cursor)
+        await kept.page(response, ANN, limit=5, cursor=(await kept.page(response, ANN, limit=5)).next_cursor)
     ).rows
 
 
 @pytest.mark.long
 async def test_pages_beside_refreshes_are_each_of_one_run(kept: KeptServer) -> None:
-    made = await kept.make(ANN)
+    response = await kept.make(ANN)
 
     async def refreshed() -> None:
         for state in range(6):
             with closing(sqlite3.connect(kept.data)) as connection, connection:
                 connection.execute("UPDATE sales SET state = ?", [f"run {state}"])
-            await kept.dual.kept.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(response.resource_id, ANN)
 
     refreshing = asyncio.ensure_future(refreshed())
     seen: list[str] = []
     while not refreshing.done():
-        page = await kept.page(made, ANN, limit=1_000)
+        page = await kept.page(response, ANN, limit=1_000)
         states = {row["state"] for row in page.rows}
         assert len(page.rows) == ROWS
         if states != {f"s{n}" for n in range(7)}:
@@ -191,9 +191,9 @@ async def test_authorize_may_refuse_it(tmp_path: Path) -> None:
         return action == "read"
 
     async with kept_server(tmp_path, authorize=readers) as kept:
-        made = await kept.make(ANN)
+        response = await kept.make(ANN)
         with pytest.raises(ForbiddenError, match="refresh"):
-            await kept.dual.kept.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(response.resource_id, ANN)
 
 
 # Failures ----------------------------------------------------------------------------------------------------
@@ -201,37 +201,37 @@ async def test_authorize_may_refuse_it(tmp_path: Path) -> None:
 
 async def test_a_refresh_that_fails_leaves_the_old_rows(tmp_path: Path) -> None:
     async with kept_server(tmp_path, keep_rows=ROWS) as kept:
-        made = await kept.make(ANN)
+        response = await kept.make(ANN)
         with closing(sqlite3.connect(kept.data)) as connection, connection:
             connection.execute("INSERT INTO sales (tenant) SELECT 'a' FROM sales LIMIT 1")
         with pytest.raises(LimitExceededError, match="more than 250 rows"):
-            await kept.dual.kept.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(response.resource_id, ANN)
         with closing(sqlite3.connect(kept.data)) as connection, connection:
             connection.execute("ALTER TABLE sales RENAME TO elsewhere")
         with pytest.raises(DualResponseError):
-            await kept.dual.kept.refresh(made.resource_id, ANN)
-        said = await kept.said(made, ANN)
+            await kept.dual.kept.refresh(response.resource_id, ANN)
+        said = await kept.said(response, ANN)
         assert (said["kept"], said["rows"], said["error"]["code"]) == (True, ROWS, "QUERY_EXECUTION_FAILED")
         assert "elsewhere" not in str(said) and "no such table" not in str(said)
-        assert (len(await kept.lines(made, ANN)), len(kept.files())) == (ROWS, 1)
+        assert (len(await kept.lines(response, ANN)), len(kept.files())) == (ROWS, 1)
         with closing(sqlite3.connect(kept.data)) as connection, connection:
             connection.execute("ALTER TABLE elsewhere RENAME TO sales")
             connection.execute("DELETE FROM sales WHERE id > 20")
-        said = (await kept.dual.kept.refresh(made.resource_id, ANN))["kept"]
+        said = (await kept.dual.kept.refresh(response.resource_id, ANN))["kept"]
         assert (said["rows"], "error" in said) == (LEFT, False)
 
 
 async def test_it_needs_a_storage(tmp_path: Path) -> None:
     async with kept_server(tmp_path, storage=None) as kept:
-        made = await kept.make(ANN, keep=False)
+        response = await kept.make(ANN, keep=False)
         with pytest.raises(BadParameterError, match="keeps no results"):
-            await kept.dual.kept.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(response.resource_id, ANN)
 
 
 async def test_an_old_file_that_could_not_be_deleted_is_swept(
     kept: KeptServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = await kept.make(ANN)
+    response = await kept.make(ANN)
     await kept.dual.maintenance.sweep()  # which notes that the row names the file
     (old,) = kept.files()
 
@@ -240,7 +240,7 @@ async def test_an_old_file_that_could_not_be_deleted_is_swept(
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalResultStorage, "delete", fails)
-        await kept.dual.kept.refresh(made.resource_id, ANN)
+        await kept.dual.kept.refresh(response.resource_id, ANN)
     assert len(kept.files()) == 2
     two_hours_ago = (datetime.now(UTC) - timedelta(hours=2)).timestamp()
     for path in kept.files():
@@ -248,7 +248,7 @@ async def test_an_old_file_that_could_not_be_deleted_is_swept(
     await kept.dual.maintenance.sweep()
     (left,) = kept.files()
     assert left != old
-    assert (await kept.said(made, ANN))["kept"]
+    assert (await kept.said(response, ANN))["kept"]
 
 
 # While it runs -----------------------------------------------------------------------------------------------
@@ -258,97 +258,97 @@ async def test_while_it_runs_the_old_rows_are_read_and_nobody_begins_another(
     tmp_path: Path, sqlite_store_url: str
 ) -> None:
     async with stored(tmp_path, sqlite_store_url) as kept, stored(tmp_path, sqlite_store_url) as other:
-        made = await kept.make(ANN)
+        response = await kept.make(ANN)
         change(kept.data)
         with locked(kept.data):
-            said: Any = await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
+            said: Any = await kept.dual.kept.refresh(response.resource_id, ANN, wait=timedelta())
             assert (said["kept"]["kept"], said["kept"]["rows"], said["kept"]["rows_so_far"]) == (
                 True,
                 ROWS,
                 0,
             )
-            assert len(await kept.lines(made, ANN)) == ROWS
+            assert len(await kept.lines(response, ANN)) == ROWS
             for server in (kept, other):
-                said = await server.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
+                said = await server.dual.kept.refresh(response.resource_id, ANN, wait=timedelta())
                 assert said["kept"]["rows_so_far"] == 0
             assert (
                 len(kept.dual.features.get(Refreshes)._running),
                 len(other.dual.features.get(Refreshes)._running),
             ) == (1, 0)
-        said = await kept.dual.kept.refresh(made.resource_id, ANN)  # which joins it, or begins the next
+        said = await kept.dual.kept.refresh(response.resource_id, ANN)  # which joins it, or begins the next
         assert (said["kept"]["rows"], "rows_so_far" in said["kept"]) == (LEFT, False)
         assert len(kept.files()) == 1
 
 
 async def test_a_deleted_result_stops_it(kept: KeptServer) -> None:
-    made = await kept.make(ANN)
+    response = await kept.make(ANN)
     with locked(kept.data):
-        await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
-        task = kept.dual.features.get(Refreshes)._running[made.resource_id].task
-        await kept.dual.delete_resource(made.resource_id, ANN)
+        await kept.dual.kept.refresh(response.resource_id, ANN, wait=timedelta())
+        task = kept.dual.features.get(Refreshes)._running[response.resource_id].task
+        await kept.dual.delete_resource(response.resource_id, ANN)
     assert isinstance(await task, QueryInterruptedError)
     assert kept.files() == []
 
 
 async def test_a_shutdown_stops_it_and_says_so(tmp_path: Path, sqlite_store_url: str) -> None:
     async with stored(tmp_path, sqlite_store_url) as kept:
-        made = await kept.make(ANN)
+        response = await kept.make(ANN)
         with locked(kept.data):
-            await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
+            await kept.dual.kept.refresh(response.resource_id, ANN, wait=timedelta())
             closing_down = asyncio.ensure_future(kept.dual.shutdown())
             await until(
                 lambda: asyncio.sleep(0, kept.dual.features.get(Refreshes)._running),
-                lambda found: not found,
+                lambda actual: not actual,
             )
         await closing_down
     async with stored(tmp_path, sqlite_store_url) as kept:
-        said = await kept.said(made, ANN)
+        said = await kept.said(response, ANN)
         assert (said["kept"], said["error"]["code"]) == (True, "QUERY_INTERRUPTED")
         assert len(kept.files()) == 1
 
 
 async def test_a_drain_lets_it_end(kept: KeptServer) -> None:
-    made = await kept.make(ANN)
+    response = await kept.make(ANN)
     change(kept.data)
     with locked(kept.data):
-        await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
+        await kept.dual.kept.refresh(response.resource_id, ANN, wait=timedelta())
         draining = asyncio.ensure_future(kept.dual.drain(timedelta(seconds=60)))
     await draining
-    assert (await kept.said(made, ANN))["rows"] == LEFT
+    assert (await kept.said(response, ANN))["rows"] == LEFT
 
 
 async def test_a_server_that_died_is_believed_until_its_lease_is_over(kept: KeptServer) -> None:
-    made = await kept.make(ANN)
-    resource = await kept.dual.open_resource(made.resource_id, ANN, "read")
+    response = await kept.make(ANN)
+    resource = await kept.dual.open_resource(response.resource_id, ANN, "read")
     assert resource.kept is not None
     for until_, is_running in ((timedelta(seconds=30), True), (-timedelta(seconds=1), False)):
         until_then = (datetime.now(UTC) + until_).isoformat()
         dead = KeptRows(**{**resource.kept, "running": {"rows": 7, "until": until_then}})
-        now = await kept.dual.features.get(ResultKeeper).of(made.resource_id)
-        assert await RunRecords.of(kept.dual.parts).change(made.resource_id, now, dead)
-        said = await kept.said(made, ANN)
+        now = await kept.dual.features.get(ResultKeeper).of(response.resource_id)
+        assert await RunRecords.of(kept.dual.parts).change(response.resource_id, now, dead)
+        said = await kept.said(response, ANN)
         assert said["kept"]
         assert said.get("rows_so_far") == (7 if is_running else None)
         assert said.get("error", {}).get("code") == (None if is_running else "QUERY_INTERRUPTED")
     change(kept.data)
-    assert (await kept.dual.kept.refresh(made.resource_id, ANN))["kept"]["rows"] == LEFT
+    assert (await kept.dual.kept.refresh(response.resource_id, ANN))["kept"]["rows"] == LEFT
 
 
 async def test_of_two_that_end_at_once_one_has_replaced_the_rows(
     tmp_path: Path, sqlite_store_url: str
 ) -> None:
     async with stored(tmp_path, sqlite_store_url) as kept:
-        made = await kept.make(ANN)
-        resource = await kept.dual.open_resource(made.resource_id, ANN, "read")
-        found = [
+        response = await kept.make(ANN)
+        resource = await kept.dual.open_resource(response.resource_id, ANN, "read")
+        actual = [
             await kept.dual.features.get(Refreshes)._rerun(resource, ANN, RunProgress()) for _ in range(2)
         ]
         changed = [
-            await RunRecords.of(kept.dual.parts).change(resource.id, resource.kept, each) for each in found
+            await RunRecords.of(kept.dual.parts).change(resource.id, resource.kept, each) for each in actual
         ]
         assert changed == [True, False]
         now = await kept.dual.features.get(ResultKeeper).of(resource.id)
-        assert now == found[0]
+        assert now == actual[0]
 
 
 async def test_no_more_run_than_the_settings_allow(tmp_path: Path) -> None:
@@ -371,10 +371,10 @@ async def test_a_changed_record_of_a_run_is_refused(
     running: Any, tmp_path: Path, sqlite_store_url: str
 ) -> None:
     async with stored(tmp_path, sqlite_store_url) as kept:
-        made = await kept.make(ANN)
-        await altered(sqlite_store_url, made.resource_id, lambda record: record.update(running=running))
+        response = await kept.make(ANN)
+        await altered(sqlite_store_url, response.resource_id, lambda record: record.update(running=running))
         with pytest.raises(TamperedError):
-            await kept.said(made, ANN)
+            await kept.said(response, ANN)
 
 
 # Over REST, and with the client ------------------------------------------------------------------------------
@@ -405,9 +405,9 @@ def mounted(dual: DualResponseServer) -> Any:
 
 async def test_over_rest(web: tuple[KeptServer, httpx.AsyncClient]) -> None:
     kept, http = web
-    made = await kept.make(ANN)
+    response = await kept.make(ANN)
     change(kept.data)
-    path = f"{made.resource_id}/refresh"
+    path = f"{response.resource_id}/refresh"
     assert (await http.get(path)).status_code == 405
     assert (await http.post(path, params={"wait": 5})).status_code == 400
     for body in (b"{}", b'{"wait": 5}', b"x" * 2_000_000):
@@ -417,23 +417,23 @@ async def test_over_rest(web: tuple[KeptServer, httpx.AsyncClient]) -> None:
     assert (await http.post(path, headers={"origin": "https://evil.example"})).status_code == 403
     assert (await http.post(path, headers={"x-user": "bob"})).status_code == 404
     assert (await http.post(path, headers={"x-user": ""})).status_code == 404
-    assert (await kept.said(made, ANN))["rows"] == ROWS
+    assert (await kept.said(response, ANN))["rows"] == ROWS
     with locked(kept.data):
         answer = await http.post(path)
         assert (answer.status_code, answer.json()["kept"]["rows_so_far"]) == (200, 0)
         assert answer.headers["retry-after"].isdecimal()
     await kept.dual.drain(timedelta(seconds=60))
-    answer = await http.get(made.resource_id)
+    answer = await http.get(response.resource_id)
     assert (answer.json()["kept"]["rows"], answer.json()["total_count"]) == (LEFT, LEFT)
 
 
 async def test_with_the_client(web: tuple[KeptServer, httpx.AsyncClient]) -> None:
     kept, http = web
-    made = await kept.make(ANN)
+    response = await kept.make(ANN)
     change(kept.data)
     told: list[Progress] = []
     async with DualResponseClient("http://127.0.0.1/resources", http=http) as client:
-        parsed = await client.open(made.resource_id)
+        parsed = await client.open(response.resource_id)
         with locked(kept.data):
             refreshing = asyncio.ensure_future(parsed.refresh(progress=told.append))
             await until(lambda: asyncio.sleep(0, told))

@@ -200,53 +200,53 @@ async def test_every_read_is_of_the_rows_of_the_one_run(kept: KeptServer) -> Non
 
 async def test_pages_joined_are_the_run_and_cursors_go_both_ways(kept: KeptServer) -> None:
     # Many rows are equal in the author's order: the order of the run is that of the row numbers.
-    made = await kept.make()
-    expected = [json.loads(line)["id"] for line in await kept.lines(made)]
-    found, cursor, page = [], None, None
+    response = await kept.make()
+    expected = [json.loads(line)["id"] for line in await kept.lines(response)]
+    actual, cursor, page = [], None, None
     while page is None or page.has_next:
-        page = await kept.page(made, limit=40, **({"cursor": cursor} if cursor else {}))
-        found += [row["id"] for row in page.rows]
+        page = await kept.page(response, limit=40, **({"cursor": cursor} if cursor else {}))
+        actual += [row["id"] for row in page.rows]
         cursor = page.next_cursor
-    assert found == expected
-    back = await kept.page(made, limit=40, cursor=page.previous_cursor)
+    assert actual == expected
+    back = await kept.page(response, limit=40, cursor=page.previous_cursor)
     assert [row["id"] for row in back.rows] == expected[200:240]
     for offset in (0, 1, 99, 249, 250, 400):
-        at = await kept.page(made, limit=10, offset=offset)
+        at = await kept.page(response, limit=10, offset=offset)
         assert [row["id"] for row in at.rows] == expected[offset : offset + 10]
-    start = (await kept.page(made, limit=100)).next_cursor
-    rest = await kept.lines(made, cursor=start)
+    start = (await kept.page(response, limit=100)).next_cursor
+    rest = await kept.lines(response, cursor=start)
     assert [json.loads(line)["id"] for line in rest] == expected[100:]
 
 
 async def test_a_stream_without_an_order_resumes(kept: KeptServer) -> None:
-    made = await kept.make(select=select(sales.c.state, sales.c.price).order_by(func.random()))
-    stream = await kept.dual.stream(made.resource_id, None, StreamRequest())
+    response = await kept.make(select=select(sales.c.state, sales.c.price).order_by(func.random()))
+    stream = await kept.dual.stream(response.resource_id, None, StreamRequest())
     assert stream.resume is not None
     lines = b"".join([chunk.data async for chunk in stream.chunks]).splitlines()[:-1]
     resumption = Resumption(token=stream.resume, after=90, last=row_digest(lines[89]))
-    rest = await kept.lines(made, resumption=resumption)
+    rest = await kept.lines(response, resumption=resumption)
     assert rest == [line.decode() for line in lines[90:]]
 
 
 async def test_a_cursor_of_other_rows_is_refused(kept: KeptServer, tmp_path: Path) -> None:
-    made = await kept.make(select=select(sales).order_by(sales.c.id))
-    cursor = (await kept.page(made, limit=10)).next_cursor
+    response = await kept.make(select=select(sales).order_by(sales.c.id))
+    cursor = (await kept.page(response, limit=10)).next_cursor
     (file,) = kept.files()
     file.unlink()
     with pytest.raises(BadCursorError):
-        await kept.page(made, limit=10, cursor=cursor)
+        await kept.page(response, limit=10, cursor=cursor)
 
 
 async def test_slow_queries_are_kept_in_the_background(kept: KeptServer) -> None:
-    made = await kept.make(wait=timedelta())
-    assert made.status == "pending"
-    resource = await kept.dual.get_resource(made.resource_id)
+    response = await kept.make(wait=timedelta())
+    assert response.status == "pending"
+    resource = await kept.dual.get_resource(response.resource_id)
     while resource is not None and resource.status == "pending":
         await kept.dual.features.get(Pending).jobs.drain(timedelta(seconds=10))
-        resource = await kept.dual.get_resource(made.resource_id)
+        resource = await kept.dual.get_resource(response.resource_id)
     change(kept.data)
-    assert (await kept.said(made))["kept"]
-    assert len(await kept.lines(made)) == ROWS
+    assert (await kept.said(response))["kept"]
+    assert len(await kept.lines(response)) == ROWS
 
 
 # Rights ----------------------------------------------------------------------------------------------------
@@ -255,11 +255,11 @@ TENANTS: dict[str, Any] = {"a": "a"}
 
 
 async def test_a_kept_result_belongs_to_its_principal(kept: KeptServer) -> None:
-    made = await kept.make(ANN)
-    assert len(await kept.lines(made, ANN)) == ROWS
+    response = await kept.make(ANN)
+    assert len(await kept.lines(response, ANN)) == ROWS
     for stranger in (BOB, Principal(id="ann", tenant="b"), None):
         with pytest.raises(ResourceNotFoundError):
-            await kept.page(made, stranger)
+            await kept.page(response, stranger)
 
 
 def hooks_of(rule: str, state: dict[str, Any]) -> list[Any]:
@@ -278,17 +278,17 @@ async def test_where_a_rule_changed_the_rows_are_those_of_the_database(
 ) -> None:
     state: dict[str, Any] = {}
     async with kept_server(tmp_path, hooks=hooks_of(rule, state)) as kept:
-        made = await kept.make(ANN)
-        assert (await kept.said(made, ANN))["kept"]
-        before = await kept.lines(made, ANN)
+        response = await kept.make(ANN)
+        assert (await kept.said(response, ANN))["kept"]
+        before = await kept.lines(response, ANN)
         state.update(changed)
         live = await kept.make(ANN, keep=False)
-        assert await kept.lines(made, ANN) == await kept.lines(live, ANN) != before
-        assert await kept.said(made, ANN) == {
+        assert await kept.lines(response, ANN) == await kept.lines(live, ANN) != before
+        assert await kept.said(response, ANN) == {
             "kept": False, "reason": "The rules for the rows have changed since they were kept.",
         }  # fmt: skip
         state.clear()
-        assert await kept.lines(made, ANN) == before
+        assert await kept.lines(response, ANN) == before
 
 
 def only_cheap(statement: Any, context: Any) -> Any:
@@ -309,11 +309,11 @@ async def test_rules_that_read_more_than_the_statement_keep_nothing_unless_allow
 ) -> None:
     hooks = [hook] if not callable(hook) else [Shared(sales), hook]
     async with kept_server(tmp_path, hooks=hooks, keep_past_rule_changes=is_opted_in) as kept:
-        made = await kept.make(ANN)
+        response = await kept.make(ANN)
         is_kept = is_opted_in or isinstance(hook, Shared)
-        assert (await kept.said(made, ANN))["kept"] is is_kept
+        assert (await kept.said(response, ANN))["kept"] is is_kept
         assert len(kept.files()) == is_kept
-        assert len(await kept.lines(made, ANN)) == made.total_count
+        assert len(await kept.lines(response, ANN)) == response.total_count
 
 
 prices = Table("prices", MetaData(), Column("id", Integer, primary_key=True), Column("tenant", String))
@@ -341,8 +341,8 @@ async def test_only_results_that_read_a_table_whose_rule_reads_another_one_stay_
     statement, is_kept = _READS[reads]
     hooks = [Shared(sales), RowFilter(prices, lambda who: prices.c.id.in_(select(sales.c.id)))]
     async with kept_server(tmp_path, hooks=hooks, tables=[sales, prices]) as kept:
-        made = await kept.make(ANN, select=statement)
-        said = await kept.said(made, ANN)
+        response = await kept.make(ANN, select=statement)
+        said = await kept.said(response, ANN)
         assert said["kept"] is is_kept
         assert is_kept or said["reason"] == "A rule for the rows reads other rows."
 
@@ -362,8 +362,8 @@ async def altered(url: str, resource_id: str, alter: Callable[[dict[str, Any]], 
     """Change the record of the kept rows in the store."""
     engine = create_async_engine(url)
     async with engine.begin() as connection:
-        told = select(resources.c.kept).where(resources.c.id == resource_id)
-        record = json.loads((await connection.execute(told)).scalar_one())
+        statement = select(resources.c.kept).where(resources.c.id == resource_id)
+        record = json.loads((await connection.execute(statement)).scalar_one())
         alter(record)
         await connection.execute(
             update(resources).where(resources.c.id == resource_id).values(kept=json.dumps(record))
@@ -386,17 +386,17 @@ ATTACKS: dict[str, Any] = {
 
 async def test_a_changed_record_is_refused(tmp_path: Path, sqlite_store_url: str) -> None:
     async with stored(tmp_path, sqlite_store_url) as kept:
-        made = await kept.make(ANN)
+        response = await kept.make(ANN)
         saved: dict[str, Any] = {}
-        await altered(sqlite_store_url, made.resource_id, saved.update)
+        await altered(sqlite_store_url, response.resource_id, saved.update)
         attacks = [{**saved, name: value} for name, value in [*ATTACKS.items(), ("file", "/etc/passwd")]] + [
             {name: value for name, value in saved.items() if name != lacking} for lacking in saved
         ]
         for attack in attacks:
-            await altered(sqlite_store_url, made.resource_id, lambda record: record.clear())
-            await altered(sqlite_store_url, made.resource_id, lambda record: record.update(attack))  # noqa: B023
+            await altered(sqlite_store_url, response.resource_id, lambda record: record.clear())
+            await altered(sqlite_store_url, response.resource_id, lambda record: record.update(attack))  # noqa: B023
             with pytest.raises(TamperedError):
-                await kept.page(made, ANN)
+                await kept.page(response, ANN)
 
 
 async def test_the_record_of_another_result_is_refused(tmp_path: Path, sqlite_store_url: str) -> None:
@@ -414,21 +414,23 @@ async def test_a_signed_record_of_cells_that_nobody_can_read_is_refused(
 ) -> None:
     """Another release, with the same secrets, may keep cells in another way."""
     async with stored(tmp_path, sqlite_store_url) as kept:
-        made = await kept.make(ANN)
+        response = await kept.make(ANN)
         record: dict[str, Any] = {}
-        await altered(sqlite_store_url, made.resource_id, record.update)
+        await altered(sqlite_store_url, response.resource_id, record.update)
         changed: Any = {**record, "cells": ["of another release", *record["cells"][1:]]}
         changed["signature"] = kept.dual.parts.seal.sign(
-            *service._signed_parts(made.resource_id, changed)
+            *service._signed_parts(response.resource_id, changed)
         ).hex()
-        await altered(sqlite_store_url, made.resource_id, lambda stored_record: stored_record.update(changed))
+        await altered(
+            sqlite_store_url, response.resource_id, lambda stored_record: stored_record.update(changed)
+        )
         with pytest.raises(TamperedError):
-            await kept.page(made, ANN)
+            await kept.page(response, ANN)
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 async def test_a_changed_file_is_refused(is_open: bool, kept: KeptServer) -> None:
-    made = await kept.make()
+    response = await kept.make()
     if not is_open:
         await kept.dual.features.get(ResultKeeper).release()
     (file,) = kept.files()
@@ -436,7 +438,7 @@ async def test_a_changed_file_is_refused(is_open: bool, kept: KeptServer) -> Non
     data[-100] ^= 1
     file.write_bytes(data)
     with pytest.raises(TamperedError):
-        await kept.page(made)
+        await kept.page(response)
 
 
 async def test_swapped_files_are_refused(kept: KeptServer) -> None:
@@ -452,13 +454,13 @@ async def test_swapped_files_are_refused(kept: KeptServer) -> None:
 
 
 async def test_a_link_is_never_followed(kept: KeptServer, tmp_path: Path) -> None:
-    made = await kept.make()
+    response = await kept.make()
     (file,) = kept.files()
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
     change(kept.data)
-    assert (await kept.said(made))["reason"] == "The file of the rows is gone."
-    assert len(await kept.lines(made)) == 21
+    assert (await kept.said(response))["reason"] == "The file of the rows is gone."
+    assert len(await kept.lines(response)) == 21
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o755, 0o750])
@@ -471,8 +473,8 @@ async def test_a_folder_that_others_may_use_is_refused(tmp_path: Path, mode: int
 
 
 async def test_a_question_reads_no_other_file(kept: KeptServer) -> None:
-    made = await kept.make()
-    resource = await kept.dual.get_resource(made.resource_id)
+    response = await kept.make()
+    resource = await kept.dual.get_resource(response.resource_id)
     assert resource is not None
     for sql in (
         "SELECT * FROM read_csv('/etc/passwd')",
@@ -540,14 +542,14 @@ async def test_what_is_gone_old_or_elsewhere_is_read_from_the_database(
     tmp_path: Path, sqlite_store_url: str
 ) -> None:
     async with stored(tmp_path, sqlite_store_url) as kept:
-        made = await kept.make(ANN)
+        response = await kept.make(ANN)
         gone = await kept.make(ANN)
         newest = max(kept.files(), key=lambda path: path.stat().st_mtime_ns)
         newest.unlink()
         change(kept.data)
         assert (await kept.said(gone, ANN))["reason"] == "The file of the rows is gone."
         assert len(await kept.lines(gone, ANN)) == 21
-        assert len(await kept.lines(made, ANN)) == ROWS
+        assert len(await kept.lines(response, ANN)) == ROWS
     elsewhere: Any
     for elsewhere, reason in (
         ({"storage": LocalResultStorage(tmp_path / "other")}, "The rows are kept at another server."),
@@ -556,8 +558,8 @@ async def test_what_is_gone_old_or_elsewhere_is_read_from_the_database(
     ):
         options = {"store": SQLResourceStore(sqlite_store_url), "secrets": ["s" * 40], **elsewhere}
         async with kept_server(tmp_path, **options) as kept:
-            assert await kept.said(made, ANN) == {"kept": False, "reason": reason}
-            assert len(await kept.lines(made, ANN)) == 21
+            assert await kept.said(response, ANN) == {"kept": False, "reason": reason}
+            assert len(await kept.lines(response, ANN)) == 21
 
 
 @pytest.mark.quick(1)
@@ -572,16 +574,16 @@ async def test_a_result_that_is_too_large_is_read_from_the_database(
     limit: dict[str, int], reason: str, tmp_path: Path
 ) -> None:
     async with kept_server(tmp_path, **limit) as kept:
-        made = await kept.make()
-        assert await kept.said(made) == {"kept": False, "reason": reason}
-        assert (made.total_count, kept.files()) == (ROWS, [])
+        response = await kept.make()
+        assert await kept.said(response) == {"kept": False, "reason": reason}
+        assert (response.total_count, kept.files()) == (ROWS, [])
     async with kept_server(tmp_path, keep_rows=ROWS) as kept:
         assert (await kept.said(await kept.make()))["kept"]
 
 
 async def test_names_that_duckdb_takes_for_one_are_not_kept(kept: KeptServer) -> None:
-    made = await kept.make(select=select(sales.c.id.label("A"), sales.c.state.label("a")))
-    assert (await kept.said(made))["reason"] == "Two columns have names that differ only in case."
+    response = await kept.make(select=select(sales.c.id.label("A"), sales.c.state.label("a")))
+    assert (await kept.said(response))["reason"] == "Two columns have names that differ only in case."
 
 
 async def test_keeping_needs_a_storage(tmp_path: Path) -> None:
@@ -591,17 +593,17 @@ async def test_keeping_needs_a_storage(tmp_path: Path) -> None:
 
 
 async def test_an_empty_result_is_kept(kept: KeptServer) -> None:
-    made = await kept.make(select=select(sales).where(sales.c.id < 0))
-    assert (await kept.said(made))["rows"] == 0
-    assert await kept.lines(made) == []
+    response = await kept.make(select=select(sales).where(sales.c.id < 0))
+    assert (await kept.said(response))["rows"] == 0
+    assert await kept.lines(response) == []
 
 
 async def test_a_deleted_result_leaves_no_file_and_streams_go_on(kept: KeptServer) -> None:
-    made = await kept.make()
-    stream = await kept.dual.stream(made.resource_id, None, StreamRequest())
+    response = await kept.make()
+    stream = await kept.dual.stream(response.resource_id, None, StreamRequest())
     first = await anext(stream.chunks)
     first = await anext(stream.chunks)
-    await kept.dual.delete_resource(made.resource_id, None)
+    await kept.dual.delete_resource(response.resource_id, None)
     assert kept.files() == []
     rest = [chunk.rows async for chunk in stream.chunks]
     assert first.rows + sum(rest) == ROWS
@@ -625,10 +627,10 @@ async def test_a_result_that_cannot_be_stored_leaves_no_file(kept: KeptServer) -
 
 async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
     async with kept_server(tmp_path) as kept:
-        made = await kept.make()
+        response = await kept.make()
         await kept.make(expiration=timedelta())
         assert len(kept.files()) == 2
-        orphans = [f"{made.resource_id}@{'0' * 16}", f"unknown@{'1' * 16}", "part-left_now"]
+        orphans = [f"{response.resource_id}@{'0' * 16}", f"unknown@{'1' * 16}", "part-left_now"]
         for name in orphans[:2]:
             (kept.storage / name).write_bytes(b"x")
         (kept.storage / orphans[2]).mkdir()
@@ -639,10 +641,10 @@ async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
             os.utime(kept.storage / name, (0, 0))
         await kept.dual.maintenance.sweep()
         (left,) = kept.files()
-        assert left.name.startswith(made.resource_id)
-        assert len(await kept.lines(made)) == ROWS
+        assert left.name.startswith(response.resource_id)
+        assert len(await kept.lines(response)) == ROWS
         # Deleted by another process: the next sweep takes the file.
-        await kept.dual.store.delete(made.resource_id)
+        await kept.dual.store.delete(response.resource_id)
         await kept.dual.maintenance.sweep()
         assert kept.files() == []
 
@@ -685,14 +687,14 @@ async def test_sweeping_closes_no_file_that_is_opened_meanwhile(
 async def test_the_first_reader_opens_the_file(kept: KeptServer) -> None:
     keeper = kept.dual.kept.keeper
     assert keeper is not None
-    made = await kept.make()
-    assert made.as_of is not None and made.total_count == ROWS
+    response = await kept.make()
+    assert response.as_of is not None and response.total_count == ROWS
     assert len(keeper.shares._holders) == 0, "the sample is of the rows that were written"
-    page = (await kept.page(made, limit=len(made.sample))).to_wire()
-    assert [row["id"] for row in page["data"]] == [row["id"] for row in made.sample]
+    page = (await kept.page(response, limit=len(response.sample))).to_wire()
+    assert [row["id"] for row in page["data"]] == [row["id"] for row in response.sample]
     assert len(keeper.shares._holders) == 1
     profiled = await kept.make(profile="full", sample="tail")
-    assert len(profiled.sample) == len(made.sample) and profiled.sample != made.sample
+    assert len(profiled.sample) == len(response.sample) and profiled.sample != response.sample
     assert len(keeper.shares._holders) == 2, "other rows than the first are in the file"
 
 
@@ -702,7 +704,7 @@ async def test_a_result_changes_while_its_file_is_opened(
 ) -> None:
     keeper = kept.dual.kept.keeper
     assert keeper is not None
-    made = await kept.make(ANN)
+    response = await kept.make(ANN)
     opening, change_is_done, open_file = asyncio.Event(), asyncio.Event(), files.open_file
 
     async def open_late(*arguments: Any) -> Any:
@@ -712,13 +714,13 @@ async def test_a_result_changes_while_its_file_is_opened(
         return await open_file(*arguments)
 
     monkeypatch.setattr(service, "open_file", open_late)
-    reading = asyncio.ensure_future(kept.page(made, ANN, limit=5))
+    reading = asyncio.ensure_future(kept.page(response, ANN, limit=5))
     await opening.wait()
     try:
         if change == "deleted":
-            await kept.dual.delete_resource(made.resource_id, ANN)
+            await kept.dual.delete_resource(response.resource_id, ANN)
         else:
-            await kept.dual.kept.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(response.resource_id, ANN)
     finally:
         change_is_done.set()
     page = await reading
@@ -729,8 +731,8 @@ async def test_a_result_changes_while_its_file_is_opened(
 
 
 async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kept: KeptServer) -> None:
-    made = await kept.make()
-    await kept.lines(made)  # its first reader opens the file
+    response = await kept.make()
+    await kept.lines(response)  # its first reader opens the file
     (file,) = kept.files()
     spilled = file.with_name(f"{file.name}.tmp")
     spilled.mkdir()
@@ -738,7 +740,7 @@ async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kep
     os.utime(spilled, (0, 0))
     await kept.dual.maintenance.sweep()
     assert spilled.exists()  # readers of the file may use it
-    await kept.dual.delete_resource(made.resource_id, None)
+    await kept.dual.delete_resource(response.resource_id, None)
     await kept.dual.maintenance.sweep()
     assert kept.files() == []
 
@@ -833,20 +835,23 @@ async def test_policies_that_were_not_declared_are_seen(
                 keep_after=timedelta(),
             ) as dual:
                 kept = KeptServer(dual, tmp_path)
-                made = await kept.make(select=select(notes), keep=keep)
-                assert (await kept.said(made))["rows"] == 9
+                response = await kept.make(select=select(notes), keep=keep)
+                assert (await kept.said(response))["rows"] == 9
                 execute("ALTER TABLE notes ENABLE ROW LEVEL SECURITY")
                 execute("CREATE POLICY few ON notes USING (id < 4)")
                 reason = "The database narrows the rows by its own policies."
                 # The rows that were kept before it, too, are not read any more: neither a page nor a stream has them.
-                assert await kept.said(made) == {"kept": False, "reason": reason}
-                assert len((await kept.page(made, limit=9)).rows) == 3
-                assert len(await kept.lines(made)) == 3
+                assert await kept.said(response) == {"kept": False, "reason": reason}
+                assert len((await kept.page(response, limit=9)).rows) == 3
+                assert len(await kept.lines(response)) == 3
                 execute("ALTER TABLE notes DISABLE ROW LEVEL SECURITY")
-                assert (await kept.said(made))["rows"] == 9
+                assert (await kept.said(response))["rows"] == 9
                 execute("ALTER TABLE notes ENABLE ROW LEVEL SECURITY")
-                made = await kept.make(select=select(notes), keep=keep)
-                assert (made.total_count, await kept.said(made)) == (3, {"kept": False, "reason": reason})
+                response = await kept.make(select=select(notes), keep=keep)
+                assert (response.total_count, await kept.said(response)) == (
+                    3,
+                    {"kept": False, "reason": reason},
+                )
         finally:
             execute(f"DROP OWNED BY {reader}")
             execute(f"DROP ROLE {reader}")
@@ -879,9 +884,9 @@ async def test_rows_under_declared_policies_are_not_kept_while_the_policies_are_
                 postgresql_server.execute("ALTER TABLE notes DISABLE ROW LEVEL SECURITY", database)
                 kept = KeptServer(dual, tmp_path)
                 ann = Principal(id="ann", tenant="one")
-                made = await kept.make(ann, select=select(notes), keep=True)
-                found = await dual.describe(made.resource_id, ann)
-                assert found["kept"] == {
+                response = await kept.make(ann, select=select(notes), keep=True)
+                actual = await dual.describe(response.resource_id, ann)
+                assert actual["kept"] == {
                     "kept": False,
                     "reason": "The database narrows the rows by its own policies.",
                 }

@@ -57,9 +57,9 @@ async def test_a_folder_of_something_else_is_refused_and_left_as_it_is(tmp_path:
     before = filled(tmp_path / "kept", OF_SOMETHING_ELSE[name])
     storage = LocalResultStorage(tmp_path / "kept")
     for refused in (storage.check, storage.open):
-        with pytest.raises(ConfigurationError, match="files of something else") as caught:
+        with pytest.raises(ConfigurationError, match="files of something else") as error:
             await refused()
-        assert "is empty or does not exist yet" in caught.value.hint
+        assert "is empty or does not exist yet" in error.value.hint
     assert contents(tmp_path / "kept") == before
 
 

@@ -53,13 +53,13 @@ async def shown(kept: KeptServer, made: DualResponse, asked: str) -> DualRespons
 async def test_the_model_is_told(asked: str, tmp_path: Path) -> None:
     async with kept_server(tmp_path) as kept:
         for select_ in (select(sales), select(sales).where(sales.c.id < 0), select(sales).limit(2)):
-            made = await kept.make(select=select_)
-            response = await shown(kept, made, asked)
-            said = minute(await kept.said(made))
+            result = await kept.make(select=select_)
+            response = await shown(kept, result, asked)
+            said = minute(await kept.said(result))
             assert response.to_text().count(said) == 1
             assert response.to_text(text_format="none").count(said) == 1
             content = response.to_structured_content()
-            assert content["metadata"]["as_of"] == (await kept.said(made))["as_of"]
+            assert content["metadata"]["as_of"] == (await kept.said(result))["as_of"]
             assert content["metadata"]["total_count_kind"] == "exact"
         live = await kept.make(keep=False)
         response = await shown(kept, live, asked)
@@ -69,10 +69,10 @@ async def test_the_model_is_told(asked: str, tmp_path: Path) -> None:
 
 async def test_rows_that_are_no_longer_kept_are_not_said_to_be(tmp_path: Path) -> None:
     async with kept_server(tmp_path) as kept:
-        made = await kept.make()
+        response = await kept.make()
         for file in kept.files():
             file.unlink()
-        assert "as of" not in (await shown(kept, made, "again")).to_text()
+        assert "as of" not in (await shown(kept, response, "again")).to_text()
 
 
 async def test_tools_that_show_rows_of_a_result_say_it(tmp_path: Path) -> None:
@@ -82,12 +82,12 @@ async def test_tools_that_show_rows_of_a_result_say_it(tmp_path: Path) -> None:
         add_data_manager(kept.dual, server)
         async with Client(server) as client:
             for result, is_kept in ((made, True), (live, False)):
-                asked = {
+                question = {
                     "operation": "query",
                     "data_access_id": result.resource_id,
                     "sql": "SELECT * FROM data",
                 }
-                answer = (await client.call_tool("data_manager", asked)).structured_content
+                answer = (await client.call_tool("data_manager", question)).structured_content
                 assert answer is not None
                 assert answer["data"].get("asOf") == ((await kept.said(made))["as_of"] if is_kept else None)
 
@@ -105,12 +105,12 @@ async def test_the_page_of_a_result_says_it(tmp_path: Path) -> None:
 
 async def test_a_task_says_how_many_rows_were_read(tmp_path: Path) -> None:
     async with kept_server(tmp_path) as kept:
-        made = await kept.make(keep=False)
-        resource = await kept.dual.get_resource(made.resource_id)
+        response = await kept.make(keep=False)
+        resource = await kept.dual.get_resource(response.resource_id)
         assert resource is not None
         before, after = resource.kept, RunRecords.of(kept.dual.parts).running(None, 12_345)
         assert await RunRecords.of(kept.dual.parts).change(resource.id, before, after)
-        resource = await kept.dual.get_resource(made.resource_id)
+        resource = await kept.dual.get_resource(response.resource_id)
         assert resource is not None
         assert _task("t", resource, "working")["statusMessage"].endswith(" Rows so far: 12,345.")
     assert progress_message(1) == progress_message(1, 0) == "The query has run for 1 second."
@@ -174,19 +174,21 @@ async def test_a_pending_result_says_how_many_rows_were_read(
     monkeypatch.setattr(jobs, "NOTE_INTERVAL", timedelta(milliseconds=10))
     store, told = Counting(), list[Progress]()
     async with kept_server(tmp_path, store=store) as kept:
-        made = await kept.make(wait=timedelta())
+        response = await kept.make(wait=timedelta())
         application = Starlette(routes=[Mount("/resources", kept.dual.router())])
         transport = httpx.ASGITransport(app=application)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-            path = f"/resources/{made.resource_id}"
+            path = f"/resources/{response.resource_id}"
             metadata = await until(
-                lambda: http.get(path), lambda found: found.json().get("kept", {}).get("rows_so_far")
+                lambda: http.get(path), lambda answer: answer.json().get("kept", {}).get("rows_so_far")
             )
             so_far = metadata.json()["kept"]["rows_so_far"]
             assert metadata.json()["kept"] == {"kept": False, "rows_so_far": so_far}
             assert 0 < so_far < ROWS
             assert metadata.json()["status"] == "pending"
-            parsed = await DualResponseClient("http://127.0.0.1/resources", http=http).open(made.resource_id)
+            parsed = await DualResponseClient("http://127.0.0.1/resources", http=http).open(
+                response.resource_id
+            )
             waiting = asyncio.ensure_future(parsed.wait_until_ready(progress=told.append))
             await until(lambda: asyncio.sleep(0, told))
             assert store.noted == 1  # nothing is written while nothing changes
@@ -199,8 +201,8 @@ async def test_a_pending_result_says_how_many_rows_were_read(
 
 async def test_a_run_that_cannot_be_kept_leaves_no_number_of_rows(tmp_path: Path) -> None:
     async with kept_server(tmp_path, keep_rows=ROWS - 1) as kept:
-        made = await kept.make(wait=timedelta())
-        said = await until(lambda: kept.said(made), lambda said: said and "rows_so_far" not in said)
+        response = await kept.make(wait=timedelta())
+        said = await until(lambda: kept.said(response), lambda said: said and "rows_so_far" not in said)
         assert said == {"kept": False, "reason": f"There are more than {ROWS - 1} rows."}
 
 
@@ -211,10 +213,10 @@ async def test_a_served_database_keeps_what_is_slow(tmp_path: Path) -> None:
     )
     built = await _server_of(options, ServedFiles(), "http://127.0.0.1/resources")
     async with built.server as dual:
-        made = await dual.create_response(
+        response = await dual.create_response(
             select(built.server.parts.registry.tables["sales"]), name="sales", wait=timedelta()
         )
         await dual.drain(timedelta(seconds=60))
-        described: Any = await dual.describe(made.resource_id, None)
+        described: Any = await dual.describe(response.resource_id, None)
         assert (described["kept"]["kept"], described["total_count_kind"]) == (True, "exact")
         assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o700

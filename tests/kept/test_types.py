@@ -62,8 +62,8 @@ def read(answer: httpx.Response, written: str) -> Any:
     """
     if written in ("arrow", "parquet") and answer.status_code == 200:
         with suppress(pa.ArrowInvalid):  # it ends with a problem
-            found = table_of(answer, written)
-            return found.schema, [list(map(parsed, row.values())) for row in found.to_pylist()]
+            actual = table_of(answer, written)
+            return actual.schema, [list(map(parsed, row.values())) for row in actual.to_pylist()]
     return answer.content
 
 
@@ -74,24 +74,26 @@ def parsed(value: Any) -> Any:
 
 async def answers(server: Served, statement: Any, **options: Any) -> tuple[Any, dict[str, Any]]:
     """What the metadata say of the kept rows, and the answer in each format."""
-    made = await server.dual.create_response(statement, name="kinds", **options)
-    described = await server.dual.describe(made.resource_id, None)
-    path = f"/resources/{made.resource_id}/rows"
-    found = {
+    response = await server.dual.create_response(statement, name="kinds", **options)
+    described = await server.dual.describe(response.resource_id, None)
+    path = f"/resources/{response.resource_id}/rows"
+    actual = {
         written: read(await server.http.post(path, json={"format": written}), written) for written in FORMATS
     }
-    found["sample"] = made.sample, made.columns
-    return described.get("kept"), found
+    actual["sample"] = response.sample, response.columns
+    return described.get("kept"), actual
 
 
 async def refined(server: Served, statement: Any, *, keep: bool) -> dict[str, Any]:
     """A refinement of a result, in each format; where the result is kept, it is kept too."""
     parent = await server.dual.create_response(statement, name="kinds", keep=keep)
-    asked = {"filters": [{"column": "id", "op": "gte", "value": 0}], "order_by": ["id"]}
-    made = await server.dual.create_response(name="refined", parent=parent.resource_uri, refinement=asked)
-    said = (await server.dual.describe(made.resource_id, None)).get("kept")
+    question = {"filters": [{"column": "id", "op": "gte", "value": 0}], "order_by": ["id"]}
+    response = await server.dual.create_response(
+        name="refined", parent=parent.resource_uri, refinement=question
+    )
+    said = (await server.dual.describe(response.resource_id, None)).get("kept")
     assert (said is not None and said["kept"]) is keep, said
-    path = f"/resources/{made.resource_id}/rows"
+    path = f"/resources/{response.resource_id}/rows"
     return {
         written: read(await server.http.post(path, json={"format": written}), written) for written in FORMATS
     }
@@ -221,21 +223,21 @@ async def test_pages_sorted_by_instants_have_cursors(tmp_path: Path, request: py
     )
     async with served(url, made.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
         kept = await server.dual.create_response(select(made), name="instants", keep=True)
-        asked: Any = {"limit": 2, "sort": [{"field": "v", "order": "desc"}]}
+        parameters: Any = {"limit": 2, "sort": [{"field": "v", "order": "desc"}]}
         there: list[list[int]] = []
         page: Any = None
         while page is None or page.has_next:
             if page is not None:
-                asked["cursor"] = page.next_cursor
-            page = await server.dual.read_page(kept.resource_id, None, PageRequest(**asked))
+                parameters["cursor"] = page.next_cursor
+            page = await server.dual.read_page(kept.resource_id, None, PageRequest(**parameters))
             there.append([row["id"] for row in page.rows])
             assert page.has_next is (page.next_cursor is not None)
         assert [number for each in there for number in each] == [1, 4, 2, 0, 3], (
             "ties as the database has them"
         )
         for before in reversed(there[:-1]):
-            asked["cursor"] = page.previous_cursor
-            page = await server.dual.read_page(kept.resource_id, None, PageRequest(**asked))
+            parameters["cursor"] = page.previous_cursor
+            page = await server.dual.read_page(kept.resource_id, None, PageRequest(**parameters))
             assert [row["id"] for row in page.rows] == before
 
 
@@ -250,9 +252,9 @@ async def test_amounts_that_are_kept_as_texts_are_compared_by_the_database(
         assert resource is not None
 
         async def found(operator: str) -> list[int]:
-            asked = {"filters": [{"column": "v", "op": operator, "value": "-$0.01"}]}
+            question = {"filters": [{"column": "v", "op": operator, "value": "-$0.01"}]}
             page = await server.dual.queries.page_unchecked(
-                resource, read_result_query(asked), PageRequest(limit=9)
+                resource, read_result_query(question), PageRequest(limit=9)
             )
             return [row["id"] for row in page.rows]
 

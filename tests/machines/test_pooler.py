@@ -91,10 +91,10 @@ async def test_streams_at_once_have_the_rows_of_a_server_without_it(
 
     async def streamed(url: str, times: int) -> set[bytes]:
         async with DualResponseServer(url, base_url=BASE_URL, tables=METADATA) as server:
-            made = await server.create_response(statement, name="x")
+            response = await server.create_response(statement, name="x")
 
             async def once() -> bytes:
-                stream = await server.stream(made.resource_id, None, StreamRequest(format=format_))
+                stream = await server.stream(response.resource_id, None, StreamRequest(format=format_))
                 return b"".join([bytes(chunk.data) async for chunk in stream.chunks])
 
             return set(await asyncio.gather(*(once() for _ in range(times))))
@@ -124,10 +124,10 @@ async def _of_each_session(bouncer: Pooler, url: str) -> set[tuple[Any, ...]]:
         await client.execute("BEGIN")
     wanted = """SELECT current_setting('statement_timeout'), current_setting('default_transaction_read_only'),
         current_setting('role'), nullif(current_setting('dualsql.value_1', true), '')"""
-    found = {tuple(await client.fetchrow(wanted)) for client in clients}
+    actual = {tuple(await client.fetchrow(wanted)) for client in clients}
     for client in clients:
         await client.close()
-    return found
+    return actual
 
 
 async def _client(bouncer: Pooler, url: str) -> Any:
@@ -160,7 +160,7 @@ async def test_who_leaves_stops_the_query(slow: DualResponseServer, direct_url: 
         )
         pid = await until(lambda: connection.scalar(running))
         asking.cancel()
-        await until(lambda: connection.scalar(running), lambda found: found is None)
+        await until(lambda: connection.scalar(running), lambda actual: actual is None)
         # It was cancelled: a connection that is given up would have taken the session with it.
         assert await connection.scalar(text(f"SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}")) == 1
 
@@ -174,8 +174,8 @@ async def test_an_engine_on_psycopg(filled_url: str, bouncer: Pooler) -> None:
     engine = create_async_engine(url, connect_args={"prepare_threshold": None})
     async with DualResponseServer(engine, base_url=BASE_URL, tables=METADATA) as server:
         for _ in range(8):
-            made = await server.create_response(ALL, name="x")
-            page = await server.read_page(made.resource_id, None, PageRequest(limit=100))
+            response = await server.create_response(ALL, name="x")
+            page = await server.read_page(response.resource_id, None, PageRequest(limit=100))
             assert len(page.rows) == len(ROWS)
     await engine.dispose()
 

@@ -151,18 +151,18 @@ async def test_all_that_is_read_is_that_of_one_server(sharded: Sharded, statemen
 async def _everything(url: str, statement: Any) -> dict[str, Any]:
     """Sample, total, pages by number and by cursor, a sorted page, streams, a question and a profile."""
     async with serving(url) as (server, http):
-        made = await server.create_response(statement, name="x", count="exact")
-        path = f"/resources/{made.resource_id}"
-        found: dict[str, Any] = {"sample": made.sample, "total": made.total_count}
-        column = made.columns[min(2, len(made.columns) - 1)]["name"]
-        found["page"] = (await http.get(path, params={"limit": 20, "offset": 10})).json()["data"]
-        found["sorted"] = (await http.get(path, params={"limit": 1000, "sort": f"-{column}"})).json()["data"]
-        found["pages"] = await _walked(http, path)
+        response = await server.create_response(statement, name="x", count="exact")
+        path = f"/resources/{response.resource_id}"
+        actual: dict[str, Any] = {"sample": response.sample, "total": response.total_count}
+        column = response.columns[min(2, len(response.columns) - 1)]["name"]
+        actual["page"] = (await http.get(path, params={"limit": 20, "offset": 10})).json()["data"]
+        actual["sorted"] = (await http.get(path, params={"limit": 1000, "sort": f"-{column}"})).json()["data"]
+        actual["pages"] = await _walked(http, path)
         for form in ("ndjson", "csv"):
-            found[form] = _rows_of((await http.get(f"{path}/rows", params={"format": form})).text, form)
+            actual[form] = _rows_of((await http.get(f"{path}/rows", params={"format": form})).text, form)
         question = {"group_by": [column], "aggregates": ["count"], "limit": 5, "order_by": [column]}
-        found["question"] = (await http.post(f"{path}/query", json=question)).json()["data"]
-        return found
+        actual["question"] = (await http.post(f"{path}/query", json=question)).json()["data"]
+        return actual
 
 
 async def _walked(http: httpx.AsyncClient, path: str) -> list[Any]:
@@ -190,8 +190,8 @@ async def test_the_statement_of_a_tenant_reaches_one_shard(sharded: Sharded) -> 
         caller = Principal(id="ana", tenant=state)
         before = sharded.asked()
         async with serving(sharded.url, hooks=[rule]) as (server, _):
-            made = await server.create_response(select(INSTITUTIONS), name="x", principal=caller)
-            resource = await server.open_resource(made.resource_id, caller, "read")
+            response = await server.create_response(select(INSTITUTIONS), name="x", principal=caller)
+            resource = await server.open_resource(response.resource_id, caller, "read")
             page = await server.unchecked.read_page(resource, caller, PageRequest(limit=1000))
             stream = await server.unchecked.stream(resource, caller, StreamRequest(format="csv"))
             assert [chunk async for chunk in stream.chunks]
@@ -228,8 +228,8 @@ async def test_a_shard_that_is_down_is_told_while_others_still_page(sharded: Sha
             "up": select(INSTITUTIONS).where(INSTITUTIONS.c.state == up),
             "both": select(INSTITUTIONS),
         }.items():
-            made = await server.create_response(statement, name=name)
-            paths[name] = f"/resources/{made.resource_id}"
+            response = await server.create_response(statement, name=name)
+            paths[name] = f"/resources/{response.resource_id}"
         sharded.shards[0].stop(signal.SIGQUIT)
         try:
             for name in ("down", "both"):
@@ -245,7 +245,7 @@ async def test_a_shard_that_is_down_is_told_while_others_still_page(sharded: Sha
         finally:
             sharded.shards[0].start(*SMALL, "log_statement=all")
         again = await until(
-            lambda: http.get(paths["both"], params={"limit": 1000}), lambda found: found.status_code == 200
+            lambda: http.get(paths["both"], params={"limit": 1000}), lambda answer: answer.status_code == 200
         )
         assert len(again.json()["data"]) == len(ROWS)
 
@@ -257,8 +257,8 @@ async def test_a_stream_whose_shard_is_killed_ends_with_an_error(
 ) -> None:
     url = sharded.url.replace("asyncpg", driver)
     async with DualResponseServer(url, base_url="http://shop/resources", tables=NOTES.metadata) as server:
-        made = await server.create_response(select(NOTES), name="notes", count="none")
-        stream = await server.stream(made.resource_id, None, StreamRequest(format=form))
+        response = await server.create_response(select(NOTES), name="notes", count="none")
+        stream = await server.stream(response.resource_id, None, StreamRequest(format=form))
         read = b""
         while len(read) < 100_000:
             read += (await anext(stream.chunks)).data

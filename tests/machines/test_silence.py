@@ -29,9 +29,9 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Cluster]:
-    with cluster("shared_buffers=8MB") as made:
-        asyncio.run(_filled(made))
-        yield made
+    with cluster("shared_buffers=8MB") as database:
+        asyncio.run(_filled(database))
+        yield database
 
 
 async def _filled(made: Cluster) -> None:
@@ -72,8 +72,8 @@ async def test_a_statement_ends_with_an_error_that_says_try_again(
 async def test_a_stream_ends_with_an_error_that_says_try_again(
     server: DualResponseServer, relay: Relay
 ) -> None:
-    made = await server.create_response(MANY, name="many", count="none")
-    stream = await server.stream(made.resource_id, None, StreamRequest(format="csv"))
+    response = await server.create_response(MANY, name="many", count="none")
+    stream = await server.stream(response.resource_id, None, StreamRequest(format="csv"))
     read = 0
     while read < 100_000:  # the head of a file comes before the database is asked
         read += len((await anext(stream.chunks)).data)

@@ -95,7 +95,7 @@ async def test_a_promoted_standby_takes_over(pair: Pair) -> None:
         refused = await live.http.post("/resources/tool")
         assert (refused.status_code, refused.json()["code"]) == (503, "STORAGE_ERROR")
         pair.standby.execute("SELECT pg_promote()")
-        await until(lambda: live.http.post("/resources/tool"), lambda found: found.status_code == 201)
+        await until(lambda: live.http.post("/resources/tool"), lambda answer: answer.status_code == 201)
         await assert_all_work(live)
 
 
@@ -107,7 +107,7 @@ async def test_a_primary_that_comes_back_is_found(pair: Pair) -> None:
         pair.kill()
         await _until_read(live, path)
         pair.primary.start(*SMALL)
-        await until(lambda: live.http.post("/resources/tool"), lambda found: found.status_code == 201)
+        await until(lambda: live.http.post("/resources/tool"), lambda answer: answer.status_code == 201)
         await assert_all_work(live)
 
 
@@ -119,7 +119,7 @@ async def _until_read(live: LiveServer, path: str) -> None:
         assert answer.status_code in (200, 503), answer.text
         return answer
 
-    answer = await until(ask, lambda found: found.status_code == 200)
+    answer = await until(ask, lambda actual: actual.status_code == 200)
     assert len(answer.json()["data"]) == len(ROWS)
 
 
@@ -134,7 +134,7 @@ async def test_a_primary_that_falls_silent_is_passed_over(pair: Pair) -> None:
         relay.fall_silent()
         await _until_read(live, path)
         pair.standby.execute("SELECT pg_promote()")
-        await until(lambda: live.http.post("/resources/tool"), lambda found: found.status_code == 201)
+        await until(lambda: live.http.post("/resources/tool"), lambda answer: answer.status_code == 201)
         await assert_all_work(live)
 
 
@@ -149,7 +149,7 @@ async def test_a_primary_whose_machine_is_gone_is_passed_over(pair: Pair, driver
         await pair.followed()
         pair.standby.execute("SELECT pg_promote()")
         relay.vanish()
-        await until(lambda: live.http.post("/resources/tool"), lambda found: found.status_code == 201)
+        await until(lambda: live.http.post("/resources/tool"), lambda answer: answer.status_code == 201)
         await assert_all_work(live)
 
 

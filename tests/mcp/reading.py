@@ -30,11 +30,11 @@ class Reader:
 
     async def read(self, uri: str) -> ReadResourceResult:
         """The whole result."""
-        found = await (
+        actual = await (
             self.session.read_resource_mcp(uri) if self.is_fast else self.session.read_resource(uri)
         )
-        assert isinstance(found, ReadResourceResult)
-        return found
+        assert isinstance(actual, ReadResourceResult)
+        return actual
 
     async def read_json(self, uri: str) -> Any:
         """What is there."""
@@ -46,23 +46,23 @@ class Reader:
 
     async def refusal(self, uri: str) -> ErrorData:
         """The error that a reading ends with."""
-        with pytest.raises(MCPError) as caught:
+        with pytest.raises(MCPError) as error:
             await self.read(uri)
-        return caught.value.error
+        return error.value.error
 
     async def page(self, cursor: str | None = None) -> tuple[list[Resource], str | None]:
         """One page of the list."""
         listing = self.session.list_resources_mcp if self.is_fast else self.session.list_resources
-        found = await listing(cursor=cursor)
-        return found.resources, found.next_cursor
+        actual = await listing(cursor=cursor)
+        return actual.resources, actual.next_cursor
 
     async def everything(self) -> list[str]:
         """The URIs of all pages."""
         uris: list[str] = []
         cursor = None
         for _ in range(100):
-            found, cursor = await self.page(cursor)
-            uris += [str(resource.uri) for resource in found]
+            actual, cursor = await self.page(cursor)
+            uris += [str(resource.uri) for resource in actual]
             if cursor is None:
                 return uris
         raise AssertionError("the list has no end")
@@ -72,13 +72,13 @@ class Reader:
         listing = (
             self.session.list_resource_templates_mcp if self.is_fast else self.session.list_resource_templates
         )
-        found = await listing()
-        return {template.uri_template: template.name for template in found.resource_templates}
+        actual = await listing()
+        return {template.uri_template: template.name for template in actual.resource_templates}
 
     async def complete(self, template: str, name: str, value: str, **given: str) -> list[str]:
         """What a host offers to somebody who types `value`."""
         complete = self.session.complete_mcp if self.is_fast else self.session.complete
         reference = ResourceTemplateReference(uri=template)
-        found = await complete(reference, {"name": name, "value": value}, given or None)
-        values: list[str] = found.completion.values
+        actual = await complete(reference, {"name": name, "value": value}, given or None)
+        values: list[str] = actual.completion.values
         return values

@@ -70,17 +70,17 @@ async def test_it_answers_what_rest_answers_the_caller(make_dual: MakeDual, host
             results: dict[str, Any] = {}
             for token in TOKENS:
                 async with calling(host, origin, token) as connection:
-                    found = (await connection.call("search")).structured_content or {}
-                    results[token] = found["resource"]
+                    actual = (await connection.call("search")).structured_content or {}
+                    results[token] = actual["resource"]
                     for request in REQUESTS:
                         path = "/query" if {"filters", "group_by"} & set(request) else ""
                         answer = await http.post(
-                            found["resource"]["url"] + path,
+                            actual["resource"]["url"] + path,
                             json=request,
                             headers={"Authorization": f"Bearer {token}"},
                         )
                         called = await connection.call(
-                            TOOL, resource=found["resource"]["uri"], request=request
+                            TOOL, resource=actual["resource"]["uri"], request=request
                         )
                         structured = called.structured_content or {}
                         assert called.is_error == (answer.status_code != 200), (
@@ -116,8 +116,8 @@ async def test_a_model_that_is_shown_it_is_told_not_to_call_it(make_dual: MakeDu
     assert "Do not call it" in described
     assert (tools[TOOL].meta or {})["ui"]["visibility"] == ["app"]
     assert "rows" not in described.lower()
-    said = json.dumps([tools["search"].description, tools["search"].input_schema])
-    assert TOOL not in said
+    text = json.dumps([tools["search"].description, tools["search"].input_schema])
+    assert TOOL not in text
 
 
 CLAIMS = (
@@ -159,8 +159,8 @@ async def test_a_server_with_small_pages_has_an_app_with_small_pages(make_dual: 
     add_app(dual, server)
     dual.tool(server, name="search")(lambda: select(School.id))
     async with host.connected(server) as connection:
-        found = await connection.session.read_resource(APP_URI)
-        document = getattr(found, "contents", found)[0].text
+        actual = await connection.session.read_resource(APP_URI)
+        document = getattr(actual, "contents", actual)[0].text
         assert 'data-limit="5"' in document
         uri = ((await connection.call("search")).structured_content or {})["resource"]["uri"]
         page = await connection.call(TOOL, resource=uri, request={})

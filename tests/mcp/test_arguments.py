@@ -64,18 +64,18 @@ def server_of(dual: DualResponseServer, host: Host) -> Any:
 async def call(connection: Connection, name: str, arguments: dict[str, Any]) -> CallToolResult:
     """The result, whatever it is."""
     session = connection.session
-    found = await getattr(session, "call_tool_mcp", session.call_tool)(name, arguments)
-    assert isinstance(found, CallToolResult)
-    return found
+    actual = await getattr(session, "call_tool_mcp", session.call_tool)(name, arguments)
+    assert isinstance(actual, CallToolResult)
+    return actual
 
 
 def assert_malformed(result: CallToolResult, *words: str) -> None:
     """It is refused in our words, without a structure (docs/decisions/0017)."""
     assert result.is_error and result.structured_content is None
-    said = text_of(result)
-    assert said.startswith("Error executing tool ")
-    assert all(word in said for word in words), said
-    assert "pydantic" not in said and "http" not in said and "input_value" not in said
+    text = text_of(result)
+    assert text.startswith("Error executing tool ")
+    assert all(word in text for word in words), text
+    assert "pydantic" not in text and "http" not in text and "input_value" not in text
 
 
 async def test_every_tool_refuses_what_it_does_not_have(dual: DualResponseServer, host: Host) -> None:
@@ -211,8 +211,8 @@ async def test_what_models_write_is_understood(dual: DualResponseServer, host: H
         for operator in ("not_null", "is_not_null"):
             for value in ({}, {"value": True}, {"value": None}):
                 filters = [{"column": "name", "op": operator, **value}]
-                found = await call(connection, "query_result", {"resource": uri, "filters": filters})
-                assert not found.is_error and len(_rows(found)) == 3
+                result = await call(connection, "query_result", {"resource": uri, "filters": filters})
+                assert not result.is_error and len(_rows(result)) == 3
 
 
 def _uri(result: CallToolResult) -> str:

@@ -37,9 +37,9 @@ async def test_everything_is_listed_and_everything_listed_is_read(make_dual: Mak
             "catalog://default/schema/default/table/visits",
         ]
         for uri in uris:
-            found = await reader.read_json(uri)
-            assert found["definition"]
-            assert found["metadata"]["usage"]
+            actual = await reader.read_json(uri)
+            assert actual["definition"]
+            assert actual["metadata"]["usage"]
         contents = await reader.read_json("catalog://default/catalog/contents")
         assert [item["uri"] for item in contents] == uris[1:]
 
@@ -50,9 +50,9 @@ async def test_what_is_read_is_current_for_a_minute_and_for_its_reader_alone(
     server = host.server()
     add_catalogue(dual, server)
     async with host.connected(server) as connection:
-        found = await Reader(connection).read(SCHOOLS)
+        actual = await Reader(connection).read(SCHOOLS)
     if host.kind != "official, older protocol":
-        assert (found.ttl_ms, found.cache_scope) == (60_000, "private")
+        assert (actual.ttl_ms, actual.cache_scope) == (60_000, "private")
 
 
 async def test_a_list_is_its_caller_s_whatever_the_server_says_of_lists(dual: DualResponseServer) -> None:
@@ -60,8 +60,8 @@ async def test_a_list_is_its_caller_s_whatever_the_server_says_of_lists(dual: Du
     server = host.server(cache_hints={"resources/list": CacheHint(ttl_ms=60_000, scope="public")})
     add_catalogue(dual, server)
     async with host.connected(server) as connection:
-        found = await connection.session.list_resources()
-    assert (found.ttl_ms, found.cache_scope) == (0, "private")
+        actual = await connection.session.list_resources()
+    assert (actual.ttl_ms, actual.cache_scope) == (0, "private")
 
 
 async def test_templates_of_the_hierarchy(dual: DualResponseServer, host: Host) -> None:
@@ -148,8 +148,8 @@ async def test_the_server_s_own_completion_stays(dual: DualResponseServer, host:
     async with host.connected(server) as connection:
         reader = Reader(connection)
         complete_ = reader.session.complete_mcp if reader.is_fast else reader.session.complete
-        found = await complete_(PromptReference(name="p"), {"name": "a", "value": ""})
-        assert found.completion.values == ["mine"]
+        actual = await complete_(PromptReference(name="p"), {"name": "a", "value": ""})
+        assert actual.completion.values == ["mine"]
         assert await reader.complete("catalog://{source}/catalog", "source", "") == ["default"]
 
 
@@ -209,11 +209,11 @@ async def test_the_catalogue_is_searched_in_batches(make_dual: MakeDual, host: H
         )
     assert result.structured_content is not None
     matches = result.structured_content["matches"]
-    found = {
+    actual = {
         term: [match for match in matches if match["term"] == term] for term in ("enrolment", "skool in stat")
     }
-    assert (found["enrolment"][0]["name"], found["enrolment"][0]["columns"][0]) == ("schools", "enrollment")
-    assert "schools_in_state" in {match["name"] for match in found["skool in stat"]}
+    assert (actual["enrolment"][0]["name"], actual["enrolment"][0]["columns"][0]) == ("schools", "enrollment")
+    assert "schools_in_state" in {match["name"] for match in actual["skool in stat"]}
     assert result.structured_content["unmatched"] == ["xyzzy"]
     assert all(match["name"] in text_of(result) for match in matches)
 

@@ -24,10 +24,10 @@ async def test_a_model_gets_a_chart(dual: DualResponseServer, host: Host) -> Non
     dual.tool(server)(search)
     add_chart_tool(dual, server)
     async with host.connected(server) as connection:
-        found = DualResponseClient().parse(await connection.call("search"), strict=True)
+        response = DualResponseClient().parse(await connection.call("search"), strict=True)
         result = await connection.call(
             "chart_result",
-            resource=found.resource_uri,
+            resource=response.resource_uri,
             mark="bar",
             x="state",
             y={"aggregate": "count"},
@@ -38,10 +38,10 @@ async def test_a_model_gets_a_chart(dual: DualResponseServer, host: Host) -> Non
         assert [block.type for block in result.content if block.type == "image"] == ["image"]
         assert chart.name == "Number of rows by state"
         assert sum(row["y"] for row in chart.sample) == len(SCHOOLS)
-        refused = await connection.call("chart_result", resource=found.resource_uri, mark="pie", x="state")
+        refused = await connection.call("chart_result", resource=response.resource_uri, mark="pie", x="state")
         assert refused.is_error
         assert "mark must be one of bar, line, point, histogram, heatmap" in text_of(refused)
         unknown = await connection.call(
-            "chart_result", resource=found.resource_uri, mark="histogram", x="enrolment"
+            "chart_result", resource=response.resource_uri, mark="histogram", x="enrolment"
         )
         assert unknown.is_error and "enrollment" in text_of(unknown)

@@ -48,10 +48,10 @@ def structure(result: CallToolResult) -> dict[str, Any]:
 
 def problem(result: CallToolResult) -> dict[str, Any]:
     assert result.is_error
-    found: dict[str, Any] = structure(result)["error"]
-    assert isinstance(found["details"]["suggestions"], list)
-    assert text_of(result).startswith(f"{found['code']}: ")
-    return found
+    actual: dict[str, Any] = structure(result)["error"]
+    assert isinstance(actual["details"]["suggestions"], list)
+    assert text_of(result).startswith(f"{actual['code']}: ")
+    return actual
 
 
 async def test_an_empty_text_is_refused_without_naming_an_argument_that_is_not_there(
@@ -158,17 +158,17 @@ async def test_an_error_says_what_to_do(dual: DualResponseServer, host: Host, qu
     add_execute_query(dual, server)
     async with host.connected(server) as connection:
         result = await connection.call("execute_query", query=query)
-    found = problem(result) if suggestions is not None else structure(result)["error"]
-    assert found["code"] == code
-    assert found["hint"]
+    actual = problem(result) if suggestions is not None else structure(result)["error"]
+    assert actual["code"] == code
+    assert actual["hint"]
     if suggestions is not None:
-        assert found["details"]["suggestions"][: len(suggestions)] == suggestions
+        assert actual["details"]["suggestions"][: len(suggestions)] == suggestions
     if code == "UNKNOWN_TABLE":
-        assert set(found["details"]["tables"]) == {"schools", "programs", "visits", "notes"} & set(
-            found["details"]["tables"]
+        assert set(actual["details"]["tables"]) == {"schools", "programs", "visits", "notes"} & set(
+            actual["details"]["tables"]
         )
     if code == "UNKNOWN_COLUMN":
-        assert "state" in found["details"]["columns"]
+        assert "state" in actual["details"]["columns"]
 
 
 async def test_a_table_one_may_not_know_of_looks_like_none(make_dual: MakeDual, host: Host) -> None:
@@ -234,9 +234,9 @@ async def test_a_stranger_learns_nothing_where_hooks_want_a_principal(
     add_execute_query(make_dual(hooks=hooks, tables=tables, saved_queries=[IN_STATE]), server)
     async with host.connected(server) as connection:
         for arguments in ({"query": "SELECT * FROM nothing"}, {"query_name": "nothing"}):
-            found = problem(await connection.call("execute_query", **arguments))
-            assert found["code"] == "FORBIDDEN"
-            assert "schools" not in str(found)
+            actual = problem(await connection.call("execute_query", **arguments))
+            assert actual["code"] == "FORBIDDEN"
+            assert "schools" not in str(actual)
 
 
 @pytest.mark.quick(1)

@@ -227,30 +227,30 @@ async def filled_url(
             connection.execute(insert(INSTITUTIONS), ROWS)
         engine.dispose()
         return url
-    found: str = request.getfixturevalue(f"{request.param}_url")
-    await fill(make_engine(found))
-    return found
+    address: str = request.getfixturevalue(f"{request.param}_url")
+    await fill(make_engine(address))
+    return address
 
 
 @pytest.mark.long
 async def test_a_value_that_the_database_does_not_take_is_refused_by_its_name(filled_url: str) -> None:
-    refused, found = 0, []
+    refused, faults = 0, []
     async with running(filled_url, saved_queries=[*QUERIES, *SHOWN, *COMPARED]) as application:
         server = application.server
         for query in (*QUERIES, *SHOWN, *COMPARED):
             for value in MISFITS:
                 given = [value] if query is AMONG else value
                 try:
-                    asked = server.sql.saved_queries.resolve(query.name, parameters={"v": given})
-                    await server.create_response(asked.select, name="x")
+                    statement = server.sql.saved_queries.resolve(query.name, parameters={"v": given})
+                    await server.create_response(statement.select, name="x")
                 except BadParameterError as error:
                     refused += 1
                     if error.details.get("parameter") != "v" or not error.hint.startswith("It must "):
-                        found.append(f"{query.name} {value!r}: {error}")
+                        faults.append(f"{query.name} {value!r}: {error}")
                 except DualResponseError as error:
                     if error.code in UNFORESEEN:
-                        found.append(f"{query.name} {value!r}: {error.code} {error.__cause__!r}"[:300])
-    assert not found, "\n".join(found)
+                        faults.append(f"{query.name} {value!r}: {error.code} {error.__cause__!r}"[:300])
+    assert not faults, "\n".join(faults)
     assert refused > 100
 
 
@@ -273,15 +273,15 @@ async def test_an_argument_of_an_own_tool_is_refused_by_its_name(
 
         async with host.connected(server) as connection:
             for name, value in (("number", 10**30), ("number", -(2**63) - 1), ("words", ["a", "\ud800"])):
-                asked: dict[str, Any] = {"number": 1900, "words": ["a"], name: value}
+                parameters: dict[str, Any] = {"number": 1900, "words": ["a"], name: value}
                 if host.is_fast and name == "words":
                     continue  # its client sends no such text
-                problem = await _problem(connection, asked)
+                problem = await _problem(connection, parameters)
                 assert problem == ("BAD_PARAMETER", {"name": name}), (name, value)
             if engine == "postgresql":
                 for name, value in (("number", 2**31), ("words", ["a\0b"])):
-                    asked = {"number": 1900, "words": ["a"], name: value}
-                    assert await _problem(connection, asked) == ("BAD_PARAMETER", {"name": name}), (
+                    parameters = {"number": 1900, "words": ["a"], name: value}
+                    assert await _problem(connection, parameters) == ("BAD_PARAMETER", {"name": name}), (
                         name,
                         value,
                     )

@@ -111,8 +111,8 @@ async def test_a_title_names_the_result(dual: DualResponseServer, host: Host) ->
     titles = {"Schools we visited": "Schools we visited", "": "Schools: id", "a\n\x1b[2Jb" + "c" * 300: None}
     async with host.connected(server) as connection:
         for title, expected in titles.items():
-            found = await connection.call("execute_query", query="SELECT id FROM schools", title=title)
-            name = found.structured_content["resource"]["name"]
+            result = await connection.call("execute_query", query="SELECT id FROM schools", title=title)
+            name = result.structured_content["resource"]["name"]
             assert name == expected or (expected is None and name.isprintable() and len(name) <= 120)
 
 
@@ -120,12 +120,12 @@ async def test_a_null_for_what_may_be_left_out_is_taken(dual: DualResponseServer
     server = host.server()
     ready_made(dual, server)
     async with host.connected(server) as connection:
-        found = await connection.call("list_tables", schema_name=None, cursor=None)
-        assert not found.is_error, text_of(found)
-        found = await connection.call(
+        result = await connection.call("list_tables", schema_name=None, cursor=None)
+        assert not result.is_error, text_of(result)
+        result = await connection.call(
             "execute_query", query="SELECT id FROM schools", parameters=None, limit=None
         )
-        assert not found.is_error, text_of(found)
+        assert not result.is_error, text_of(result)
 
 
 class Written(TypedDict):
@@ -150,8 +150,8 @@ async def test_null_stays_a_type_where_it_is_a_value(dual: DualResponseServer, h
             "items": {"anyOf": [{"type": "string"}, {"type": "null"}]},
         }
         assert properties["size"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
-        found = await connection.call("write", title=None, kinds=[None])
-        assert found.structured_content == {"title": "None [None] None"}
+        result = await connection.call("write", title=None, kinds=[None])
+        assert result.structured_content == {"title": "None [None] None"}
 
 
 async def test_clients_that_may_be_smolagents_are_told_what_may_be_left_out(

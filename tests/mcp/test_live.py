@@ -27,8 +27,8 @@ async def test_many_calls_at_once_over_http(make_dual: MakeDual, host: Host, cal
 
         @dual.tool(server)
         def schools_below(number: int) -> Answer:
-            found = select(School.id, School.name).where(School.id < number).order_by(School.id)
-            return Answer(found, name=f"Below {number}", sample_size=2)
+            statement = select(School.id, School.name).where(School.id < number).order_by(School.id)
+            return Answer(statement, name=f"Below {number}", sample_size=2)
 
         async with (
             serving(application_of(dual, server), listening),

@@ -63,9 +63,9 @@ async def calling(dual: DualResponseServer, host: Host, headers: dict[str, str])
 
 
 def structure_of(result: CallToolResult) -> dict[str, Any]:
-    found: dict[str, Any] | None = result.structured_content
-    assert found is not None
-    return found
+    content: dict[str, Any] | None = result.structured_content
+    assert content is not None
+    return content
 
 
 @pytest.mark.quick(1)

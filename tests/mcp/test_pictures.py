@@ -42,6 +42,6 @@ async def test_notes_on_columns(dual: DualResponseServer, host: Host) -> None:
     dual.tool(server, name="search", profile="full", sample="tail", sample_size=2)(lambda: shown)
     async with host.connected(server) as connection:
         answer = await connection.call("search")
-    said = text_of(answer)
-    assert "showing 2 of 23 rows, the last ones." in said
-    assert "In all 23 rows: id 1 to 23; endowment " in said
+    text = text_of(answer)
+    assert "showing 2 of 23 rows, the last ones." in text
+    assert "In all 23 rows: id 1 to 23; endowment " in text

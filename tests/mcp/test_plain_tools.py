@@ -111,8 +111,8 @@ async def test_errors_have_the_shape_of_every_other_tool(dual: DualResponseServe
     def fails(kind: str) -> Table:
         if kind == "ours":
             raise BadParameterError("No such kind.", hint="Try another.")
-        found: dict[str, Table] = {"wrong": {"table": 1}}  # type: ignore[typeddict-item]
-        return found["wrong" if kind == "wrong" else "secret"]
+        actual: dict[str, Table] = {"wrong": {"table": 1}}  # type: ignore[typeddict-item]
+        return actual["wrong" if kind == "wrong" else "secret"]
 
     server = host.server()
     plain_tool(dual, server)(fails)

@@ -35,8 +35,8 @@ def _server(dual: DualResponseServer, host: Host, **options: Any) -> Any:
 
 
 async def _uri(connection: Connection) -> str:
-    found = DualResponseClient().parse(await connection.call("search"), strict=True)
-    return found.resource_uri
+    response = DualResponseClient().parse(await connection.call("search"), strict=True)
+    return response.resource_uri
 
 
 @pytest.mark.quick(1)

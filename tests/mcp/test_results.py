@@ -81,23 +81,23 @@ async def test_text_and_structure_each_stand_alone(
     dual.tool(server, name="search", sample_size=10, **options)(lambda: named)
     async with host.connected(server) as connection:
         result = await connection.call("search")
-    said = text_of(result)
-    assert "resource://" in said
+    text = text_of(result)
+    assert "resource://" in text
     if text_format == "json":
-        rows_alone = json.loads(said)
+        rows_alone = json.loads(text)
         assert rows_alone["metadata"]["total_count"] == 23
         assert rows_alone["results"][:2] == [{"id": 1, "name": "School 1"}, {"id": 2, "name": "School 2"}]
     else:
-        assert "23 rows" in said
-        assert "expires 20" in said
+        assert "23 rows" in text
+        assert "expires 20" in text
     shown = {"markdown": "|1|School 1|\n|2|School 2|", "csv": "id,name\n1,School 1\n2,School 2"}
-    assert shown.get(text_format, "") in said
-    assert ("School" in said) == (text_format != "none")
+    assert shown.get(text_format, "") in text
+    assert ("School" in text) == (text_format != "none")
     content = result.structured_content
     assert content is not None
     assert content["metadata"]["total_count"] == 23
     assert content["metadata"]["sample_count"] == 10
-    assert content["resource"]["uri"] in said
+    assert content["resource"]["uri"] in text
     if results_format == "columnar":
         assert content["results"]["id"] == list(range(1, 11))
     else:
@@ -165,8 +165,8 @@ async def test_hostile_cells_stay_cells(
     async with host.connected(server) as connection:
         for number, given in enumerate(attacks):
             result = await connection.call("attack", number=number)
-            said = text_of(result)
-            lines = said.split("\n")
+            text = text_of(result)
+            lines = text.split("\n")
             if text_format == "json":
                 (line,) = lines
                 assert json.loads(line)["results"] == [{"cell": given}]
@@ -175,7 +175,7 @@ async def test_hostile_cells_stay_cells(
                 assert sum(line.startswith(links) for line in lines) == 1
                 assert lines[-1].startswith(tuple(f"{link}resource://" for link in links))
             assert "`" not in "\n".join(lines[4:-1])
-            assert not any(unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"} for c in said if c != "\n")
+            assert not any(unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"} for c in text if c != "\n")
             assert result.structured_content is not None
             assert result.structured_content["results"] == [{"cell": given}], "the structure keeps the value"
 

@@ -141,11 +141,11 @@ async def test_a_tool_s_own_event_comes_on_the_same_stream(dual: DualResponseSer
     add_resources(dual, server)
     response = await dual.create_response(ALL, name="All")
     async with mcp.Client(server) as client:
-        asked: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "resource_subscriptions": [response.resource_uri],
             "tools_list_changed": True,
         }
-        async with client.listen(**asked) as stream:
+        async with client.listen(**parameters) as stream:
             await client.call_tool("change")
             assert await told(stream) == ToolsListChanged()
             await dual.unchecked.pin(response.resource_id)
@@ -185,11 +185,11 @@ async def test_an_older_client_cannot_subscribe_to_what_it_cannot_read(
     add_resources(dual, server)
     async with mcp.Client(low_level_server(server), mode="legacy") as client:
         for uri in ("resource://" + "x" * 27, "resource://x", "notes://today"):
-            with pytest.raises(MCPError) as caught:
+            with pytest.raises(MCPError) as error:
                 await client.subscribe_resource(uri)
-            assert caught.value.error.code == -32602
+            assert error.value.error.code == -32602
             about = "are not announced" if len(uri) < 27 else "There is no such resource"
-            assert about in str(caught.value)
+            assert about in str(error.value)
             await client.unsubscribe_resource(uri)
 
 
@@ -234,9 +234,9 @@ async def test_a_stateless_server_declares_no_subscriptions_to_older_clients(
             async with client_of(origin, "nobody's", mode="legacy") as older:
                 assert older.server_capabilities.resources is not None
                 assert older.server_capabilities.resources.subscribe is False
-                with pytest.raises(MCPError, match="subscriptions/listen") as caught:
+                with pytest.raises(MCPError, match="subscriptions/listen") as error:
                     await older.subscribe_resource(response.resource_uri)
-                assert caught.value.error.code == METHOD_NOT_FOUND
+                assert error.value.error.code == METHOD_NOT_FOUND
             async with (
                 client_of(origin, "nobody's") as client,
                 client.listen(resource_subscriptions=[response.resource_uri]) as stream,
@@ -288,9 +288,9 @@ async def test_over_http_only_the_owner_hears_of_a_result(make_dual: MakeDual, s
             client_of(origin, "token-of-ana") as ana,
             client_of(origin, "token-of-bob") as bob,
         ):
-            found = (await ana.call_tool("search", {})).structured_content
-            assert found is not None
-            uri, url = found["resource"]["uri"], found["resource"]["url"]
+            content = (await ana.call_tool("search", {})).structured_content
+            assert content is not None
+            uri, url = content["resource"]["uri"], content["resource"]["url"]
             async with (
                 ana.listen(resource_subscriptions=[uri]) as hers,
                 bob.listen(resource_subscriptions=[uri, "resource://" + "x" * 27]) as his,

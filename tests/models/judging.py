@@ -227,9 +227,9 @@ class Case:
                 continue  # doubles that differ are shown as one: documented in docs/querying.md
             page = self._answered(f"group {name}", answer)
             if page is not None:
-                found = {read(row["value"], page["columns"][0]): row["count"] for row in page["data"]}
-                if found != dict(Counter(values)):
-                    self.found.append(f"group {name}: {found}, not {dict(Counter(values))}"[:300])
+                actual = {read(row["value"], page["columns"][0]): row["count"] for row in page["data"]}
+                if actual != dict(Counter(values)):
+                    self.found.append(f"group {name}: {actual}, not {dict(Counter(values))}"[:300])
 
     # --- how it is asked --------------------------------------------------------------------------------------
 

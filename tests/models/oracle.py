@@ -47,10 +47,10 @@ class Expected:
 
     def blocks(self, rows: Sequence[Row]) -> list[Counter[Row]]:
         """Rows that came in some order, cut where this order has no ties."""
-        found: list[Counter[Row]] = [Counter() for _ in set(self.places)]
+        actual: list[Counter[Row]] = [Counter() for _ in set(self.places)]
         for place, row in zip(self.places, rows, strict=True):
-            found[place][row] += 1
-        return found
+            actual[place][row] += 1
+        return actual
 
 
 def expected(connection: Connection, statement: Any) -> Expected:
@@ -58,21 +58,21 @@ def expected(connection: Connection, statement: Any) -> Expected:
     alone, width = _with_its_order(_without_loads(statement), connection)
     result = connection.execute(alone)
     names = list(result.keys())[:width]
-    found = list(result)
+    actual = list(result)
     with Session(connection) as session:
         try:
-            is_whole = len(session.execute(statement).all()) == len(found)
+            is_whole = len(session.execute(statement).all()) == len(actual)
         except InvalidRequestError:  # a collection among the loads: the same parent in several rows
             is_whole = len(session.execute(statement).unique().all()) == len(
-                {repr(tuple(row)) for row in found}
+                {repr(tuple(row)) for row in actual}
             )
     if not is_whole:
         # A load by an inner join keeps those alone that have a partner.
         kept = {_identity(row, statement) for row in connection.execute(statement)}
-        found = [row for row in found if _identity(row, statement) in kept]
-    rows = [tuple(map(plain, row[:width])) for row in found]
+        actual = [row for row in actual if _identity(row, statement) in kept]
+    rows = [tuple(map(plain, row[:width])) for row in actual]
     keys = (
-        [row[width:] for row in found] if len(result.keys()) > width else _named_keys(statement, names, rows)
+        [row[width:] for row in actual] if len(result.keys()) > width else _named_keys(statement, names, rows)
     )
     return Expected(list(map(_own, names, _outputs(statement, width))), rows, list(_places(keys)))
 
@@ -91,9 +91,9 @@ def _without_loads(statement: Any) -> Any:
     """The statement of entities without loads of related ones; which columns are deferred stays."""
     if not isinstance(statement, Select) or not any(map(_is_entity, statement.column_descriptions)):
         return statement
-    found = statement._generate()
-    found._with_options = tuple(option for option in statement._with_options if not _loads_related(option))
-    return found.options(lazyload("*"))
+    copy = statement._generate()
+    copy._with_options = tuple(option for option in statement._with_options if not _loads_related(option))
+    return copy.options(lazyload("*"))
 
 
 def _is_entity(part: Any) -> bool:
@@ -155,8 +155,8 @@ def _places(keys: Sequence[tuple[Any, ...]]) -> Iterator[int]:
 
 def _outputs(statement: Any, width: int) -> list[Any]:
     """What each column was written as, where there is one for each."""
-    found = list(statement.selected_columns) if isinstance(statement, Select) else []
-    return found if len(found) == width else [None] * width
+    actual = list(statement.selected_columns) if isinstance(statement, Select) else []
+    return actual if len(actual) == width else [None] * width
 
 
 def _own(key: str, output: Any) -> str | None:

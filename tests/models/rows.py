@@ -233,10 +233,10 @@ def workflows() -> list[Any]:
 
 def traces() -> list[Any]:
     """Phoenix, Galaxy and google-adk."""
-    found: list[Any] = [
+    actual: list[Any] = [
         m.Trace(id=n, trace_id=f"{n:032x}", start_time=_at(n), end_time=_at(n + 1)) for n in range(1, 7)
     ]
-    found += [
+    actual += [
         m.Span(
             id=n,
             trace_rowid=n % 5 + 1,
@@ -253,7 +253,7 @@ def traces() -> list[Any]:
         )
         for n in range(1, 24)
     ]
-    found += [
+    actual += [
         m.Annotation(
             id=n,
             span_rowid=n % 9 + 1,
@@ -264,7 +264,7 @@ def traces() -> list[Any]:
         )
         for n in range(1, 18)
     ]
-    found += [
+    actual += [
         m.History(
             id=n,
             name=None if n == 3 else f"history {n % 2}",
@@ -275,7 +275,7 @@ def traces() -> list[Any]:
         for n in range(1, 6)
     ]
     created = [PLAIN + dt.timedelta(days=n % 3) for n in range(20)]
-    found += [
+    actual += [
         m.Dataset(
             id=n,
             name=WORDS[n % 4],
@@ -286,7 +286,7 @@ def traces() -> list[Any]:
         )
         for n in range(1, 9)
     ]
-    found += [
+    actual += [
         m.Collection(
             id=n,
             name=None,
@@ -297,20 +297,22 @@ def traces() -> list[Any]:
         )
         for n in range(9, 13)
     ]
-    found += [m.Item(id=n, name=f"item {n}", create_time=created[n], history_id=1) for n in range(13, 15)]
-    found += [
+    actual += [m.Item(id=n, name=f"item {n}", create_time=created[n], history_id=1) for n in range(13, 15)]
+    actual += [
         m.Machine(id=n, label=f"machine {n % 2}", cores=n * 4, price=Decimal(n) + Decimal("0.05"))
         for n in range(1, 5)
     ]
-    found += [m.Cluster(id=n, label="cluster", cores=64, price=None, nodes=n) for n in range(5, 8)]
-    found += [
+    actual += [m.Cluster(id=n, label="cluster", cores=64, price=None, nodes=n) for n in range(5, 8)]
+    actual += [
         m.Licence(id=n, label="licence", expires=dt.date(2027, n, 28) if n % 2 else None)
         for n in range(8, 11)
     ]
-    found += [m.Asset(id=11, label="chair"), m.Notification(id=1, body="x", sent=None)]
-    found += [m.Mail(id=n, body=WORDS[n], sent=PLAIN, recipient=f"u{n % 2}@example.com") for n in range(2, 6)]
-    found += [m.Slack(id=n, body="hi", sent=None if n % 2 else PLAIN, room="#ops") for n in range(6, 10)]
-    found += [
+    actual += [m.Asset(id=11, label="chair"), m.Notification(id=1, body="x", sent=None)]
+    actual += [
+        m.Mail(id=n, body=WORDS[n], sent=PLAIN, recipient=f"u{n % 2}@example.com") for n in range(2, 6)
+    ]
+    actual += [m.Slack(id=n, body="hi", sent=None if n % 2 else PLAIN, room="#ops") for n in range(6, 10)]
+    actual += [
         m.StorageSession(
             app_name=f"app{n % 2}",
             user_id=f"u{n % 3}",
@@ -321,7 +323,7 @@ def traces() -> list[Any]:
         )
         for n in range(1, 9)
     ]
-    found += [
+    actual += [
         m.StorageEvent(
             id=f"e{n}",
             app_name=f"app{(n % 8 + 1) % 2}",
@@ -334,7 +336,7 @@ def traces() -> list[Any]:
         )
         for n in range(1, 25)
     ]
-    return found
+    return actual
 
 
 def orders() -> list[Any]:

@@ -123,10 +123,10 @@ def test_statements_that_share_a_cache_key_are_one_statement() -> None:
     written: dict[Any, str] = {}
     for statement in STATEMENTS.values():
         try:
-            found = shape(statement).select
+            query = shape(statement).select
         except DualResponseError:
             continue
-        key = found._generate_cache_key()
+        key = query._generate_cache_key()
         assert key is not None
-        sql = str(found.compile(dialect=aiosqlite.dialect()))
+        sql = str(query.compile(dialect=aiosqlite.dialect()))
         assert written.setdefault(key.key, sql) == sql

@@ -29,7 +29,7 @@ class NullDocument:
 
 def document(text: str | bytes) -> Any:
     """A JSON document, for the engine that the expected rows are read by."""
-    return NullDocument() if (found := json.loads(text)) is None else found
+    return NullDocument() if (content := json.loads(text)) is None else content
 
 
 NULL_DOCUMENT: Plain = ("json", "null")
@@ -108,9 +108,9 @@ def _fraction(value: Any) -> Any:
 def _interval(value: Any) -> dt.timedelta:
     if isinstance(value, dt.timedelta):
         return value
-    found = _INTERVAL.fullmatch(value)
-    assert found is not None, value
-    sign, days, hours, minutes, seconds, fraction = found.groups()
+    match = _INTERVAL.fullmatch(value)
+    assert match is not None, value
+    sign, days, hours, minutes, seconds, fraction = match.groups()
     size = dt.timedelta(days=int(days), hours=int(hours), minutes=int(minutes), seconds=int(seconds))
     size += dt.timedelta(microseconds=int((fraction or ".0")[1:].ljust(6, "0")))
     return -size if sign else size

@@ -21,9 +21,9 @@ def passed(environment: Environment, file: Path) -> int:
     shutil.copy(file, environment.folder / file.name)
     options = ("-q", "-p", "no:cacheprovider", "-W", "ignore", f"--basetemp={environment.folder / 'tests'}")
     told = environment.python("-m", "pytest", *options, environment.folder / file.name).splitlines()[-1]
-    found = re.match(r"(\d+) passed", told)
-    assert found and "error" not in told, told
-    return int(found[1])
+    match = re.match(r"(\d+) passed", told)
+    assert match and "error" not in told, told
+    return int(match[1])
 
 
 def test_the_package_describes_its_database() -> None:

@@ -40,8 +40,8 @@ def rows_of(statement: Any, dialect: str = "postgresql", sort: Any = (), **optio
 
 def beside(statement: Any, *values: Any, dialect: str = "postgresql", sort: Any = (), **position: Any) -> str:
     """The page after these values: WHERE, ORDER BY and what follows."""
-    found = page_beside(rows_of(statement, dialect, sort), KeysetPosition(values=values, **position), limit=5)
-    return _bare(sql(found.select, dialect))
+    query = page_beside(rows_of(statement, dialect, sort), KeysetPosition(values=values, **position), limit=5)
+    return _bare(sql(query.select, dialect))
 
 
 def _bare(text: str) -> str:
@@ -57,14 +57,14 @@ def order_by(text: str) -> str:
 
 
 def test_one_key() -> None:
-    found = beside(PLAIN, 7)
-    assert (where(found), order_by(found)) == ("schools.id > ?", "schools.id")
+    statement = beside(PLAIN, 7)
+    assert (where(statement), order_by(statement)) == ("schools.id > ?", "schools.id")
 
 
 def test_backward_every_key_is_turned_round() -> None:
-    found = beside(PLAIN.order_by(School.name), "x", 7, is_backward=True)
-    assert where(found) == "(schools.name, schools.id) < (?, ?)"
-    assert order_by(found) == "schools.name DESC, schools.id DESC"
+    statement = beside(PLAIN.order_by(School.name), "x", 7, is_backward=True)
+    assert where(statement) == "(schools.name, schools.id) < (?, ?)"
+    assert order_by(statement) == "schools.name DESC, schools.id DESC"
 
 
 def test_row_values_only_where_an_index_knows_them() -> None:
@@ -83,21 +83,21 @@ def test_mixed_directions_begin_with_a_bound() -> None:
 
 
 def test_nulls_that_follow_are_a_part_of_their_own() -> None:
-    found = beside(PLAIN.order_by(School.enrollment), 100, 7)
-    assert found.count("UNION ALL") == 1
-    first, _, second = found.partition(" UNION ALL ")
+    statement = beside(PLAIN.order_by(School.enrollment), 100, 7)
+    assert statement.count("UNION ALL") == 1
+    first, _, second = statement.partition(" UNION ALL ")
     assert (
         "WHERE (schools.enrollment, schools.id) > (?, ?) ORDER BY schools.enrollment, schools.id LIMIT"
         in first
     )
     assert "WHERE schools.enrollment IS NULL ORDER BY schools.id LIMIT" in second
-    assert order_by(found) == "result.key_1, result.id"
+    assert order_by(statement) == "result.key_1, result.id"
 
 
 def test_beside_a_null_with_nothing_after_the_nulls() -> None:
-    found = beside(PLAIN.order_by(School.enrollment), None, 7)
-    assert "UNION" not in found
-    assert where(found) == "schools.enrollment IS NULL AND schools.id > ?"
+    statement = beside(PLAIN.order_by(School.enrollment), None, 7)
+    assert "UNION" not in statement
+    assert where(statement) == "schools.enrollment IS NULL AND schools.id > ?"
 
 
 def test_an_outer_join_makes_nulls_of_one_side_only() -> None:
@@ -126,8 +126,8 @@ def test_where_taking_rows_away_would_change_others_the_condition_stands_outside
     statement: Select[Any],
 ) -> None:
     count = len(rows_of(statement).order.keys)
-    found = beside(statement, *range(count))
-    assert found.index(") AS result WHERE ") > 0
+    query = beside(statement, *range(count))
+    assert query.index(") AS result WHERE ") > 0
 
 
 def test_a_key_is_read_once_if_the_result_shows_it_as_it_is() -> None:

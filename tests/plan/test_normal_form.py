@@ -87,10 +87,10 @@ DISTINCT: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", DISTINCT)
 def test_distinct_as_a_word_is_distinct_as_a_clause(name: str) -> None:
     written, meant = DISTINCT[name]
-    found = shape(written).select
-    assert sql(found) == sql(shape(meant).select)
-    assert found._distinct
-    assert not any(isinstance(column, UnaryExpression) for column in found.selected_columns)
+    statement = shape(written).select
+    assert sql(statement) == sql(shape(meant).select)
+    assert statement._distinct
+    assert not any(isinstance(column, UnaryExpression) for column in statement.selected_columns)
 
 
 @pytest.mark.parametrize(
@@ -149,12 +149,12 @@ JOINS = {
 
 @pytest.mark.parametrize("name", JOINS)
 def test_more_columns_and_conditions_leave_the_joins_as_they_are(name: str) -> None:
-    found = shape(JOINS[name]).select
-    assert sql(found) == sql(JOINS[name])
+    statement = shape(JOINS[name]).select
+    assert sql(statement) == sql(JOINS[name])
     joined = sql(JOINS[name]).partition("FROM")[2].partition("WHERE")[0].strip()
     keys: list[Any] = [table.c.id for table in metadata.tables.values() if table.name in joined]
     keys = keys or [Owner.id, Pet.id, Toy.id]
-    more = found.add_columns(*(key.label(None) for key in keys)).where(*(key > 0 for key in keys))
+    more = statement.add_columns(*(key.label(None) for key in keys)).where(*(key > 0 for key in keys))
     assert sql(more).partition("FROM")[2].partition("WHERE")[0].strip() == joined
 
 
@@ -186,19 +186,19 @@ def test_statements_that_differ_have_cache_keys_that_differ(name: str) -> None:
         lambda column: select(select(column.label("one")).where(column > 1).exists()),
         lambda column: select(column).union(select(projects.c.id)),
     ):
-        found = [shape(write(column)).select for column in columns]
-        keys = {getattr(statement._generate_cache_key(), "key", None) for statement in found}
-        assert len(keys) == len({sql(statement) for statement in found}) == len(columns)
+        actual = [shape(write(column)).select for column in columns]
+        keys = {getattr(statement._generate_cache_key(), "key", None) for statement in actual}
+        assert len(keys) == len({sql(statement) for statement in actual}) == len(columns)
 
 
 def test_a_statement_is_read_in_time_linear_in_its_elements() -> None:
-    found = select(func.count(School.id), School.state).group_by(School.state).cte("c0")
+    actual = select(func.count(School.id), School.state).group_by(School.state).cte("c0")
     for number in range(1, 12):
-        one, other = found.alias(), found.alias()
+        one, other = actual.alias(), actual.alias()
         joined = (
             select(func.max(one.c[0]), other.c[1]).join(other, one.c[1] == other.c[1]).group_by(other.c[1])
         )
-        found = joined.cte(f"c{number}")
+        actual = joined.cte(f"c{number}")
     began = time.perf_counter()
-    shape(select(found.c[0], found.c[1]))
+    shape(select(actual.c[0], actual.c[1]))
     assert time.perf_counter() - began < 2

@@ -18,7 +18,7 @@ def figures(values: Sequence[Any]) -> dict[str, Any]:
     series = pl.Series([str(value) if isinstance(value, UUID) else value for value in values], strict=False)
     known = series.drop_nulls()
     counted = known.value_counts(sort=True, name="times")
-    found: dict[str, Any] = {
+    actual: dict[str, Any] = {
         "nulls": series.null_count(),
         "distinct": known.n_unique(),
         "counts": dict(counted.iter_rows()),
@@ -26,8 +26,8 @@ def figures(values: Sequence[Any]) -> dict[str, Any]:
         "maximum": known.max() if len(known) else None,
     }
     if known.dtype == pl.String:
-        found["longest"] = known.str.len_chars().max()
-    return found
+        actual["longest"] = known.str.len_chars().max()
+    return actual
 
 
 def counts_between(values: Sequence[Any], edges: Sequence[tuple[Any, Any]]) -> list[int]:

@@ -29,12 +29,12 @@ VALUES = st.one_of(
 @given(VALUES)
 def test_whatever_the_range(pair: tuple[Any, Any]) -> None:
     lowest, highest = sorted(pair)
-    found = edges(lowest, highest)
-    assert found is not None
-    assert (found[0], found[-1]) == (lowest, highest)
-    assert 2 <= len(found) <= BINS + 1
-    assert all(low < high for low, high in pairwise(found[:-1])), "no bin but the last may be empty of room"
-    assert all(low <= high for low, high in pairwise(found))
+    bins = edges(lowest, highest)
+    assert bins is not None
+    assert (bins[0], bins[-1]) == (lowest, highest)
+    assert 2 <= len(bins) <= BINS + 1
+    assert all(low < high for low, high in pairwise(bins[:-1])), "no bin but the last may be empty of room"
+    assert all(low <= high for low, high in pairwise(bins))
 
 
 @pytest.mark.parametrize(

@@ -141,8 +141,8 @@ async def test_refusals(application: Application, query: str, status: int, code:
 
 async def test_a_budget_is_a_number_of_seconds(application: Application) -> None:
     path = await application.create(select(things))
-    asked = await application.http.post(f"{path}/profile", json={"kind": "full", "budget": 2})
-    assert asked.json()["complete"] is True
+    answer = await application.http.post(f"{path}/profile", json={"kind": "full", "budget": 2})
+    assert answer.json()["complete"] is True
     for budget in (0, -1, "2", True, 1e9):
         refused = await application.http.post(f"{path}/profile", json={"budget": budget})
         assert problem_of(refused, 400)["details"]["name"] == "budget"
@@ -243,8 +243,8 @@ async def test_nan_and_infinity_are_words(tmp_path: Path) -> None:
         profile = (await application.http.get(f"{path}/profile?kind=full&columns=number")).json()
         (column,) = profile["columns"]
         assert (column["nulls"], column["minimum"], column["maximum"]) == (1, "-Infinity", "NaN")
-        found = {(each["value"], each["count"]) for each in column["most_frequent"]}
-        assert found == {("NaN", 2), ("Infinity", 1), ("-Infinity", 1), (1.5, 1)}
+        actual = {(each["value"], each["count"]) for each in column["most_frequent"]}
+        assert actual == {("NaN", 2), ("Infinity", 1), ("-Infinity", 1), (1.5, 1)}
         data = (await application.http.get(f"{path}?limit=10")).json()["data"]
         assert [row["number"] for row in data] == ["NaN", "NaN", "Infinity", "-Infinity", 1.5, None]
 

@@ -58,15 +58,15 @@ def make_certificate(folder: Path) -> Certificate:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    found = Certificate(folder / "host.crt", folder / "host.key", folder / "host.pem")
+    actual = Certificate(folder / "host.crt", folder / "host.key", folder / "host.pem")
     certificate = made.public_bytes(serialization.Encoding.PEM)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    found.certificate.write_bytes(certificate)
-    found.key.write_bytes(private)
-    found.both.write_bytes(certificate + private)
-    return found
+    actual.certificate.write_bytes(certificate)
+    actual.key.write_bytes(private)
+    actual.both.write_bytes(certificate + private)
+    return actual
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,10 @@ PROXIES: dict[str, tuple[str, Prepare]] = {
 
 def require(name: str) -> str:
     """The proxy's program; the test is skipped where it is not installed."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
-    if found is None:
+    actual = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
+    if actual is None:
         pytest.skip(f"{name} is not installed (Debian: apt-get install nginx-light caddy haproxy)")
-    return found
+    return actual
 
 
 @asynccontextmanager

@@ -117,8 +117,8 @@ async def test_mcp_and_rest_by_the_public_name(front: Front) -> None:
     async with front.caller() as http:
         page = await http.get(url, params={"limit": 3})
         assert (page.status_code, page.json()["returned_count"]) == (200, 3)
-        known = await http.get("/.well-known/resource-link-service")
-        assert known.status_code == 200 and f"{front.origin}/data/" in known.text
+        answer = await http.get("/.well-known/resource-link-service")
+        assert answer.status_code == 200 and f"{front.origin}/data/" in answer.text
         assert (await http.get(url, headers={"Authorization": "Bearer wrong-wrong-wrong"})).status_code == 401
         for path in ("/", "/resources/x", "/datax", "/ready"):
             assert (await http.get(path)).status_code == 404, path
@@ -191,7 +191,7 @@ async def test_a_cut_stream_resumes_and_is_compressed_once(front: Front) -> None
             is_cut = True
             front.relay.cut()
 
-    found = 0
+    number_of_rows = 0
     async with (
         asyncio.timeout(2 * PATIENCE),
         front.caller() as http,
@@ -205,9 +205,9 @@ async def test_a_cut_stream_resumes_and_is_compressed_once(front: Front) -> None
         parsed = client.parse(result, strict=True)
         async for batch in parsed.fetch_stream(progress=cut):
             for row in batch:
-                assert (row["id"] - 1) * 1_000 + row["other"] - 1 == found
-                found += 1
-    assert is_cut and found == 1_000_000
+                assert (row["id"] - 1) * 1_000 + row["other"] - 1 == number_of_rows
+                number_of_rows += 1
+    assert is_cut and number_of_rows == 1_000_000
 
 
 @pytest.mark.long

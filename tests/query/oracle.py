@@ -149,5 +149,5 @@ def _figure(part: Mapping[str, Any]) -> pl.Expr:
         case "percentile":
             return column.cast(pl.Float64).quantile(part["fraction"], "linear")
         case extreme:
-            found: pl.Expr = getattr(column, extreme)()
-            return found
+            actual: pl.Expr = getattr(column, extreme)()
+            return actual

@@ -55,17 +55,17 @@ async def test_letters_in_any_case_of_any_collation(
         url, base_url="http://127.0.0.1/r", tables=table.metadata, storage=storage
     ) as dual:
         for keep in (False, True):
-            made = await dual.create_response(select(table).order_by(table.c.id), name="x", keep=keep)
-            resource = await dual.get_resource(made.resource_id)
+            response = await dual.create_response(select(table).order_by(table.c.id), name="x", keep=keep)
+            resource = await dual.get_resource(response.resource_id)
             assert resource is not None
             for column in columns:
                 for part in PARTS:
                     condition = {"column": column.name, "op": "contains_any_case", "value": part}
                     question = read_result_query({"filters": [condition]})
                     page = await dual.queries.page_unchecked(resource, question, PageRequest(limit=50))
-                    found = [row[column.name] for row in page.rows]
+                    values = [row[column.name] for row in page.rows]
                     wanted = [text for text in TEXTS if part in text or lower(part) in lower(text)]
-                    assert found == wanted, (keep, column.type, part)
+                    assert values == wanted, (keep, column.type, part)
 
 
 async def filled(kind: str, table: Table, rows: Any, folder: Path, request: pytest.FixtureRequest) -> str:

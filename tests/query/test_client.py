@@ -108,9 +108,9 @@ async def test_no_part_of_a_question_is_left_out(application: Application) -> No
     assert [row["id"] for row in (await result.query(filters=one)).data] == [5]
     wrong: list[dict[str, Any]] = [{"filters": 5}, {"columns": 5}]
     for question in wrong:
-        with pytest.raises(FetchError) as caught:
+        with pytest.raises(FetchError) as error:
             await result.query(**question)
-        assert caught.value.code == "BAD_PARAMETER", question
+        assert error.value.code == "BAD_PARAMETER", question
     misspelt: list[dict[str, Any]] = [{"fliters": [one]}, {"limits": 3}]
     for question in misspelt:
         with pytest.raises(TypeError, match="Did you mean"):

@@ -109,8 +109,8 @@ async def _require_found(result: ParsedDualResponse) -> None:
             answer = await _answer(result, filters=condition)
             if answer is not None:
                 keys = {row["id"] for row in answer}
-                found = rows.keys() - keys if operator == "ne" else keys
-                assert same <= found <= alike, (operator, shown)
+                actual = rows.keys() - keys if operator == "ne" else keys
+                assert same <= actual <= alike, (operator, shown)
 
 
 async def _answer(result: ParsedDualResponse, **question: Any) -> list[dict[str, Any]] | None:
@@ -132,9 +132,9 @@ def _meanings(value: Any) -> set[Any]:
 
 
 async def _require_groups(result: ParsedDualResponse) -> None:
-    found = await _answer(result, group_by=["v"], aggregates=["count"]) or []
-    shown = [(type(row["v"]), row["v"]) for row in found if row["v"] is not None and "$unfit" not in row]
-    assert len(shown) == len(set(shown)), found
+    actual = await _answer(result, group_by=["v"], aggregates=["count"]) or []
+    shown = [(type(row["v"]), row["v"]) for row in actual if row["v"] is not None and "$unfit" not in row]
+    assert len(shown) == len(set(shown)), actual
 
 
 async def _require(url: str, cases: dict[str, tuple[str, Any, Sequence[str]]]) -> None:

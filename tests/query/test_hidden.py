@@ -47,40 +47,40 @@ async def test_a_masked_value_cannot_be_guessed(readings: Application, guess: di
 
 
 async def test_figures_of_a_masked_column_are_those_of_nothing(readings: Application) -> None:
-    asked = {
+    question = {
         "aggregates": [
             {"function": function, "column": "secret"}
             for function in ("count", "count_distinct", "min", "max")
         ]
     }
     path = await readings.create(ALL, principal=principal_of("north"))
-    [row] = (await _ask(readings, path, asked, "north")).json()["data"]
+    [row] = (await _ask(readings, path, question, "north")).json()["data"]
     assert list(row.values()) == [0, 0, None, None]
     lifted = await readings.create(ALL, principal=principal_of("north", "auditor"))
-    [row] = (await _ask(readings, lifted, asked, "north", "auditor")).json()["data"]
+    [row] = (await _ask(readings, lifted, question, "north", "auditor")).json()["data"]
     seen = sum(one["secret"] is not None for one in ROWS if one["tenant"] == "north")
     assert list(row.values()) == [seen, 1, "hidden", "hidden"]
 
 
 async def test_no_other_tenant_is_counted(readings: Application) -> None:
     path = await readings.create(ALL, principal=principal_of("south"))
-    asked: dict[str, Any] = {
+    question: dict[str, Any] = {
         "filters": [
             {"or": [{"column": "tenant", "value": "north"}, {"column": "id", "op": "gt", "value": 0}]}
         ],
         "group_by": ["tenant"],
         "aggregates": ["count"],
     }
-    page = (await _ask(readings, path, asked, "south")).json()
+    page = (await _ask(readings, path, question, "south")).json()
     assert page["data"] == [{"tenant": "south", "count": len(rows_of("south"))}]
-    assert problem_of(await _ask(readings, path, asked, "north"), 404)["code"] == "RESOURCE_NOT_FOUND"
+    assert problem_of(await _ask(readings, path, question, "north"), 404)["code"] == "RESOURCE_NOT_FOUND"
 
 
 async def test_a_sum_beyond_64_bits_is_exact_or_refused(readings: Application) -> None:
     hundredfold = (READINGS.c.big * 100).label("huge")
     path = await readings.create(select(READINGS.c.id, hundredfold), principal=principal_of("north"))
-    asked = {"aggregates": [{"function": "sum", "column": "huge"}]}
-    answer = await _ask(readings, path, asked, "north")
+    question = {"aggregates": [{"function": "sum", "column": "huge"}]}
+    answer = await _ask(readings, path, question, "north")
     if readings.server.parts.sources["default"].capabilities.name == "SQLite":
         problem = problem_of(answer, 502)
         assert problem["code"] == "QUERY_EXECUTION_FAILED" and "overflow" not in problem["message"]
@@ -96,8 +96,11 @@ async def test_letters_are_letters_on_every_engine(readings: Application) -> Non
         path = await readings.create(ALL, principal=principal_of(tenant))
         for text in ("a", "A", "a ", "100%", "1_0", "\\", "a'b"):
             for op, value in (("eq", text), ("in", [text])):
-                asked = {"filters": [{"column": "text", "op": op, "value": value}], "aggregates": ["count"]}
-                [row] = (await _ask(readings, path, asked, tenant)).json()["data"]
+                question = {
+                    "filters": [{"column": "text", "op": op, "value": value}],
+                    "aggregates": ["count"],
+                }
+                [row] = (await _ask(readings, path, question, tenant)).json()["data"]
                 found[text, op] = found.get((text, op), 0) + row["count"]
         grouped = (await _ask(readings, path, {"group_by": ["text"], "limit": 100}, tenant)).json()["data"]
         assert len(grouped) == len({row["text"] for row in rows_of(tenant)})
@@ -111,8 +114,8 @@ async def test_an_instant_has_the_zone_of_its_column(readings: Application) -> N
     if readings.server.parts.sources["default"].capabilities.spells_instants:
         zoned = []  # texts of any zone, compared as instants
     for value in (*zoned, "yesterday", 5):
-        asked = {"filters": [{"column": "moment", "op": "gt", "value": value}]}
-        assert problem_of(await _ask(readings, path, asked, "north"), 400)["code"] == "BAD_PARAMETER"
+        question = {"filters": [{"column": "moment", "op": "gt", "value": value}]}
+        assert problem_of(await _ask(readings, path, question, "north"), 400)["code"] == "BAD_PARAMETER"
     for column, value in (
         ("word", "three"),
         ("code", "x"),
@@ -121,8 +124,8 @@ async def test_an_instant_has_the_zone_of_its_column(readings: Application) -> N
         ("span", "1 day"),
         ("clock", 8),
     ):
-        asked = {"filters": [{"column": column, "op": "eq", "value": value}]}
-        assert problem_of(await _ask(readings, path, asked, "north"), 400)["code"] == "BAD_PARAMETER"
+        question = {"filters": [{"column": column, "op": "eq", "value": value}]}
+        assert problem_of(await _ask(readings, path, question, "north"), 400)["code"] == "BAD_PARAMETER"
 
 
 async def test_what_a_text_computes_fails_on_no_hidden_row(source_url: str) -> None:
@@ -142,9 +145,9 @@ async def test_what_a_text_computes_fails_on_no_hidden_row(source_url: str) -> N
         path = await application.create(ALL, principal=principal_of("south"))
         for row, status in ((hidden, 200), (seen, 502)):
             overflow = f"CASE WHEN id = {row} THEN abs(-9223372036854775807 - 1 - small + small) ELSE 1 END"
-            asked = {"sql": f"SELECT count(*) AS rows_seen FROM data WHERE {overflow} > 0"}
+            question = {"sql": f"SELECT count(*) AS rows_seen FROM data WHERE {overflow} > 0"}
             headers = {"x-user": "ada", "x-tenant": "south"}
-            answer = await application.http.post(f"{path}/sql", json=asked, headers=headers)
+            answer = await application.http.post(f"{path}/sql", json=question, headers=headers)
             assert answer.status_code == status, answer.text
             if status == 200:
                 assert answer.json()["data"] == [{"rows_seen": len(rows_of("south"))}]
@@ -153,8 +156,8 @@ async def test_what_a_text_computes_fails_on_no_hidden_row(source_url: str) -> N
 async def test_names_that_a_database_would_cut_are_refused(readings: Application) -> None:
     path = await readings.create(ALL, principal=principal_of("north"))
     twins: list[dict[str, Any]] = [{"function": "count", "as": "x" * 63 + end} for end in "yz"]
-    asked = {"group_by": ["flag"], "aggregates": twins}
-    assert problem_of(await _ask(readings, path, asked, "north"), 400)["code"] == "BAD_PARAMETER"
+    question = {"group_by": ["flag"], "aggregates": twins}
+    assert problem_of(await _ask(readings, path, question, "north"), 400)["code"] == "BAD_PARAMETER"
     page = await _ask(
         readings, path, {"group_by": ["flag"], "aggregates": [{**twins[0], "as": "ä" * 31}]}, "north"
     )

@@ -160,8 +160,8 @@ def _statements(kinds: Mapping[str, tuple[str, Any, tuple[str, str]]]) -> list[s
 @pytest.fixture(params=sorted(_TYPES))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param != "duckdb":
-        found: str = request.getfixturevalue(f"{request.param}_url")
-        return found
+        address: str = request.getfixturevalue(f"{request.param}_url")
+        return address
     made = f"duckdb:///{tmp_path}/odd.duckdb"
     engine = create_engine(made)
     with engine.begin() as connection:
@@ -176,7 +176,7 @@ async def database(url: str) -> AsyncIterator[tuple[str, Served, Table]]:
     name = url.partition(":")[0].partition("+")[0].replace("mysql", "mariadb")
     if name != "duckdb":
         before = ["CREATE EXTENSION hstore", "CREATE TYPE pair AS (x int, y text)"]
-        async with engines.opened(url) as made, made.begin() as opened:
+        async with engines.opened(url) as engine, engine.begin() as opened:
             for statement in [*(before if name == "postgresql" else []), *_statements(_TYPES[name])]:
                 await opened.exec_driver_sql(statement)
     table = _table(_TYPES[name])
@@ -250,11 +250,11 @@ async def _found_as_shown(name: str, result: Any, shown: list[Any], faults: list
         if value is None or isinstance(value, list | dict):
             continue
         condition = {"column": "v", "op": "eq", "value": value}
-        found = await _asked(f"{name} eq {value!r}", result.query(filters=condition), faults)
-        if found is None and name in _FOUND:
+        answer = await _asked(f"{name} eq {value!r}", result.query(filters=condition), faults)
+        if answer is None and name in _FOUND:
             faults.append(f"{name} eq {value!r}: refused")
-        if found is not None and len(found.data) != shown.count(value):
-            faults.append(f"{name} eq {value!r}: {len(found.data)} rows")
+        if answer is not None and len(answer.data) != shown.count(value):
+            faults.append(f"{name} eq {value!r}: {len(answer.data)} rows")
     groups = await _asked(f"{name} groups", result.query(group_by=["v"], aggregates=["count"]), faults)
     if groups is not None and sorted(str(row["v"]) for row in groups.data) != sorted(set(map(str, shown))):
         faults.append(f"{name} groups: {groups.data}")
@@ -316,8 +316,8 @@ async def test_bytes_of_no_declared_type_are_found_as_shown(url: str) -> None:
                 if is_described and said not in {"eq", "ne"}:
                     continue
                 asked = {"column": "v", "op": said, "value": value}
-                found = {row["id"] for row in (await result.query(filters=asked)).data}
-                assert found == {n for n, one in enumerate(_BYTES) if holds(one, given)}, asked
+                actual = {row["id"] for row in (await result.query(filters=asked)).data}
+                assert actual == {n for n, one in enumerate(_BYTES) if holds(one, given)}, asked
         asked = {"column": "v", "op": "in", "value": shown[1:3]}
         assert [row["id"] for row in (await result.query(filters=asked)).data] == [1, 2]
         if not is_described:
@@ -329,7 +329,7 @@ async def test_bytes_of_no_declared_type_are_found_as_shown(url: str) -> None:
 async def test_a_column_of_texts_and_bytes_is_found_as_shown(sqlite_url: str) -> None:
     """A text that looks like base64 is a text."""
     table = Table("loose", MetaData(), Column("id", Integer, primary_key=True), Column("v", types.NullType))
-    async with engines.opened(sqlite_url) as made, made.begin() as opened:
+    async with engines.opened(sqlite_url) as engine, engine.begin() as opened:
         await opened.exec_driver_sql("CREATE TABLE loose (id INTEGER PRIMARY KEY, v)")
         await opened.exec_driver_sql("INSERT INTO loose VALUES (1, 'YQ=='), (2, x'61'), (3, 'a'), (4, 1234)")
     async with served(sqlite_url, table.metadata) as server:
@@ -389,7 +389,7 @@ async def things(url: str) -> AsyncIterator[tuple[str, Served]]:
             connection.execute(insert(_THINGS), _GIVEN)
         engine.dispose()
     else:
-        async with engines.opened(url) as made, made.begin() as opened:
+        async with engines.opened(url) as database, database.begin() as opened:
             await opened.run_sync(_METADATA.create_all)
             await opened.execute(insert(_THINGS), _GIVEN)
     async with served(url, _METADATA) as server:
@@ -406,11 +406,11 @@ async def test_what_functions_give_is_found_as_shown(things: tuple[str, Served])
         result = await server.result(select(made.label("v")))
         await _all_asked(name, result, faults)
         shown = [row["v"] for row in (await result.fetch()).data]
-        for written in ("arrow", "parquet"):
-            found = values_of(await server.rows(result, written), written, "v")
+        for format_name in ("arrow", "parquet"):
+            values = values_of(await server.rows(result, format_name), format_name, "v")
             texts = [value for value in shown if isinstance(value, str)]
-            if texts and not any(isinstance(value, datetime | Decimal) for value in found):
-                assert sorted(map(str, found)) == sorted(map(str, shown)), (name, written)
+            if texts and not any(isinstance(value, datetime | Decimal) for value in values):
+                assert sorted(map(str, values)) == sorted(map(str, shown)), (name, format_name)
     assert not faults, "\n".join(faults)
 
 
@@ -431,16 +431,16 @@ async def _codes(server: Served, sql: str) -> AsyncIterator[tuple[str, str | Non
     """What each interface that takes a text answers; None for rows."""
     select_of_text = server.dual.sql.resolve(sql).select
     for wait in _WAITS:
-        made = server.dual.create_response(select_of_text, name="text", is_text=True, wait=wait)
-        yield f"create_response, {wait=}", await _code_of(made)
+        response = server.dual.create_response(select_of_text, name="text", is_text=True, wait=wait)
+        yield f"create_response, {wait=}", await _code_of(response)
     over = sql.replace("things", "data")
     parent = await server.result(select(_THINGS).order_by(_BY_ID))
     yield "sql", await _code_of(parent.sql(over))
     for wait in _WAITS:
-        made = server.dual.create_response(
+        response = server.dual.create_response(
             parent=parent.resource_uri, refinement={"sql": over}, name="refined", wait=wait
         )
-        yield f"refine, {wait=}", await _code_of(made)
+        yield f"refine, {wait=}", await _code_of(response)
     tools: MCPServer[Any] = MCPServer("things")
     add_execute_query(server.dual, tools)
     add_result_tools(server.dual, tools)
@@ -455,8 +455,8 @@ async def _code_of(asked: Any) -> str | None:
     try:
         await asked
     except (DualResponseError, FetchError) as error:
-        told = f"{error.message} {error.hint}"
-        assert "things" not in told
+        text = f"{error.message} {error.hint}"
+        assert "things" not in text
         return error.code
     return None
 
@@ -478,8 +478,8 @@ async def test_a_text_that_the_database_refuses_is_to_blame(things: tuple[str, S
 async def test_a_select_of_the_application_s_own_blames_nobody(things: tuple[str, Served]) -> None:
     engine, server = things
     for wait in _WAITS:
-        made = server.dual.create_response(select(func.sum(_THINGS.c.name)), name="sum", wait=wait)
-        code = await _code_of(made)
+        response = server.dual.create_response(select(func.sum(_THINGS.c.name)), name="sum", wait=wait)
+        code = await _code_of(response)
         assert code == ("QUERY_EXECUTION_FAILED" if engine in {"postgresql", "duckdb"} else None)
 
 
@@ -498,13 +498,13 @@ async def test_a_chart_that_the_database_refuses_blames_its_question(
 async def test_a_result_that_converts_values_is_not_its_reader_s_mistake(postgresql_url: str) -> None:
     """Texts that are no numbers came to be in the table: who asks about the result has written no CAST."""
     table = Table("notes", MetaData(), Column("id", Integer, primary_key=True), Column("words", String))
-    async with engines.opened(postgresql_url) as made, made.begin() as opened:
+    async with engines.opened(postgresql_url) as engine, engine.begin() as opened:
         await opened.exec_driver_sql("CREATE TABLE notes (id int PRIMARY KEY, words text)")
         await opened.exec_driver_sql("INSERT INTO notes SELECT n, n FROM generate_series(1, 40) n")
     async with served(postgresql_url, table.metadata) as server:
         converting = await server.result(select(table.c.id, cast(table.c.words, Integer).label("n")))
         plain = await server.result(select(table))
-        async with engines.opened(postgresql_url) as made, made.begin() as opened:
+        async with engines.opened(postgresql_url) as engine, engine.begin() as opened:
             await opened.exec_driver_sql("INSERT INTO notes VALUES (41, 'none')")
         filters: Any = {"column": "n", "op": "ge", "value": 0}
         descending: Any = [{"column": "n", "order": "desc"}]
@@ -516,7 +516,7 @@ async def test_a_result_that_converts_values_is_not_its_reader_s_mistake(postgre
         )
         told = []
         for ask in asked:
-            with pytest.raises(FetchError) as caught:
+            with pytest.raises(FetchError) as error:
                 await ask()
-            told.append((caught.value.code, "in the query of the result" in str(caught.value)))
+            told.append((error.value.code, "in the query of the result" in str(error.value)))
         assert told == [("QUERY_EXECUTION_FAILED", True)] * 3 + [("INVALID_SQL", False)]

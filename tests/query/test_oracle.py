@@ -38,9 +38,9 @@ async def _resource(application: Application, tenant: str) -> Resource:
 
 async def _created(application: Application, tenant: str) -> Resource:
     response = await application.server.create_response(ALL, name="Readings", principal=person(tenant))
-    found = await application.server.unchecked.get(response.resource_id)
-    assert found is not None
-    return found
+    resource = await application.server.unchecked.get(response.resource_id)
+    assert resource is not None
+    return resource
 
 
 async def _answered(
@@ -74,9 +74,9 @@ async def _check(application: Application, spec: dict[str, Any]) -> None:
     lower = oracle.lower_ascii if database == "SQLite" else oracle.lower_by_letter
     for tenant in TENANTS:
         resource = await _resource(application, tenant)
-        found = await _answered(application, resource, spec)
+        answer = await _answered(application, resource, spec)
         wanted = oracle.answer(for_polars(spec), rows_of(tenant), lower=lower)
-        assert _same(found, wanted), f"{as_json(spec)}\n{found[:8]}\n{wanted[:8]}"
+        assert _same(answer, wanted), f"{as_json(spec)}\n{answer[:8]}\n{wanted[:8]}"
 
 
 @pytest.mark.quick(1, "sqlite")

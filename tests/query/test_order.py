@@ -106,9 +106,9 @@ async def test_a_text_without_an_order_keeps_the_result_s(ordered: Application, 
     wanted = await ids_of(ordered, path)
     assert len(wanted) > 60
     for sql in ROW_BY_ROW:
-        found = [row["id"] for row in await ask(ordered, path, sql)]
-        assert found, sql
-        assert found == [number for number in wanted if number in set(found)], sql
+        values = [row["id"] for row in await ask(ordered, path, sql)]
+        assert values, sql
+        assert values == [number for number in wanted if number in set(values)], sql
 
 
 async def test_windows_joined_are_the_result(ordered: Application, path: str) -> None:
@@ -124,8 +124,8 @@ async def test_windows_joined_are_the_result(ordered: Application, path: str) ->
     common = "WITH x AS (SELECT * FROM data LIMIT 20) SELECT count(*) AS n, min(id) AS least FROM x"
     assert await ask(ordered, path, common) == [{"n": 20, "least": min(wanted[:20])}]
     united = "(SELECT id FROM data LIMIT 9) UNION ALL (SELECT id FROM data LIMIT 2 OFFSET 20)"
-    found = [row["id"] for row in await ask(ordered, path, united)]
-    assert sorted(found) == sorted(wanted[:9] + wanted[20:22])
+    values = [row["id"] for row in await ask(ordered, path, united)]
+    assert sorted(values) == sorted(wanted[:9] + wanted[20:22])
 
 
 async def test_rows_that_tie_in_the_text_s_own_order_stay_in_the_result_s(
@@ -172,8 +172,8 @@ async def test_a_refinement_keeps_it_too(ordered: Application, statement: Any) -
     path = await ordered.create(statement, principal=person("north"))
     wanted = await ids_of(ordered, path)
     body = {"sql": "SELECT id FROM data WHERE id > 3 LIMIT 40 OFFSET 5"}
-    made = await ordered.http.post(f"{path}/refine", json=body, headers=HEADERS)
-    assert made.status_code == 201, made.text
+    answer = await ordered.http.post(f"{path}/refine", json=body, headers=HEADERS)
+    assert answer.status_code == 201, answer.text
     kept = [number for number in wanted if number > 3]
-    child = made.headers["location"].rpartition("/")[2]
+    child = answer.headers["location"].rpartition("/")[2]
     assert await ids_of(ordered, f"/resources/{child}") == kept[5:45]

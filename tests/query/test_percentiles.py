@@ -114,12 +114,12 @@ async def test_percentiles_are_those_of_postgresql(
     for row in ROWS[9:]:
         wanted.setdefault(key_of(row), []).append(row)
     names = [key if isinstance(key, str) else key["as"] for key in keys]
-    found = {tuple(row[name] for name in names): row for row in answer.sample}
-    assert set(found) == set(wanted)
+    actual = {tuple(row[name] for name in names): row for row in answer.sample}
+    assert set(actual) == set(wanted)
     for key, rows in wanted.items():
         ratios = [row["ratio"] for row in rows if row["ratio"] is not None]
         bigs = [float(row["big"]) for row in rows if row["big"] is not None]
-        assert {name: found[key][name] for name in ("median", "big", "count", *fractions)} == {
+        assert {name: actual[key][name] for name in ("median", "big", "count", *fractions)} == {
             "median": percentile(ratios, 0.5),
             "big": percentile(bigs, 0.5),
             "count": len(rows),

@@ -33,14 +33,14 @@ async def test_groups_of_the_whole_result(application: Application) -> None:
 
 async def test_an_answer_of_more_groups_than_a_page_says_how_many(application: Application) -> None:
     path = await application.create()
-    asked = {"group_by": ["name"], "limit": 7}
-    page = (await _ask(application, path, asked)).raise_for_status().json()
+    question = {"group_by": ["name"], "limit": 7}
+    page = (await _ask(application, path, question)).raise_for_status().json()
     assert (page["total_count"], page["total_count_kind"], page["has_next"]) == (60, "exact", True)
 
 
 async def test_pages_joined_are_the_answer(application: Application) -> None:
     path = await application.create()
-    asked = {
+    question = {
         "filters": [{"column": "state", "op": "ne", "value": "PA"}],
         "order_by": ["enrollment"],
         "limit": 7,
@@ -48,7 +48,7 @@ async def test_pages_joined_are_the_answer(application: Application) -> None:
     found: list[dict[str, Any]] = []
     cursor = None
     while True:
-        page = (await _ask(application, path, asked | ({"cursor": cursor} if cursor else {}))).json()
+        page = (await _ask(application, path, question | ({"cursor": cursor} if cursor else {}))).json()
         found += page["data"]
         cursor = page["next_cursor"]
         if cursor is None:
@@ -76,8 +76,8 @@ async def test_every_format_of_streams(application: Application) -> None:
     by_header = await _ask(application, path, BY_STATE, accept="application/x-ndjson")
     *lines, summary = by_header.text.splitlines()
     assert len(lines) == 3 and orjson.loads(summary) == {"$summary": {"rows": 3, "complete": True}}
-    for written in ("json", "arrow", "parquet"):
-        assert (await _ask(application, path, BY_STATE | {"format": written})).raise_for_status().content
+    for format_name in ("json", "arrow", "parquet"):
+        assert (await _ask(application, path, BY_STATE | {"format": format_name})).raise_for_status().content
     cut = await _ask(application, path, {"columns": ["id"], "format": "csv", "offset": 3, "limit": 2})
     assert cut.text.split() == ["id", "4", "5"]
 
@@ -88,9 +88,9 @@ def _budget(state: str) -> int:
 
 async def test_a_stream_of_an_answer_is_gone_on_with_by_its_own_question(application: Application) -> None:
     path = await application.create()
-    asked = {"columns": ["id"], "format": "ndjson"}
-    token = (await _ask(application, path, asked)).headers["dualsql-resume"]
-    refused = await application.http.post(f"{path}/rows", json=asked | {"resume": token, "after": 3})
+    parameters = {"columns": ["id"], "format": "ndjson"}
+    token = (await _ask(application, path, parameters)).headers["dualsql-resume"]
+    refused = await application.http.post(f"{path}/rows", json=parameters | {"resume": token, "after": 3})
     assert problem_of(refused, 400)["code"] == "BAD_CURSOR"
 
 
@@ -106,14 +106,14 @@ async def test_a_window_of_the_author_s_stays(application: Application) -> None:
 async def test_a_result_of_groups_is_asked_like_any_other(application: Application) -> None:
     grouped = select(INSTITUTIONS.c.state, func.count().label("schools"), func.avg(INSTITUTIONS.c.enrollment))
     path = await application.create(grouped.group_by(INSTITUTIONS.c.state))
-    asked = {
+    question = {
         "filters": [
             {"column": "schools", "op": "ge", "value": 20},
             {"column": "avg", "op": "gt", "value": 1.5},
         ],
         "columns": ["state"],
     }
-    page = (await _ask(application, path, asked)).raise_for_status().json()
+    page = (await _ask(application, path, question)).raise_for_status().json()
     assert page["data"] == [{"state": "NJ"}, {"state": "NY"}, {"state": "PA"}]
 
 
@@ -215,16 +215,16 @@ async def test_conditions_nested_without_end_are_refused_before_they_are_read(
 async def test_wildcards_are_letters(application: Application) -> None:
     path = await application.create()
     for part in ("%", "_", "institution"):
-        asked = {"filters": [{"column": "name", "op": "contains", "value": part}]}
-        assert (await _ask(application, path, asked)).json()["data"] == []
+        question = {"filters": [{"column": "name", "op": "contains", "value": part}]}
+        assert (await _ask(application, path, question)).json()["data"] == []
 
 
 async def test_letters_in_any_case(application: Application) -> None:
     path = await application.create()
     found = {}
     for operator, part in (("contains", "Institution"), ("contains_any_case", "iNSTITUTION")):
-        asked = {"filters": [{"column": "name", "op": operator, "value": part}]}
-        found[operator] = (await _ask(application, path, asked)).json()["data"]
+        question = {"filters": [{"column": "name", "op": operator, "value": part}]}
+        found[operator] = (await _ask(application, path, question)).json()["data"]
     assert found["contains"] and found["contains"] == found["contains_any_case"]
 
 
@@ -269,6 +269,6 @@ async def test_an_instant_without_a_zone_is_in_utc(value: str, postgresql_url: s
         )
     async with DualResponseServer(postgresql_url, base_url="http://127.0.0.1/r", tables=metadata) as dual:
         parent = await dual.create_response(select(table), name="x")
-        asked = {"filters": [{"column": "at", "op": "ge", "value": value}], "columns": ["id"]}
-        found = await dual.create_response(name="y", parent=parent.resource_uri, refinement=asked)
-    assert found.sample == [{"id": 1}]
+        question = {"filters": [{"column": "at", "op": "ge", "value": value}], "columns": ["id"]}
+        response = await dual.create_response(name="y", parent=parent.resource_uri, refinement=question)
+    assert response.sample == [{"id": 1}]

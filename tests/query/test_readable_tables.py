@@ -241,15 +241,15 @@ async def test_only_the_source_of_the_tool(tmp_path: Path) -> None:
     async with DualResponseServer(urls, base_url="http://127.0.0.1/r", tables=METADATA) as dual:
         add_query(dual, MCPServer("a"), source="a")
         for name, is_read in (("a", True), ("b", False)):
-            made = await dual.create_response(FEW, name="few", source=name)
-            asked = dual.create_response(
-                name="share", parent=made.resource_uri, refinement=SQLQuery(SHARE, reads_tables=True)
+            result = await dual.create_response(FEW, name="few", source=name)
+            response = dual.create_response(
+                name="share", parent=result.resource_uri, refinement=SQLQuery(SHARE, reads_tables=True)
             )
             if is_read:
-                assert (await asked).sample == [{"share": 20.0}]
+                assert (await response).sample == [{"share": 20.0}]
                 continue
             with pytest.raises(UnknownTableError):
-                await asked
+                await response
 
 
 async def test_functions_among_the_hooks_would_not_see_the_table(url: str) -> None:
@@ -265,8 +265,8 @@ async def test_functions_among_the_hooks_would_not_see_the_table(url: str) -> No
 
 
 async def _anonymous(application: Application) -> str:
-    made = await application.server.create_response(FEW, name="few")
-    return made.resource_uri
+    response = await application.server.create_response(FEW, name="few")
+    return response.resource_uri
 
 
 async def test_the_link_of_an_anonymous_result_leads_to_no_table(url: str) -> None:
@@ -321,16 +321,16 @@ async def test_the_model_s_tools(url: str) -> None:
                 assert answer.structured_content["results"] == [{"share": 20.0}]
                 answer = await model.call_tool(name, {"resource": uri, "sql": hidden})
                 assert answer.structured_content["error"]["code"] == "UNKNOWN_TABLE"
-            asked = {"operation": "query", "data_access_id": uri, "sql": SHARE}
-            answer = await model.call_tool("data_manager", asked)
+            question = {"operation": "query", "data_access_id": uri, "sql": SHARE}
+            answer = await model.call_tool("data_manager", question)
             assert answer.structured_content["rows"] == [{"share": 20.0}]
 
 
 async def test_a_refinement_is_read_under_the_rules_of_its_reader(url: str) -> None:
     async with flights_at(url, hooks=HOOKS, authenticate=by_header) as application:
         path = await application.create(FEW, principal=person("north"))
-        asked = {"sql": "SELECT id, price FROM flights ORDER BY id", "name": "All"}
-        made = (await application.http.post(f"{path}/refine", json=asked, headers=ANA)).raise_for_status()
+        question = {"sql": "SELECT id, price FROM flights ORDER BY id", "name": "All"}
+        made = (await application.http.post(f"{path}/refine", json=question, headers=ANA)).raise_for_status()
         child = f"{made.headers['location']}?limit=100"
         page = (await application.http.get(child, headers=ANA)).raise_for_status().json()
         assert page["data"] == [{"id": row["id"], "price": None} for row in OF_NORTH]
@@ -348,11 +348,11 @@ async def test_of_a_kept_result_the_rows_are_of_now(url: str, tmp_path: Path) ->
         live = (await post(application, path, SHARE, **ANA)).json()
         assert live["data"] == [{"share": pytest.approx(700 / 38)}]
         assert live["notes"] == [ROWS_OF_NOW]
-        made = await application.server.create_response(
+        response = await application.server.create_response(
             name="share",
             parent=path.rpartition("/")[2],
             refinement=SQLQuery(SHARE, reads_tables=True),
             principal=person("north"),
         )
-        assert made.sample == [{"share": pytest.approx(700 / 38)}]
-        assert ROWS_OF_NOW in made.to_text()
+        assert response.sample == [{"share": pytest.approx(700 / 38)}]
+        assert ROWS_OF_NOW in response.to_text()

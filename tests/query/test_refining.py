@@ -78,16 +78,16 @@ async def test_a_child_holds_what_its_parent_would_answer(
     application: Application, statement: Any, refinement: dict[str, Any]
 ) -> None:
     path = await application.create(statement)
-    made = await application.http.post(f"{path}/refine", json=refinement | {"name": "Fewer"})
-    assert made.status_code == 201, made.text
+    answer = await application.http.post(f"{path}/refine", json=refinement | {"name": "Fewer"})
+    assert answer.status_code == 201, answer.text
     kind = "sql" if "sql" in refinement else "query"
     asked = {key: value for key, value in refinement.items() if key not in {"limit", "offset"}}
     answered = (await application.http.post(f"{path}/{kind}", json=asked | {"limit": 1000})).json()["data"]
     first = refinement.get("offset", 0)
     wanted = answered[first : first + refinement.get("limit", 1000)]
-    found = await _rows(application, f"/resources/{made.json()['resource']['uri'].rpartition('/')[2]}")
-    assert found == wanted and found
-    assert made.headers["location"] == made.json()["resource"]["url"]
+    actual = await _rows(application, f"/resources/{answer.json()['resource']['uri'].rpartition('/')[2]}")
+    assert actual == wanted and actual
+    assert answer.headers["location"] == answer.json()["resource"]["url"]
 
 
 async def test_a_child_of_a_child_knows_where_it_comes_from(application: Application) -> None:
@@ -99,9 +99,9 @@ async def test_a_child_of_a_child_knows_where_it_comes_from(application: Applica
     third = await server.create_response(
         name="Per state", parent=parent, refinement={"group_by": ["state"], "aggregates": ["count"]}
     )
-    found = await server.unchecked.get(third.resource_id)
-    assert found is not None
-    assert found.metadata["lineage"] == {
+    resource = await server.unchecked.get(third.resource_id)
+    assert resource is not None
+    assert resource.metadata["lineage"] == {
         "parent": second.resource_uri,
         "depth": 2,
         "refinement": "count for each state",
@@ -127,7 +127,7 @@ async def test_each_child_is_its_principal_s_alone_on_every_engine(readings: App
     for tenant, other in (TENANTS, TENANTS[::-1]):
         ada = {"x-user": "ada", "x-tenant": tenant}
         path = await readings.create(READINGS_ALL, principal=person(tenant))
-        asked = {
+        question = {
             "filters": [{"column": "secret", "op": "is_null"}],
             "group_by": ["tenant", {"column": "day", "bucket": "year"}],
             "aggregates": [
@@ -136,32 +136,36 @@ async def test_each_child_is_its_principal_s_alone_on_every_engine(readings: App
                 {"function": "min", "column": "text"},
             ],
         }
-        made = await readings.http.post(f"{path}/refine", json=asked, headers=ada)
-        assert made.status_code == 201, made.text
-        child = f"/resources/{made.json()['resource']['uri'].rpartition('/')[2]}"
+        answer = await readings.http.post(f"{path}/refine", json=question, headers=ada)
+        assert answer.status_code == 201, answer.text
+        child = f"/resources/{answer.json()['resource']['uri'].rpartition('/')[2]}"
         rows = await _rows(readings, child, **ada)
         assert {row["tenant"] for row in rows} == {tenant}
         assert sum(row["count"] for row in rows) == len(rows_of(tenant))
         for stranger in ({}, {"x-user": "ada", "x-tenant": other}, {"x-user": "bob", "x-tenant": tenant}):
             assert problem_of(await readings.http.get(child, headers=stranger), 404)
-            assert problem_of(await readings.http.post(f"{path}/refine", json=asked, headers=stranger), 404)
+            assert problem_of(
+                await readings.http.post(f"{path}/refine", json=question, headers=stranger), 404
+            )
 
 
 async def test_what_cannot_be_refined(application: Application) -> None:
     server = application.server
-    made = await server.create_response(ALL, name="All")
+    response = await server.create_response(ALL, name="All")
     for options in (
         {},
-        {"parent": made.resource_uri},
+        {"parent": response.resource_uri},
         {"refinement": BIG},
-        {"parent": made.resource_uri, "refinement": {"filter": []}},
+        {"parent": response.resource_uri, "refinement": {"filter": []}},
     ):
         with pytest.raises(BadParameterError):
             await server.create_response(name="None", **options)
     with pytest.raises(BadParameterError):
-        await server.create_response(ALL, name="Both", parent=made.resource_uri, refinement=BIG)
+        await server.create_response(ALL, name="Both", parent=response.resource_uri, refinement=BIG)
     with pytest.raises(UnknownColumnError):
-        await server.create_response(name="No", parent=made.resource_uri, refinement={"columns": ["nmae"]})
+        await server.create_response(
+            name="No", parent=response.resource_uri, refinement={"columns": ["nmae"]}
+        )
     for unknown in ("resource://" + "x" * 27, "../../etc/passwd", "x' OR '1'='1"):
         with pytest.raises(ResourceNotFoundError):
             await server.create_response(name="No", parent=unknown, refinement=BIG)
@@ -281,14 +285,14 @@ async def test_results_with_types_of_their_own_are_refined_again_and_again(
         async with running(engine, tables=Base) as application:
             parent = await application.create(select(Job))
             for path in [(first, second, "all") for second in AGAIN]:
-                found = parent
+                actual = parent
                 for step in path:
                     asked = AGAIN[step]
                     kind = "sql" if "sql" in asked else "query"
-                    answered = await application.http.post(f"{found}/{kind}", json=asked)
-                    made = await application.http.post(f"{found}/refine", json={**asked, "name": step})
-                    assert made.status_code == 201, (path, step, made.text)
-                    found = urlsplit(made.json()["resource"]["url"]).path
-                    page = await application.http.get(f"{found}?limit=100")
+                    answered = await application.http.post(f"{actual}/{kind}", json=asked)
+                    answer = await application.http.post(f"{actual}/refine", json={**asked, "name": step})
+                    assert answer.status_code == 201, (path, step, answer.text)
+                    actual = urlsplit(answer.json()["resource"]["url"]).path
+                    page = await application.http.get(f"{actual}?limit=100")
                     assert page.status_code == answered.status_code == 200, (path, page.text, answered.text)
                     assert page.json()["data"] == answered.json()["data"], (path, step)

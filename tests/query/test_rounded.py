@@ -71,14 +71,14 @@ async def test_every_comparison_is_of_what_is_shown(sqlite_url: str, kind: str) 
         for decimal in dict.fromkeys(values):
             for name, holds in OPERATORS.items():
                 asked = {"column": "x", "op": name, "value": written(decimal)}
-                found = await result.query(filters=asked, columns=["x"], limit=100)
+                answer = await result.query(filters=asked, columns=["x"], limit=100)
                 wanted = [one for one in shown if holds(Decimal(one), decimal)]
-                assert [row["x"] for row in found.data] == wanted, asked
+                assert [row["x"] for row in answer.data] == wanted, asked
         for most in (40, 400):
             many = {*values[:5], *(Decimal(n) for n in range(1000, 1000 + most))}
             asked = {"column": "x", "op": "in", "value": list(map(written, many))}
-            found = await result.query(filters=asked, columns=["x"])
-            assert [row["x"] for row in found.data] == [one for one in shown if Decimal(one) in many]
+            answer = await result.query(filters=asked, columns=["x"])
+            assert [row["x"] for row in answer.data] == [one for one in shown if Decimal(one) in many]
 
 
 @pytest.mark.long
@@ -110,8 +110,8 @@ async def test_quotients_are_found_as_shown(database: str, tmp_path: Path) -> No
             for value in shown[::4]:
                 for name, holds in OPERATORS.items():
                     asked = {"column": "v", "op": name, "value": value}
-                    found = [row["v"] for row in (await result.query(filters=asked)).data]
-                    assert found == [one for one in shown if holds(Decimal(one), Decimal(value))], asked
+                    values = [row["v"] for row in (await result.query(filters=asked)).data]
+                    assert values == [one for one in shown if holds(Decimal(one), Decimal(value))], asked
             refusal, groups = "", []
             try:
                 groups = (await result.query(group_by=["v"], aggregates=["count"], limit=100)).data
@@ -139,7 +139,7 @@ async def test_a_quotient_that_is_cast_is_a_decimal(tmp_path: Path) -> None:
             for one in shown:
                 for name, holds in OPERATORS.items():
                     asked = {"column": "v", "op": name, "value": one}
-                    found = [row["v"] for row in (await result.query(filters=asked)).data]
-                    assert found == [other for other in shown if holds(Decimal(other), Decimal(one))], asked
+                    values = [row["v"] for row in (await result.query(filters=asked)).data]
+                    assert values == [other for other in shown if holds(Decimal(other), Decimal(one))], asked
             groups = (await result.query(group_by=["v"], aggregates=["count"])).data
             assert [row["v"] for row in groups] == shown

@@ -76,11 +76,11 @@ async def test_streams_and_suggestions(application: Application) -> None:
 async def test_each_tenant_s_own_rows_on_every_engine(readings: Application, tenant: str) -> None:
     headers = {"x-user": "ada", "x-tenant": tenant}
     path = await readings.create(ALL, principal=person(tenant))
-    asked = {"sql": "SELECT tenant, count(*) AS n, count(secret) AS seen FROM data GROUP BY tenant"}
-    answer = await readings.http.post(f"{path}/sql", json=asked, headers=headers)
+    question = {"sql": "SELECT tenant, count(*) AS n, count(secret) AS seen FROM data GROUP BY tenant"}
+    answer = await readings.http.post(f"{path}/sql", json=question, headers=headers)
     rows = answer.raise_for_status().json()["data"]
     assert rows == [{"tenant": tenant, "n": len(rows_of(tenant)), "seen": 0}]
-    assert problem_of(await readings.http.post(f"{path}/sql", json=asked), 404)
+    assert problem_of(await readings.http.post(f"{path}/sql", json=question), 404)
 
 
 async def test_columns_limit_and_offset_beside_a_text(application: Application) -> None:
@@ -98,9 +98,9 @@ async def test_columns_limit_and_offset_beside_a_text(application: Application) 
         ("SELECT id FROM data UNION SELECT id FROM data", [4, 5]),
     ):
         body = {"sql": text, "columns": ["id"], "limit": 2, "offset": 3, "name": "Some"}
-        made = await application.http.post(f"{path}/refine", json=body)
-        assert made.status_code == 201, made.text
-        child = made.headers["location"].rpartition("/")[2]
+        answer = await application.http.post(f"{path}/refine", json=body)
+        assert answer.status_code == 201, answer.text
+        child = answer.headers["location"].rpartition("/")[2]
         page = await application.http.get(f"/resources/{child}?limit=10")
         assert page.json()["data"] == [{"id": number} for number in wanted]
     problem = problem_of(
@@ -111,14 +111,14 @@ async def test_columns_limit_and_offset_beside_a_text(application: Application) 
 
 async def test_a_page_of_a_question_says_it_too(application: Application) -> None:
     path = await application.create(select(INSTITUTIONS.c.id, INSTITUTIONS.c.state))
-    asked: dict[str, Any] = {"sql": 'SELECT count(*) AS n FROM data WHERE state = "NJ"'}
-    page = (await application.http.post(f"{path}/sql", json=asked)).raise_for_status().json()
+    question: dict[str, Any] = {"sql": 'SELECT count(*) AS n FROM data WHERE state = "NJ"'}
+    page = (await application.http.post(f"{path}/sql", json=question)).raise_for_status().json()
     assert page["data"] == [{"n": 20}]
     assert page["notes"][0].startswith('"NJ" names no column and is taken as text')
-    again = (await application.http.post(f"{path}/sql", json=asked)).raise_for_status().json()
+    again = (await application.http.post(f"{path}/sql", json=question)).raise_for_status().json()
     assert again["notes"] == page["notes"]
-    made = (await application.http.post(f"{path}/refine", json=asked)).raise_for_status().json()
-    assert made["metadata"]["notes"] == page["notes"]
+    body = (await application.http.post(f"{path}/refine", json=question)).raise_for_status().json()
+    assert body["metadata"]["notes"] == page["notes"]
     plain = {"sql": "SELECT count(*) AS n FROM data WHERE state = 'NJ'"}
     page = (await application.http.post(f"{path}/sql", json=plain)).raise_for_status().json()
     assert "notes" not in page
@@ -132,5 +132,5 @@ async def test_without_the_parser_the_extra_is_named(
     for way in ("sql", "refine"):
         problem = problem_of(await application.http.post(f"{path}/{way}", json={"sql": "SELECT 1"}), 501)
         assert (problem["code"], problem["hint"]) == ("MISSING_EXTRA", 'pip install "dualsql[sql]"')
-    asked = await application.http.post(f"{path}/query", json={"limit": 1})
-    assert asked.status_code == 200
+    answer = await application.http.post(f"{path}/query", json={"limit": 1})
+    assert answer.status_code == 200

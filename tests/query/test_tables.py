@@ -263,19 +263,19 @@ async def test_each_row_is_answered_by_each_database(days: Application) -> None:
         "median": median(SIZES), "percentile": 2,
     }  # fmt: skip
     for name in AGGREGATES:
-        found = await answer(days, path, aggregates=[spelled(name)])
-        if dialect.aggregates.get(name, found) is None:
-            assert found["details"]["function"] == name
+        actual = await answer(days, path, aggregates=[spelled(name)])
+        if dialect.aggregates.get(name, actual) is None:
+            assert actual["details"]["function"] == name
         else:
-            assert float(found[0]["found"]) == figures[name]
+            assert float(actual[0]["found"]) == figures[name]
     rows = {
         "eq": [3], "ne": [1, 2, 4, 5], "lt": [1, 2], "le": [1, 2, 3], "gt": [4, 5], "ge": [3, 4, 5], "in": [2, 3],
         "between": [2, 3, 4], "contains": [1, 2, 3, 4, 5], "contains_any_case": [1, 2, 3, 4, 5],
         "starts_with": [1, 2, 3, 4, 5], "is_null": [],
     }  # fmt: skip
     for operator in OPERATORS:
-        found = await answer(days, path, filters=[condition(operator)])
-        assert [row["id"] for row in found] == rows[operator]
+        actual = await answer(days, path, filters=[condition(operator)])
+        assert [row["id"] for row in actual] == rows[operator]
     for bucket in BUCKETS.values():
         groups = [{"column": "at", "bucket": bucket.name, "as": "cut"}]
         cut = await answer(days, path, group_by=groups)

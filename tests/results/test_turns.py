@@ -52,11 +52,11 @@ async def test_the_other_tasks_run(
         **options,
     ) as dual:
         response = await dual.create_response(select(NUMBERS), name="numbers")
-        found = await dual.open_resource(response.resource_id, None, "read")
-        await deed(dual, found)  # a thread learns which statements are quick
+        resource = await dual.open_resource(response.resource_id, None, "read")
+        await deed(dual, resource)  # a thread learns which statements are quick
         others_have_run = asyncio.Event()
         asyncio.get_running_loop().call_soon(others_have_run.set)
         ends_at = time.monotonic() + LONGEST
         while not others_have_run.is_set() and time.monotonic() < ends_at:
-            await deed(dual, found)
+            await deed(dual, resource)
         assert others_have_run.is_set()

@@ -113,8 +113,8 @@ async def test_what_an_sdk_hands_over(origin: str, sdk: str, program: str, tool:
         pytest.skip(f"{sdk} is not installed here: scripts/sdk_environments")
     expected = HANDED_OVER[sdk, program] | (WITH_LINK.get(sdk, {}) if tool == "search_linked" else {})
     lines = await told(python, program, f"{origin}/mcp", f"{origin}/resources", tool)
-    found = {line["form"]: line["found"] for line in lines}
-    assert found == {form: [] if what is None else [what] for form, what in expected.items()}
+    actual = {line["form"]: line["found"] for line in lines}
+    assert actual == {form: [] if what is None else [what] for form, what in expected.items()}
     if RECORDS:
         record(sdk, tool, lines)
 

@@ -38,7 +38,7 @@ async def test_an_agent_looks_queries_and_its_application_gets_every_row(shop: s
     with listening_socket() as free:
         port = str(free.getsockname()[1])
     async with serving_process("--database", shop, "--all") as served:
-        asked = {
+        parameters = {
             "url": f"{served.origin}/mcp",
             "command": [*PROGRAM, "serve", "--stdio", "--all", "--port", port],
             # What most SDKs keep is the text alone: a host knows where its server's rows are.
@@ -49,7 +49,7 @@ async def test_an_agent_looks_queries_and_its_application_gets_every_row(shop: s
             "environment": environment(DUALSQL_DATABASE_URL=shop),
             "calls": CALLS,
         }
-        said = await _said(python, SDKS[sdk], json.dumps(asked))
+        said = await _said(python, SDKS[sdk], json.dumps(parameters))
         assert "Traceback" not in await served.stop()
     assert json.loads(said) == {"stdio": 25, "http": 25, "right": CALLS}
 

@@ -62,9 +62,9 @@ class Serving:
         return self._origin_of("/ready")
 
     def _origin_of(self, path: str) -> str:
-        found = re.search(rf"(http://127\.0\.0\.1:\d+){path}", self.said)
-        assert found
-        return found[1]
+        match = re.search(rf"(http://127\.0\.0\.1:\d+){path}", self.said)
+        assert match
+        return match[1]
 
     async def stop(self, how: signal.Signals = signal.SIGTERM) -> str:
         """What else it said until it ended."""

@@ -197,12 +197,12 @@ async def test_a_server_of_ones_own_that_starts_and_stops_everything_itself(shop
 
     with listening_socket() as listening:
         origin = origin_of(listening)
-        dual, found = await build_server(shop, EVERYTHING, base_url=f"{origin}/resources")
+        dual, tables = await build_server(shop, EVERYTHING, base_url=f"{origin}/resources")
         mcp: MCPServer[Any] = MCPServer("own", lifespan=dual.lifespan)
 
         @dual.tool(mcp)
         def makers() -> Select[Any]:
-            return select(found.metadata.tables["makers"])
+            return select(tables.metadata.tables["makers"])
 
         async with serving(serve_app(dual, mcp), listening), Client(f"{origin}/mcp") as model:
             result = await model.call_tool("makers", {})
@@ -254,8 +254,8 @@ async def test_the_sdk_s_own_application_answers_to_the_public_name(
     with listening_socket() as listening:
         async with serving(app, listening), httpx.AsyncClient() as http:
             for host in ("data.example.com", "data.example.com:8443", also, "evil.example"):
-                asked = await http.post(f"{origin_of(listening)}/mcp", json={}, headers={"Host": host})
-                statuses.append(asked.status_code)
+                answer = await http.post(f"{origin_of(listening)}/mcp", json={}, headers={"Host": host})
+                statuses.append(answer.status_code)
     assert [status == 421 for status in statuses] == [False, False, False, True]
     [told] = [
         record.getMessage() for record in caplog.records if record.name == "mcp.server.transport_security"
@@ -283,6 +283,6 @@ async def test_garbage_is_looked_for_less_often_while_a_command_serves(
 
 @pytest.fixture
 def thresholds() -> Iterator[None]:
-    found = gc.get_threshold()
+    threshold = gc.get_threshold()
     yield
-    gc.set_threshold(*found)
+    gc.set_threshold(*threshold)

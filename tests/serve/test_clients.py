@@ -70,8 +70,8 @@ async def test_over_http_with_many_calls_at_once(shop: str, kind: Kind, calls: i
             makers = [number % 40 + 1 for number in range(calls)]
             results = await asyncio.gather(*(of_maker(model, maker) for maker in makers))
             for maker, result in zip(makers, results, strict=True):
-                found = await application.parse(result, strict=True).fetch_all()
-                assert {row["maker_id"] for row in found} == {maker}
+                records = await application.parse(result, strict=True).fetch_all()
+                assert {row["maker_id"] for row in records} == {maker}
         assert "Traceback" not in await served.stop()
 
 

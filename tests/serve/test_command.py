@@ -132,7 +132,7 @@ async def test_the_server_of_the_handshake_lists_what_the_started_one_lists(
                 stdio_client(parameters, errlog=errors), extensions=[advertise(UI_EXTENSION)]
             ) as over_stdio,
         ):
-            found = [
+            actual = [
                 {
                     "tools": (await model.list_tools()).model_dump(mode="json")["tools"],
                     "prompts": (await model.list_prompts()).model_dump(mode="json")["prompts"],
@@ -141,10 +141,10 @@ async def test_the_server_of_the_handshake_lists_what_the_started_one_lists(
                 }
                 for model in (over_http, over_stdio)
             ]
-    assert found[0] == found[1]
-    [app] = [tool for tool in found[0]["tools"] if tool["name"] == "dualsql_app_rows"]
+    assert actual[0] == actual[1]
+    [app] = [tool for tool in actual[0]["tools"] if tool["name"] == "dualsql_app_rows"]
     assert app["meta"]["ui"]["visibility"] == ["app"]
-    assert {"ui://dualsql/result.html", "skill://dual-responses/SKILL.md"} <= {*found[0]["resources"]}
+    assert {"ui://dualsql/result.html", "skill://dual-responses/SKILL.md"} <= {*actual[0]["resources"]}
 
 
 @pytest.mark.long
@@ -253,7 +253,7 @@ async def test_what_a_model_reads_is_the_operators_choice(shop: str, tmp_path: P
         Client(f"{served.origin}/mcp") as model,
     ):
         result = await model.call_tool("execute_query", {"query": "SELECT id, price FROM parts ORDER BY id"})
-        found = await model.call_tool("search_catalog", {"terms": ["sku", "tax francs", "dear", "nowhere"]})
+        answer = await model.call_tool("search_catalog", {"terms": ["sku", "tax francs", "dear", "nowhere"]})
         instructions = model.instructions or ""
     structure = result.structured_content
     assert isinstance(structure, dict)
@@ -261,7 +261,7 @@ async def test_what_a_model_reads_is_the_operators_choice(shop: str, tmp_path: P
     assert "3 of 1,000 rows" in text_of(result)
     assert "id,price\n1,1.5\n" in text_of(result).replace("\r\n", "\n")
     assert instructions.endswith(NOTES)
-    searched = found.structured_content
+    searched = answer.structured_content
     assert isinstance(searched, dict)
     assert searched["notes"] == [
         "- SKU is another word for the id of a part.",
@@ -523,8 +523,8 @@ def test_every_option_has_a_group_in_the_help() -> None:
 def test_a_store_that_is_not_migrated(shop: str, tmp_path: Path) -> None:
     (tmp_path / "store.sqlite").touch()
     store = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    said = one_line("--database", shop, "--all", "--port", "0", "--store", store, DUALSQL_SECRET=SECRET)
-    assert "dualsql migrate" in said
+    text = one_line("--database", shop, "--all", "--port", "0", "--store", store, DUALSQL_SECRET=SECRET)
+    assert "dualsql migrate" in text
 
 
 def test_a_file_that_is_no_store_is_called_that(shop: str, tmp_path: Path) -> None:
@@ -540,8 +540,8 @@ def test_a_file_that_is_no_store_is_called_that(shop: str, tmp_path: Path) -> No
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "ragged.csv").write_text("a,b\n1\n")
-    said = one_line(str(tmp_path / "ragged.csv"), "--port", "0", "--store", "memory")
-    assert "'ragged.csv' cannot be read" in said
+    text = one_line(str(tmp_path / "ragged.csv"), "--port", "0", "--store", "memory")
+    assert "'ragged.csv' cannot be read" in text
 
 
 def test_a_base_url_with_another_port_is_told() -> None:

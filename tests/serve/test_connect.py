@@ -120,8 +120,8 @@ def test_the_program_takes_no_module_of_the_folder_in_which_a_host_starts_it(her
         "import sys; from dualsql.cli.connect import _program; print(_program())",
     ]
     variables = {"PATH": "", "PYTHONSAFEPATH": "1"}
-    found = subprocess.run(program, capture_output=True, text=True, check=True, env=variables)
-    command = [*ast.literal_eval(found.stdout), "--version"]
+    process = subprocess.run(program, capture_output=True, text=True, check=True, env=variables)
+    command = [*ast.literal_eval(process.stdout), "--version"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=here, check=False)
     assert (done.returncode, done.stdout[:8]) == (0, "dualsql "), done.stderr
 
@@ -231,8 +231,8 @@ def test_a_file_that_another_program_changes_meanwhile(here: Path) -> None:
 def test_the_user_s_file_on_each_system(
     host: HostName, platform: str, variables: dict[str, str], expected: str
 ) -> None:
-    found = configuration_file(host, is_users=True, platform=platform, variables=variables)
-    assert found.as_posix() == expected
+    file = configuration_file(host, is_users=True, platform=platform, variables=variables)
+    assert file.as_posix() == expected
 
 
 @pytest.mark.parametrize(

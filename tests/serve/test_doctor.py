@@ -43,10 +43,10 @@ TOKEN = "a-token-of-more-than-sixteen-characters"
 def doctor(*arguments: str, **variables: str) -> tuple[int, dict[str, tuple[str, str, str]]]:
     """The exit code, and by check its state, what it told and the hint."""
     result = CliRunner().invoke(app, ["doctor", *arguments, "--json"], env=variables)
-    told = json.loads(result.stdout)
-    assert told["healthy"] is (result.exit_code == 0)
+    document = json.loads(result.stdout)
+    assert document["healthy"] is (result.exit_code == 0)
     return result.exit_code, {
-        each["check"]: (each["state"], each["message"], each["hint"]) for each in told["checks"]
+        each["check"]: (each["state"], each["message"], each["hint"]) for each in document["checks"]
     }
 
 
@@ -56,15 +56,15 @@ def states(found: dict[str, tuple[str, str, str]]) -> dict[str, str]:
 
 def test_a_sound_configuration(shop: str, tmp_path_store: str) -> None:
     upgrade(tmp_path_store)
-    code, found = doctor("--database", shop, "--all", "--store", tmp_path_store, DUALSQL_SECRET=SECRET)
+    code, findings = doctor("--database", shop, "--all", "--store", tmp_path_store, DUALSQL_SECRET=SECRET)
     assert code == 0
-    assert states(found) == dict.fromkeys(
+    assert states(findings) == dict.fromkeys(
         ["configuration", "authentication", "database", "read-only", "tables", "rights", "connections", "store",
          "clock", "base URL"],
         "ok",
     )  # fmt: skip
-    assert found["tables"][1] == "3 tables can be read."
-    assert "has no users" in found["rights"][1]
+    assert findings["tables"][1] == "3 tables can be read."
+    assert "has no users" in findings["rights"][1]
 
 
 @pytest.fixture
@@ -119,21 +119,21 @@ def test_faults_of_the_configuration(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     everything = [] if {"--tables", "--schema"} & set(arguments) else ["--all"]
-    code, found = doctor("--database", shop, *everything, *arguments, **variables)
+    code, findings = doctor("--database", shop, *everything, *arguments, **variables)
     assert code == 1
-    assert found[check][0] == "fault" and told in found[check][1] and found[check][2]
+    assert findings[check][0] == "fault" and told in findings[check][1] and findings[check][2]
     assert not list(tmp_path.glob("nowhere*")), "no file is made"
 
 
 def test_tokens_over_http_are_a_warning(shop: str) -> None:
-    _, found = doctor("--database", shop, "--all", "--base-url", "http://api.invalid", "--token", TOKEN)
-    assert found["authentication"][0] == "warning" and "TLS" in found["authentication"][2]
+    _, findings = doctor("--database", shop, "--all", "--base-url", "http://api.invalid", "--token", TOKEN)
+    assert findings["authentication"][0] == "warning" and "TLS" in findings["authentication"][2]
 
 
 def test_the_tables_of_the_store_are_checked(shop: str, tmp_path_store: str) -> None:
     arguments = ("--database", shop, "--all", "--store", tmp_path_store)
-    code, found = doctor(*arguments, DUALSQL_SECRET=SECRET)
-    assert (code, found["store"][0]) == (1, "fault") and "dualsql migrate" in found["store"][2]
+    code, findings = doctor(*arguments, DUALSQL_SECRET=SECRET)
+    assert (code, findings["store"][0]) == (1, "fault") and "dualsql migrate" in findings["store"][2]
 
 
 def test_the_folder_of_kept_results_is_checked(
@@ -232,9 +232,9 @@ async def test_tls_is_told_from_a_database_that_is_not_there(fault: str, driver:
         port = listening.sockets[0].getsockname()[1]
         url = f"postgresql+{driver}://reader@127.0.0.1:{port}/shop{query}"
         arguments = ("--database", url, "--all")
-        code, found = await asyncio.to_thread(doctor, *arguments)
+        code, findings = await asyncio.to_thread(doctor, *arguments)
     assert code == 1
-    state, message, _ = found["database"]
+    state, message, _ = findings["database"]
     expected = "The encrypted connection to the database was refused, or one of its certificates"
     if fault == "no certificate here" and driver == "asyncpg":
         expected = "The driver of the database has no option 'sslrootcert'."
@@ -264,8 +264,8 @@ def test_the_object_store_of_kept_results_is_checked(shop: str, tmp_path: Path) 
 
 
 def test_a_database_that_is_not_there(tmp_path: Any) -> None:
-    code, found = doctor("--database", f"sqlite:///{tmp_path}/missing.sqlite", "--all")
-    assert (code, found["database"][0]) == (1, "fault")
+    code, findings = doctor("--database", f"sqlite:///{tmp_path}/missing.sqlite", "--all")
+    assert (code, findings["database"][0]) == (1, "fault")
     assert not (tmp_path / "missing.sqlite").exists()
 
 
@@ -345,15 +345,15 @@ def test_rights_and_connections_of_a_mariadb_user(
         for grant in grants:
             mariadb_server.execute(f"GRANT {grant.format(**named)}")
         as_user = make_url(url).set(username=user, password="hunter2").render_as_string(hide_password=False)
-        code, found = doctor("--database", as_user, "--all")
+        code, findings = doctor("--database", as_user, "--all")
         mariadb_server.execute(f"DROP USER {user}")
         mariadb_server.execute(f"DROP ROLE {role}")
-    state, told, hint = found["rights"]
+    state, told, hint = findings["rights"]
     assert (state, may_write in told) == ("warning" if may_write else "ok", True), told
     assert "hunter2" not in told and ("SELECT" in hint) is bool(may_write)
     assert "--read-only-role" not in hint, "MariaDB's sessions take none"
-    assert (code, found["connections"][0]) == (1, "fault")
-    assert "allows this user 3" in found["connections"][1]
+    assert (code, findings["connections"][0]) == (1, "fault")
+    assert "allows this user 3" in findings["connections"][1]
 
 
 def test_no_secret_is_printed(database: str, reader: str, shop: str) -> None:
@@ -411,20 +411,20 @@ async def test_the_base_url_is_asked(shop: str, kind: str, state: str, told: str
 
 def test_nothing_answers_at_the_base_url(shop: str) -> None:
     with closing(listening_socket()) as taken:  # bound, and not listening
-        code, found = doctor("--database", shop, "--all", "--base-url", origin_of(taken))
-    assert (code, found["base URL"][0]) == (0, "warning")
+        code, findings = doctor("--database", shop, "--all", "--base-url", origin_of(taken))
+    assert (code, findings["base URL"][0]) == (0, "warning")
 
 
 def test_files_are_read_and_those_that_cannot_be_are_named(tmp_path: Path) -> None:
     (tmp_path / "good.csv").write_text("a,b\n1,2\n")
     (tmp_path / "ragged.csv").write_text("a,b\n1\n")
-    code, found = doctor(str(tmp_path / "good.csv"))
-    assert (code, found["files"][:2]) == (0, ("ok", "1 table is read."))
-    assert found["tables"][0] == "ok"
-    code, found = doctor(str(tmp_path))
-    assert code == 0 and found["files"][0] == "warning" and "ragged.csv" in found["files"][1]
-    code, found = doctor(str(tmp_path / "ragged.csv"))
-    assert code == 1 and found["files"][0] == "fault" and list(found) == ["files"]
+    code, findings = doctor(str(tmp_path / "good.csv"))
+    assert (code, findings["files"][:2]) == (0, ("ok", "1 table is read."))
+    assert findings["tables"][0] == "ok"
+    code, findings = doctor(str(tmp_path))
+    assert code == 0 and findings["files"][0] == "warning" and "ragged.csv" in findings["files"][1]
+    code, findings = doctor(str(tmp_path / "ragged.csv"))
+    assert code == 1 and findings["files"][0] == "fault" and list(findings) == ["files"]
 
 
 @pytest.mark.long

@@ -145,8 +145,8 @@ def test_a_large_file_keeps_its_order_and_types(tmp_path: Path) -> None:
             90_000,
         )
         texts = "SELECT concat_ws(',', n, price, day, strftime(\"at\", '%Y-%m-%dT%H:%M:%S')) FROM large ORDER BY rowid"
-        found = [line for (line,) in connection.execute(texts).fetchall()]
-    assert found == lines
+        actual = [line for (line,) in connection.execute(texts).fetchall()]
+    assert actual == lines
 
 
 LATE = [
@@ -216,10 +216,10 @@ def test_no_check_of_a_large_file_takes_what_a_small_one_does_not(type_: str) ->
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE texts AS SELECT unnest(?::VARCHAR[]) AS text", [list(texts)])
         for check in checks[: 1 + (kind in _FAST_CHECKS)]:
-            found = connection.execute(
+            actual = connection.execute(
                 f"SELECT text FROM texts WHERE {check} IS NOT NULL AND ({small.replace('%c', 'text')}) IS NOT TRUE"
             )
-            assert found.fetchall() == []
+            assert actual.fetchall() == []
         [taken] = connection.execute(f"SELECT count({checks[0]}) FROM texts").fetchone() or (0,)
         assert taken
 
@@ -271,12 +271,12 @@ def test_a_file_that_becomes_a_link_is_not_read(tmp_path: Path, replaced: str) -
     for folder, text in (("folder", "n\n1\n"), ("private", "password\nhunter2\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "sales.csv").write_text(text)
-    found = find_files([tmp_path / "folder"])
+    files = find_files([tmp_path / "folder"])
     place = tmp_path / replaced
     place.rename(tmp_path / "old")
     place.symlink_to(tmp_path / replaced.replace("folder", "private"))
     with pytest.raises(ConfigurationError, match="replaced by a link"):
-        FileLoader(found.paths, tmp_path / "loaded.duckdb").run()
+        FileLoader(files.paths, tmp_path / "loaded.duckdb").run()
 
 
 @pytest.mark.long
@@ -369,9 +369,9 @@ def test_links_and_other_kinds_in_a_folder_are_left_out_and_named(tmp_path: Path
     with pytest.raises(ConfigurationError, match="no files to serve"):
         find_files([folder])
     (folder / "own.csv").write_text("n\n1\n")
-    found = find_files([folder, folder / ".." / "folder"])
-    assert [path.name for path in found.paths] == ["own.csv"]
-    assert (set(found.links), set(found.unknown)) == ({"link.csv"}, {"notes.txt"})
+    files = find_files([folder, folder / ".." / "folder"])
+    assert [path.name for path in files.paths] == ["own.csv"]
+    assert (set(files.links), set(files.unknown)) == ({"link.csv"}, {"notes.txt"})
 
 
 @pytest.mark.parametrize("name", ["none.csv", "notes.txt", "queue.csv", "circle.csv", f"{'n' * 300}.csv"])
@@ -452,8 +452,8 @@ async def test_files_are_served_over_http(
             Client(f"{served.origin}/mcp") as model,
             DualResponseClient(f"{served.origin}/resources") as application,
         ):
-            found = await model.call_tool("execute_query", {"query": "SELECT * FROM sales ORDER BY id"})
-            assert len(await application.parse(found, strict=True).fetch_all()) == 1_000
+            result = await model.call_tool("execute_query", {"query": "SELECT * FROM sales ORDER BY id"})
+            assert len(await application.parse(result, strict=True).fetch_all()) == 1_000
             for attack in ATTACKS:
                 query = attack.format(given=sales, folder=tmp_path)
                 refused = await model.call_tool("execute_query", {"query": query})
@@ -484,12 +484,12 @@ async def test_files_are_served_over_stdio(tmp_path: Path, sales: Path) -> None:
             async with DualResponseClient(resources[0]) as application:
                 result = await model.call_tool("execute_query", {"query": "SELECT * FROM sales"})
                 assert (await application.parse(result, strict=True).to_arrow()).num_rows == 1_000
-    said = (tmp_path / "said").read_text()
-    assert f'"args": ["serve", "{sales}", "--stdio"]' in said, "a host starts it from any folder"
-    assert "claude mcp add --transport stdio dualsql -- " in said
-    assert "DUALSQL_DATABASE_URL" not in said
+    text = (tmp_path / "said").read_text()
+    assert f'"args": ["serve", "{sales}", "--stdio"]' in text, "a host starts it from any folder"
+    assert "claude mcp add --transport stdio dualsql -- " in text
+    assert "DUALSQL_DATABASE_URL" not in text
     assert not copies_in(tmp_path), "the copy is deleted"
-    assert said.endswith("The server stops when the host closes it.\n"), "no leaks of DuckDB's binding"
+    assert text.endswith("The server stops when the host closes it.\n"), "no leaks of DuckDB's binding"
 
 
 def options_for(*files: Path, **options: Any) -> ServeOptions:

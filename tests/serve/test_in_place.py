@@ -109,8 +109,8 @@ async def test_the_number_of_a_row_is_no_part_of_all_columns(tmp_path: Path) -> 
         ]
         joined = await analyst.ask("SELECT count(*) AS n FROM sales NATURAL JOIN sales AS s")
         assert joined["results"] == [{"n": 5}], "as of equal rows, and not of equal places"
-        found = (await analyst.ask("SELECT rowid, city FROM sales ORDER BY city, rowid DESC"))["results"]
-        assert [(row["rowid"], row["city"]) for row in found] == [(1, "a"), (2, "b"), (0, "b")]
+        actual = (await analyst.ask("SELECT rowid, city FROM sales ORDER BY city, rowid DESC"))["results"]
+        assert [(row["rowid"], row["city"]) for row in actual] == [(1, "a"), (2, "b"), (0, "b")]
         described = await analyst.model.call_tool("describe_table", {"table": "sales"})
         assert "|rowid|BIGINT|false|The position of the row in its file" in text_of(described)
 

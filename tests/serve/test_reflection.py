@@ -46,26 +46,26 @@ async def reflected(url: str, selection: Selection, settings: Settings | None = 
 
 async def test_tables_views_keys_and_types(source_url: str) -> None:
     await run(source_url, *TABLES)
-    found = await reflected(source_url, EVERYTHING)
-    assert sorted(found.metadata.tables) == ["dear_parts", "makers", "parts"], (
+    tables = await reflected(source_url, EVERYTHING)
+    assert sorted(tables.metadata.tables) == ["dear_parts", "makers", "parts"], (
         "and not where results are kept"
     )
-    assert found.left_out == []
-    parts, view = found.metadata.tables["parts"], found.metadata.tables["dear_parts"]
+    assert tables.left_out == []
+    parts, view = tables.metadata.tables["parts"], tables.metadata.tables["dear_parts"]
     assert [column.name for column in parts.primary_key] == ["maker_id", "number"]
     assert {key.target_fullname for key in parts.c.maker_id.foreign_keys} == {"makers.id"}
     assert parts.c.price.type.python_type.__name__ == "Decimal"
     assert not parts.c.number.nullable
     assert view.info == {"is_view": True}
     assert not list(view.primary_key)
-    assert found.metadata.tables["makers"].c.added.server_default is None, "a default is SQL of somebody's"
+    assert tables.metadata.tables["makers"].c.added.server_default is None, "a default is SQL of somebody's"
 
 
 async def test_only_what_is_named_and_no_key_that_leads_out_of_it(source_url: str) -> None:
     await run(source_url, *TABLES)
-    found = await reflected(source_url, Selection(tables=["parts"]))
-    assert list(found.metadata.tables) == ["parts"]
-    assert not found.metadata.tables["parts"].foreign_keys
+    tables = await reflected(source_url, Selection(tables=["parts"]))
+    assert list(tables.metadata.tables) == ["parts"]
+    assert not tables.metadata.tables["parts"].foreign_keys
 
 
 async def test_what_is_not_there_is_named_and_the_nearest_with_it(source_url: str) -> None:
@@ -121,22 +121,22 @@ async def test_what_is_broken_is_left_out(source_url: str) -> None:
             else []
         ),
     )
-    found = await reflected(source_url, EVERYTHING)
-    assert "broken" not in found.metadata.tables
-    assert {"makers", "parts", "dear_parts"} <= set(found.metadata.tables)
-    assert list(found.left_out) == ([] if keeps_views_whole else ["broken"])
+    tables = await reflected(source_url, EVERYTHING)
+    assert "broken" not in tables.metadata.tables
+    assert {"makers", "parts", "dear_parts"} <= set(tables.metadata.tables)
+    assert list(tables.left_out) == ([] if keeps_views_whole else ["broken"])
 
 
 async def test_names_as_people_write_them(source_url: str) -> None:
     names = ['we"ird', "SELECT", "naïve %s ?", "100% :x {y}", "-- x", "Two words"]
-    made = MetaData()
+    metadata = MetaData()
     for name in names:
-        Table(name, made, Column("id", Integer, primary_key=True), Column(name, Integer))
+        Table(name, metadata, Column("id", Integer, primary_key=True), Column(name, Integer))
     async with opened(source_url) as engine, engine.begin() as connection:
-        await connection.run_sync(made.create_all)
-    found = await reflected(source_url, EVERYTHING)
-    assert set(found.metadata.tables) == set(names)
-    assert all(table.c.keys() == ["id", table.name] for table in found.metadata.tables.values())
+        await connection.run_sync(metadata.create_all)
+    tables = await reflected(source_url, EVERYTHING)
+    assert set(tables.metadata.tables) == set(names)
+    assert all(table.c.keys() == ["id", table.name] for table in tables.metadata.tables.values())
 
 
 UNKNOWN = {
@@ -150,10 +150,10 @@ UNKNOWN = {
 async def test_every_type_comes_through_or_is_said_to_be_left_out(source_url: str) -> None:
     kind = next(kind for kind in PECULIAR if kind[:5] in source_url.replace("mysql", "maria"))
     await run(source_url, *PECULIAR[kind].split(";"))
-    found = await reflected(source_url, EVERYTHING)
-    [table] = found.metadata.tables.values()
-    assert list(found.left_out) == UNKNOWN[kind]
-    async with DualResponseServer(source_url, base_url="http://127.0.0.1/r", tables=found.metadata) as dual:
+    tables = await reflected(source_url, EVERYTHING)
+    [table] = tables.metadata.tables.values()
+    assert list(tables.left_out) == UNKNOWN[kind]
+    async with DualResponseServer(source_url, base_url="http://127.0.0.1/r", tables=tables.metadata) as dual:
         for column in table.c:
             [row] = (await dual.create_response(select(column), name="x")).sample
             assert row[column.name] is not None, column.name
@@ -171,10 +171,10 @@ async def test_sqlite_s_columns_have_the_types_of_what_they_hold(sqlite_url: str
         "CREATE TABLE strict_enough (id INTEGER PRIMARY KEY, day DATE)",
         "INSERT INTO strict_enough VALUES (1, '2025-01-31')",
     )
-    found = (await reflected(sqlite_url, EVERYTHING)).metadata
-    assert isinstance(found.tables["strict_enough"].c.day.type, Date)
-    async with DualResponseServer(sqlite_url, base_url="http://127.0.0.1/r", tables=found) as dual:
-        response = await dual.create_response(select(found.tables["loose"]), name="x")
+    metadata = (await reflected(sqlite_url, EVERYTHING)).metadata
+    assert isinstance(metadata.tables["strict_enough"].c.day.type, Date)
+    async with DualResponseServer(sqlite_url, base_url="http://127.0.0.1/r", tables=metadata) as dual:
+        response = await dual.create_response(select(metadata.tables["loose"]), name="x")
     held = {"id": 1, "day": "yesterday", "amount": "n/a", "tiny": 1e-12, "file": "text"}
     assert response.sample[0] == held | {"$unfit": ["file"]}
 
@@ -190,13 +190,13 @@ async def test_duckdb(tmp_path: Path) -> None:
         connection.execute("CREATE VIEW a_view AS SELECT id, 1.5::DOUBLE AS x FROM makers")
         connection.execute("CREATE SCHEMA other; CREATE TABLE other.things (id INTEGER)")
     url = f"duckdb:///{path}"
-    found = await reflected(url, EVERYTHING)
-    assert sorted(found.metadata.tables) == ["a_view", "makers"]
-    assert [column.name for column in found.metadata.tables["makers"].primary_key] == ["id"]
+    tables = await reflected(url, EVERYTHING)
+    assert sorted(tables.metadata.tables) == ["a_view", "makers"]
+    assert [column.name for column in tables.metadata.tables["makers"].primary_key] == ["id"]
     other = await reflected(url, Selection(tables=["shop.other.things"]))
     assert list(other.metadata.tables) == ["shop.other.things"]
-    async with DualResponseServer(url, base_url="http://127.0.0.1/r", tables=found.metadata) as dual:
-        for table in found.metadata.tables.values():
+    async with DualResponseServer(url, base_url="http://127.0.0.1/r", tables=tables.metadata) as dual:
+        for table in tables.metadata.tables.values():
             assert len((await dual.create_response(select(table), name="x")).sample) == 1
 
 

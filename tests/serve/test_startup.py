@@ -138,8 +138,8 @@ def test_no_package_is_imported_that_is_not_needed_yet(shop: str) -> None:
         assert host.answer()["result"]["structuredContent"]["total"] == 3
         imported = set(re.findall(r"\| +([\w.]+)$", host.errors(), re.MULTILINE))
     assert imported > {"sqlalchemy", "dualsql.features", "mcp"}
-    found = imported & HEAVY
-    assert found == set()
+    actual = imported & HEAVY
+    assert actual == set()
 
 
 @pytest.mark.long

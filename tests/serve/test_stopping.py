@@ -127,6 +127,6 @@ async def test_a_page_that_takes_too_long_is_answered_before_the_server_ends(sho
 def assert_are_all(lines: Sequence[bytes]) -> None:
     """Each row once, and in order."""
     assert len(lines) == ROWS
-    found = ((row["one"], row["two"]) for row in map(orjson.loads, lines))
+    actual = ((row["one"], row["two"]) for row in map(orjson.loads, lines))
     expected = ((one, two) for one in range(1, 1001) for two in range(1, 301))
-    assert all(row == wanted for row, wanted in zip(found, expected, strict=True))
+    assert all(row == wanted for row, wanted in zip(actual, expected, strict=True))

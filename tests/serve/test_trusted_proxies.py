@@ -23,8 +23,8 @@ async def statuses(shop: str, *options: str, **variables: str) -> list[int]:
     )
     async with served as serving:
         async with calling(serving.origin, bearer) as model:
-            made = await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})
-        url = made.structured_content["resource"]["url"]
+            result = await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})
+        url = result.structured_content["resource"]["url"]
         async with httpx.AsyncClient(headers=bearer) as http:
             found = []
             for number in range(4):

@@ -62,7 +62,7 @@ async def ready(served: Serving) -> Any:
 
 async def all_ready(served: Serving, *, patience: float = PATIENCE) -> None:
     await until(
-        lambda: ready(served), lambda found: found["workers"] == {"ready": 2, "all": 2}, patience=patience
+        lambda: ready(served), lambda actual: actual["workers"] == {"ready": 2, "all": 2}, patience=patience
     )
 
 
@@ -140,7 +140,7 @@ async def test_both_serve_the_results_of_both(shop: str, store: str) -> None:
             assert await asyncio.gather(*map(rows_of, urls)) == [40] * len(urls)
             return await requests_of(served)
 
-        served_by = await until(creating_and_reading, lambda found: len(found) == 2)
+        served_by = await until(creating_and_reading, lambda actual: len(actual) == 2)
         assert sum(served_by.values()) >= len(urls)
         said = await served.stop()
     assert (said, served.process.returncode) == ("Stopped.\n", 0)
@@ -259,7 +259,7 @@ async def test_workers_drain_and_end_when_their_parent_is_killed(shop: str, stor
         async def alive() -> list[int]:
             return [each for each in workers if is_running(each)]
 
-        await until(alive, lambda found: not found)
+        await until(alive, lambda actual: not actual)
 
 
 def is_running(process: int) -> bool:

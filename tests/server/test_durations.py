@@ -108,11 +108,11 @@ async def test_a_number_is_no_duration(dual: DualResponseServer, name: str, keyw
     for value in (3600, 0.5, True, "1h"):
         with pytest.raises((BadParameterError, ConfigurationError)) as refusal:
             await call(dual, name, {keyword: value})
-        said = f"{refusal.value} {getattr(refusal.value, 'hint', '')}"
-        assert f"{keyword} must be a timedelta" in said, said
-        assert "timedelta(" in said, said
+        text = f"{refusal.value} {getattr(refusal.value, 'hint', '')}"
+        assert f"{keyword} must be a timedelta" in text, text
+        assert "timedelta(" in text, text
         if value == 3600:
-            assert f"Write {keyword}=timedelta(seconds=3600)." in said, said
+            assert f"Write {keyword}=timedelta(seconds=3600)." in text, text
     with pytest.raises((BadParameterError, ConfigurationError)):
         await call(dual, name, {keyword: timedelta(seconds=-1)})
 

@@ -86,23 +86,23 @@ def client_of(server: DualResponseServer) -> httpx.AsyncClient:
 
 async def test_the_kernel_alone_creates_pages_streams_and_deletes(url: str) -> None:
     async with served(url) as server, client_of(server) as http:
-        made = await server.create_response(select(people), name="people")
-        assert (made.total_count, len(made.sample)) == (60, 60)
-        page = await server.read_page(made.resource_id, None, PageRequest(limit=7))
+        response = await server.create_response(select(people), name="people")
+        assert (response.total_count, len(response.sample)) == (60, 60)
+        page = await server.read_page(response.resource_id, None, PageRequest(limit=7))
         assert [row["id"] for row in page.rows] == [*range(7)] and page.next_cursor
-        lines = (await http.get(f"/resources/{made.resource_id}/rows?format=ndjson")).text.splitlines()
+        lines = (await http.get(f"/resources/{response.resource_id}/rows?format=ndjson")).text.splitlines()
         assert [json.loads(line)["id"] for line in lines[:-1]] == [*range(60)]
-        assert (await http.get(f"/resources/{made.resource_id}?limit=3")).json()["data"][2]["id"] == 2
+        assert (await http.get(f"/resources/{response.resource_id}?limit=3")).json()["data"][2]["id"] == 2
         for path in ("query", "sql", "refine", "profile", "chart", "refresh"):
-            assert (await http.post(f"/resources/{made.resource_id}/{path}", json={})).status_code == 404
+            assert (await http.post(f"/resources/{response.resource_id}/{path}", json={})).status_code == 404
         assert (await http.get("/resources/openapi.json")).status_code == 404
-        await server.unchecked.delete(made.resource_id)
-        assert (await http.get(f"/resources/{made.resource_id}")).status_code == 404
+        await server.unchecked.delete(response.resource_id)
+        assert (await http.get(f"/resources/{response.resource_id}")).status_code == 404
 
 
 async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -> None:
     async with served(url) as server:
-        made = await server.create_response(select(people), name="people")
+        response = await server.create_response(select(people), name="people")
         for asked in (
             lambda: server.queries,
             lambda: server.sql,
@@ -123,7 +123,7 @@ async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -
         with pytest.raises(ConfigurationError, match="keep needs a storage"):
             await server.create_response(select(people), name="people", keep=True)
         with pytest.raises(BadParameterError, match="no feature that refines"):
-            await server.create_response(name="x", parent=made.resource_uri, refinement={"filters": []})
+            await server.create_response(name="x", parent=response.resource_uri, refinement={"filters": []})
 
 
 class Deny:
@@ -212,15 +212,15 @@ class OtherVisits(Feature):
 async def test_a_feature_of_another_package_has_routes_and_runs_with_the_server(url: str) -> None:
     visits = Visits()
     async with served(url, *default_features(), visits) as server, client_of(server) as http:
-        made = await server.create_response(select(people), name="people")
-        assert (await http.get(f"/resources/{made.resource_id}/visits")).json() == {"visits": 1}
+        response = await server.create_response(select(people), name="people")
+        assert (await http.get(f"/resources/{response.resource_id}/visits")).json() == {"visits": 1}
         assert (await http.get("/resources/unknown/visits")).json()["code"] == "RESOURCE_NOT_FOUND"
-        for path in (f"{made.resource_id}/method", "visits.json"):
+        for path in (f"{response.resource_id}/method", "visits.json"):
             assert (await http.get(f"/resources/{path}")).json()["code"] == "BAD_PARAMETER", path
-        assert (await http.get(f"/resources/{made.resource_id}/denied")).status_code == 403
+        assert (await http.get(f"/resources/{response.resource_id}/denied")).status_code == 403
         assert server.features.get(Visits) is visits and GaugeReading("pending", 1) in [*server._readings()]
         await server.maintenance.sweep()
-        await server.unchecked.delete(made.resource_id)
+        await server.unchecked.delete(response.resource_id)
         await server.drain(timedelta())
     assert visits.calls[:2] == ["attach", "start"] and visits.calls[-2:] == ["close", "release"]
     assert {"sweep", "forget", "drain"} <= {*visits.calls}
@@ -417,9 +417,9 @@ async def test_a_feature_that_fails_does_not_stop_the_others(
 ) -> None:
     before, after = Visits(), OtherVisits()
     async with served(url, before, Failing(), after) as server:
-        made = await server.create_response(select(people), name="people")
+        response = await server.create_response(select(people), name="people")
         await server.maintenance.sweep()
-        await server.unchecked.delete(made.resource_id)
+        await server.unchecked.delete(response.resource_id)
         await server.drain(timedelta())
         with pytest.raises(RuntimeError):
             await server.shutdown()
@@ -433,8 +433,8 @@ async def test_a_feature_that_fails_does_not_stop_the_others(
 
 async def test_a_server_without_a_storage_says_that_a_refresh_runs_elsewhere(url: str) -> None:
     async with served(url) as server:
-        made = await server.create_response(select(people), name="people")
-        resource = await server.open_resource(made.resource_id, None, "read")
+        response = await server.create_response(select(people), name="people")
+        resource = await server.open_resource(response.resource_id, None, "read")
         records = RunRecords.of(server.parts)
         running = records.running(None, 7)
         assert await records.change(resource.id, None, running)

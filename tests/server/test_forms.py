@@ -109,8 +109,8 @@ def _noted(compiled: list[str]) -> Any:
     plain = ClauseElement._compiler
 
     def noted(self: Any, *arguments: Any, **named: Any) -> Any:
-        found = plain(self, *arguments, **named)
-        compiled.append(str(found))
-        return found
+        actual = plain(self, *arguments, **named)
+        compiled.append(str(actual))
+        return actual
 
     return noted

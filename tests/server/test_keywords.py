@@ -239,8 +239,8 @@ def test_the_keywords_of_a_result_have_the_types_of_its_options() -> None:
 
 
 def _options(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter]]:
-    found = inspect.signature(function).parameters.items()
-    return [(name, each) for name, each in found if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    actual = inspect.signature(function).parameters.items()
+    return [(name, each) for name, each in actual if each.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 @pytest.mark.parametrize("wrap", [wrap_tool_response, wrap_dual_mode])

@@ -134,8 +134,8 @@ async def test_a_tool_returns_what_sqlmodel_selects(dual: DualResponseServer) ->
         return select(Hero).where(Hero.rank == Rank.CAPTAIN)
 
     async with Client(mcp) as client:
-        found: Any = await client.call_tool("captains", {})
-    assert not found.is_error and found.structured_content["metadata"]["total_count"] == 20
+        result: Any = await client.call_tool("captains", {})
+    assert not result.is_error and result.structured_content["metadata"]["total_count"] == 20
 
 
 class Shouted(Select[Any]):

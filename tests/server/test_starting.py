@@ -76,10 +76,10 @@ def stopped() -> Any:
         async with opened(url) as engine:
             await fill(engine)
 
-    with cluster() as made:
-        asyncio.run(prepare(made.url("postgres")))
-        made.stop()
-        yield made
+    with cluster() as database:
+        asyncio.run(prepare(database.url("postgres")))
+        database.stop()
+        yield database
 
 
 async def test_it_starts_before_its_database_and_recovers_by_itself(
@@ -100,7 +100,7 @@ async def test_it_starts_before_its_database_and_recovers_by_itself(
             await dual.create_response(ALL, name="all")
         stopped.start()
         try:
-            await until(lambda: http.get("/ready"), lambda found: found.status_code == 200)
+            await until(lambda: http.get("/ready"), lambda answer: answer.status_code == 200)
             assert (await dual.create_response(ALL, name="all")).total_count == 60
         finally:
             await dual.shutdown()
@@ -132,7 +132,7 @@ async def test_an_unforeseen_error_of_a_later_attempt_is_logged_and_the_next_use
     features = [*default_features(), Failing()]
     dual = DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA, features=features)
     async with application(dual) as http:
-        await until(lambda: http.get("/ready"), lambda found: found.status_code != 503)
+        await until(lambda: http.get("/ready"), lambda answer: answer.status_code != 503)
         assert (await dual.create_response(ALL, name="all")).total_count == 60
     wait_until_logged()
     assert not failures and "ValueError: unforeseen once more" in caplog.text
@@ -206,11 +206,11 @@ async def test_it_is_not_ready_while_it_drains_and_gives_streams_their_time(inst
     dual = DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA)
     async with application(dual) as http:
         assert (await http.get("/ready")).status_code == 200
-        made = await dual.create_response(ALL, name="all")
-        stream = await dual.stream(made.resource_id, None)
+        response = await dual.create_response(ALL, name="all")
+        stream = await dual.stream(response.resource_id, None)
         first = await anext(stream.chunks)
         draining = asyncio.create_task(dual.drain(timedelta(seconds=PATIENCE)))
-        ready = await until(lambda: http.get("/ready"), lambda found: found.status_code != 200)
+        ready = await until(lambda: http.get("/ready"), lambda answer: answer.status_code != 200)
         assert ready.json()["parts"]["server"] == "draining"
         rest = [chunk.data async for chunk in stream.chunks]
         async with asyncio.timeout(PATIENCE / 2):
@@ -248,8 +248,12 @@ async def test_a_worker_with_another_clock_says_so_and_answers_410_for_nothing_f
                 made.append(await wrong.create_response(ALL, name="x"))
                 assert await wrong.maintenance.sweep() == 0
                 for each in made:
-                    found = await wrong.open_resource(each.resource_id, None, "read")
-                    left = found.expires_at - datetime.now(UTC) if found.expires_at else timedelta()
+                    stored_resource = await wrong.open_resource(each.resource_id, None, "read")
+                    left = (
+                        stored_resource.expires_at - datetime.now(UTC)
+                        if stored_resource.expires_at
+                        else timedelta()
+                    )
                     assert timedelta(minutes=14) < left <= timedelta(minutes=15, seconds=1)
 
 
@@ -259,7 +263,7 @@ async def test_a_clock_that_jumps_while_it_runs_changes_nothing(
     store = SQLResourceStore(postgresql_store_url)
     options: Any = {"store": store, "secrets": SECRETS}
     async with create_server(institutions_url, base_url=BASE_URL, tables=METADATA, **options) as dual:
-        made = await dual.create_response(ALL, name="x")
+        response = await dual.create_response(ALL, name="x")
 
         class Jumped(datetime):
             @classmethod
@@ -268,7 +272,7 @@ async def test_a_clock_that_jumps_while_it_runs_changes_nothing(
 
         monkeypatch.setattr(resource, "datetime", Jumped)
         assert await dual.maintenance.sweep() == 0
-        assert await dual.open_resource(made.resource_id, None, "read")
+        assert await dual.open_resource(response.resource_id, None, "read")
 
 
 async def test_uvicorn_without_a_limit_is_told(
@@ -346,14 +350,14 @@ async def test_secrets_are_replaced_without_refusing_anybody(institutions_url: s
 
     first, second = worker(), worker()
     async with first, second:
-        made = await first.create_response(ALL, name="all")
-        page = await first.read_page(made.resource_id, None, PageRequest(limit=5))
+        response = await first.create_response(ALL, name="all")
+        page = await first.read_page(response.resource_id, None, PageRequest(limit=5))
         for step in ([OLD, NEW], [NEW, OLD]):
             for one, other in ((first, second), (second, first)):
                 one.maintenance.set_secrets(step)
                 for each in (one, other):
                     request = PageRequest(limit=5, cursor=page.next_cursor)
-                    page = await each.read_page(made.resource_id, None, request)
+                    page = await each.read_page(response.resource_id, None, request)
                     assert len(page.rows) == 5
         later = await first.create_response(ALL, name="later")
         for worse in ([], ["short"], "text"):
@@ -364,7 +368,7 @@ async def test_secrets_are_replaced_without_refusing_anybody(institutions_url: s
             each.maintenance.set_secrets([NEW])
         assert await second.open_resource(later.resource_id, None, "read")
         with pytest.raises(TamperedError):
-            await second.open_resource(made.resource_id, None, "read")
+            await second.open_resource(response.resource_id, None, "read")
 
 
 @pytest.mark.parametrize(

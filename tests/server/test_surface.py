@@ -103,8 +103,8 @@ def annotations_of(node: ast.stmt) -> list[ast.expr]:
         return []
     said = node.args
     arguments = [*said.posonlyargs, *said.args, *said.kwonlyargs, said.vararg, said.kwarg]
-    found = [argument.annotation for argument in arguments if argument and argument.annotation]
-    return [*found, node.returns] if node.returns else found
+    actual = [argument.annotation for argument in arguments if argument and argument.annotation]
+    return [*actual, node.returns] if node.returns else actual
 
 
 def test_everything_that_a_public_signature_names_is_exported() -> None:
@@ -123,8 +123,8 @@ def test_everything_that_a_public_signature_names_is_exported() -> None:
 
 
 def test_the_search_for_names_in_signatures_finds_them() -> None:
-    found = {name for kind in (DualResponseServer, ResultServer) for name, _ in names_in_signatures(kind)}
-    assert {"PageRequest", "ResultStream", "StreamRequest", "Count", "Principal"} <= found
+    actual = {name for kind in (DualResponseServer, ResultServer) for name, _ in names_in_signatures(kind)}
+    assert {"PageRequest", "ResultStream", "StreamRequest", "Count", "Principal"} <= actual
 
 
 def test_every_error_is_exported_and_has_a_code_of_its_own() -> None:

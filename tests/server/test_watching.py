@@ -78,72 +78,72 @@ async def watch(store: CountingStore) -> AsyncIterator[ChangeNotifier]:
 
 
 async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: ChangeNotifier) -> None:
-    found, told = resource(), Told()
-    await store.save(found)
-    watch.subscribe(found, told)
-    await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+    subject, told = resource(), Told()
+    await store.save(subject)
+    watch.subscribe(subject, told)
+    await store.update(subject.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
     await told.heard()
     await looked(store, 5)
     assert told.events.empty(), "a change is told once"
-    await store.delete(found.id)
+    await store.delete(subject.id)
     await told.heard()
     assert told.events.empty()
 
 
 async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -> None:
-    watch, found, told = (
+    watch, subject, told = (
         ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=HOUR, maximum_watched=3)),
         resource(),
         Told(),
     )
-    await store.save(found)
-    watch.subscribe(found, told)
-    await store.delete(found.id)
+    await store.save(subject)
+    watch.subscribe(subject, told)
+    await store.delete(subject.id)
     watch.changed("")
     await told.heard()
     await watch.close()
 
 
 async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
-    watch, found, told = (
+    watch, subject, told = (
         ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=HOUR, maximum_watched=3)),
         resource(SOON),
         Told(),
     )
-    await store.save(found)
-    watch.subscribe(found, told)
+    await store.save(subject)
+    watch.subscribe(subject, told)
     await told.heard()
     await watch.close()
 
 
 async def test_a_change_between_reading_and_following_is_told(store: CountingStore) -> None:
-    watch, found, told = (
+    watch, subject, told = (
         ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=HOUR, maximum_watched=3)),
         resource(),
         Told(),
     )
-    await store.save(found)
-    await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
-    watch.subscribe(found, told)
+    await store.save(subject)
+    await store.update(subject.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+    watch.subscribe(subject, told)
     await told.heard()
     await watch.close()
 
 
 async def test_a_slow_query_that_is_done_is_told(store: CountingStore, watch: ChangeNotifier) -> None:
     later = datetime.now(UTC) + HOUR
-    found, told = replace(resource(), status="pending", pending_until=later), Told()
-    await store.save(found)
-    watch.subscribe(found, told)
-    await store.settle(replace(found, status="ready", pending_until=None))
+    subject, told = replace(resource(), status="pending", pending_until=later), Told()
+    await store.save(subject)
+    watch.subscribe(subject, told)
+    await store.settle(replace(subject, status="ready", pending_until=None))
     await told.heard()
 
 
 async def test_a_longer_life_is_no_change(store: CountingStore, watch: ChangeNotifier) -> None:
-    found, told = resource(), Told()
-    await store.save(found)
-    watch.subscribe(found, told)
+    subject, told = resource(), Told()
+    await store.save(subject)
+    watch.subscribe(subject, told)
     now = datetime.now(UTC)
-    await store.update(found.id, ResourceChanges(extend_to=now + 5 * HOUR, now=now))
+    await store.update(subject.id, ResourceChanges(extend_to=now + 5 * HOUR, now=now))
     await looked(store, 3)
     assert told.events.empty()
 
@@ -156,9 +156,9 @@ async def looked(store: CountingStore, times: int) -> list[int]:
 async def test_one_read_for_all_and_none_for_nobody(store: CountingStore, watch: ChangeNotifier) -> None:
     unsubscribe = []
     for _ in range(3):
-        found = resource()
-        await store.save(found)
-        unsubscribe.append(watch.subscribe(found, Told()))
+        subject = resource()
+        await store.save(subject)
+        unsubscribe.append(watch.subscribe(subject, Told()))
     assert (await looked(store, 4))[1:] == [3, 3, 3]
     for end in unsubscribe:
         end()
@@ -173,12 +173,12 @@ async def test_one_read_for_all_and_none_for_nobody(store: CountingStore, watch:
 async def test_two_listeners_are_told_and_one_that_ended_is_not(
     store: CountingStore, watch: ChangeNotifier
 ) -> None:
-    found, one, two, gone = resource(), Told(), Told(), Told()
-    await store.save(found)
+    subject, one, two, gone = resource(), Told(), Told(), Told()
+    await store.save(subject)
     for told in (one, two):
-        watch.subscribe(found, told)
-    watch.subscribe(found, gone)()
-    await store.delete(found.id)
+        watch.subscribe(subject, told)
+    watch.subscribe(subject, gone)()
+    await store.delete(subject.id)
     await one.heard()
     await two.heard()
     assert gone.events.empty()
@@ -187,8 +187,8 @@ async def test_two_listeners_are_told_and_one_that_ended_is_not(
 async def test_a_listener_that_fails_or_hangs_keeps_none_from_being_told(
     store: CountingStore, watch: ChangeNotifier
 ) -> None:
-    found, told = resource(), Told()
-    await store.save(found)
+    subject, told = resource(), Told()
+    await store.save(subject)
 
     async def fails() -> None:
         raise ConnectionError("gone")
@@ -197,10 +197,10 @@ async def test_a_listener_that_fails_or_hangs_keeps_none_from_being_told(
         await asyncio.Event().wait()
 
     for listener in (fails, hangs, told):
-        watch.subscribe(found, listener)
-    await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+        watch.subscribe(subject, listener)
+    await store.update(subject.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
     await told.heard()
-    await store.delete(found.id)
+    await store.delete(subject.id)
     await told.heard()
 
 
@@ -217,13 +217,13 @@ async def test_there_is_an_end_to_what_is_followed(store: CountingStore, watch: 
 async def test_a_store_that_is_away_is_asked_again(
     store: CountingStore, watch: ChangeNotifier, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found, told = resource(), Told()
-    await store.save(found)
+    subject, told = resource(), Told()
+    await store.save(subject)
     store.is_down = True
     with caplog.at_level(logging.WARNING):
-        watch.subscribe(found, told)
+        watch.subscribe(subject, told)
         await looked(store, 2)
     assert "Watching resources" in caplog.text
-    await store.delete(found.id)
+    await store.delete(subject.id)
     store.is_down = False
     await told.heard()

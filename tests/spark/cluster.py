@@ -168,8 +168,8 @@ class Cluster:
     def jobs(self, status: str = "running") -> list[dict[str, Any]]:
         """Spark's own list of jobs."""
         application = self._asked("applications")[0]["id"]
-        found: list[dict[str, Any]] = self._asked(f"applications/{application}/jobs?status={status}")
-        return found
+        answer: list[dict[str, Any]] = self._asked(f"applications/{application}/jobs?status={status}")
+        return answer
 
     def _asked(self, path: str) -> Any:
         with urlopen(f"{self.ui}/api/v1/{path}", timeout=10) as answer:

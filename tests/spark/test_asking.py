@@ -161,9 +161,9 @@ async def test_any_answer_is_that_of_the_full_rows(
         principal=readings.person(WHO),
     )
     wire = loads(dumps(page.to_wire()))
-    found = decode_rows(wire["data"], wire["columns"])
+    rows = decode_rows(wire["data"], wire["columns"])
     wanted = oracle.answer(for_polars(spec), readings.rows_of(WHO), lower=str.lower)  # as Java has it
-    _assert_same(found, [{name: row[name] for name in row if name not in ABSENT} for row in wanted])
+    _assert_same(rows, [{name: row[name] for name in row if name not in ABSENT} for row in wanted])
 
 
 def _assert_same(found: Sequence[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> None:

@@ -67,10 +67,10 @@ async def make_server(numbers_url: str) -> AsyncIterator[Callable[..., Any]]:
 async def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
     """What the condition gives, once it is true."""
     deadline = time.monotonic() + seconds
-    while not (found := await asyncio.to_thread(condition)):
+    while not (actual := await asyncio.to_thread(condition)):
         assert time.monotonic() < deadline, "it did not happen in time"
         await asyncio.sleep(0.05)
-    return found
+    return actual
 
 
 def connection(spark: Cluster) -> SparkConnection:
@@ -118,14 +118,14 @@ async def test_types_are_what_they_were(spark: Cluster, spark_url: str) -> None:
     async with create_server(
         spark_url, base_url=BASE_URL, tables=[NUMBERS], unproved_read_only=True
     ) as server:
-        found = await reflect(server.parts.sources["default"], Selection(everything=True))
-    assert not found.left_out
-    kinds = found.metadata.tables["kinds"]
+        tables = await reflect(server.parts.sources["default"], Selection(everything=True))
+    assert not tables.left_out
+    kinds = tables.metadata.tables["kinds"]
     async with create_server(
-        spark_url, base_url=BASE_URL, tables=found.metadata, unproved_read_only=True
+        spark_url, base_url=BASE_URL, tables=tables.metadata, unproved_read_only=True
     ) as server:
-        made = await server.create_response(select(kinds).order_by(kinds.c.id.desc()), name="Kinds")
-        stream = await server.stream(made.resource_id, None, StreamRequest())
+        response = await server.create_response(select(kinds).order_by(kinds.c.id.desc()), name="Kinds")
+        stream = await server.stream(response.resource_id, None, StreamRequest())
         lines = b"".join([chunk.data async for chunk in stream.chunks]).splitlines()
     first, second = (orjson.loads(line) for line in lines[:2])
     assert first["id"] == 2**63 - 1
@@ -164,8 +164,8 @@ async def test_the_deadline_stops_the_jobs_of_spark(spark: Cluster, make_server:
 
 async def _streamed(server: DualResponseServer, during: Callable[[], Any]) -> list[int]:
     """The ids of a stream; `during` is called after the first piece."""
-    made = await server.create_response(select(NUMBERS), name="Numbers", count="none")
-    stream = await server.stream(made.resource_id, None, StreamRequest())
+    response = await server.create_response(select(NUMBERS), name="Numbers", count="none")
+    stream = await server.stream(response.resource_id, None, StreamRequest())
     pieces = [(await anext(stream.chunks)).data]
     await asyncio.to_thread(during)
     pieces += [chunk.data async for chunk in stream.chunks]
@@ -183,10 +183,10 @@ async def test_an_executor_is_killed_in_the_middle_of_a_stream(
         os.kill(spark.executors()[0], signal.SIGKILL)
 
     try:
-        found = await _streamed(server, kill)
+        actual = await _streamed(server, kill)
     except DatabaseBusyError:
         return
-    assert sorted(found) == [number + 2**53 + 1 for number in range(ROWS)]
+    assert sorted(actual) == [number + 2**53 + 1 for number in range(ROWS)]
 
 
 _other = NUMBERS.alias("other")
@@ -218,10 +218,10 @@ async def test_a_pending_query_loses_its_machines(
 ) -> None:
     server = await make_server(query_timeout=timedelta(minutes=5))
     await until(lambda: len(spark.executors()) == 2)  # an earlier test may have ended one
-    made = await server.create_response(
+    response = await server.create_response(
         COUNTED, name="Counted", count="none", wait=timedelta(milliseconds=50)
     )
-    assert made.status == "pending"
+    assert response.status == "pending"
     await until(spark.jobs)
     killed = spark.executors()
     try:
@@ -231,11 +231,11 @@ async def test_a_pending_query_loses_its_machines(
             for process in killed:
                 os.kill(process, signal.SIGKILL)
         # It was lost while the query worked, or the test says nothing.
-        assert (await server.describe(made.resource_id, None))["status"] == "pending"
+        assert (await server.describe(response.resource_id, None))["status"] == "pending"
         await until(lambda: len(set(killed) & set(spark.executors())) < len(killed))
         told: dict[str, Any] = await waiting.until(
-            lambda: server.describe(made.resource_id, None),
-            lambda found: found["status"] != "pending",
+            lambda: server.describe(response.resource_id, None),
+            lambda actual: actual["status"] != "pending",
             patience=300,
         )
     finally:
@@ -245,7 +245,7 @@ async def test_a_pending_query_loses_its_machines(
         assert told["error"]["code"] == "DATABASE_BUSY"
         assert "again" in told["error"]["hint"].lower()
     else:
-        page = await server.read_page(made.resource_id, None)
+        page = await server.read_page(response.resource_id, None)
         assert (told["status"], list(page.rows)) == ("ready", FOUND)
     again = await server.create_response(COUNTED, name="Counted again", count="none")
     assert list(again.sample) == FOUND

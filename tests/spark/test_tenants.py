@@ -92,10 +92,10 @@ def _plain(cell: Any) -> Any:
 async def test_a_tenant_is_answered_from_its_own_rows(tenanted: Tenanted, name: str) -> None:
     caller = principal_of(WHO)
     expected = [orjson.loads(line) for line in await truth(tenanted.own, STATEMENTS[name])]
-    made = await tenanted.server.create_response(
+    response = await tenanted.server.create_response(
         STATEMENTS[name], name="x", count="none", sample_size=1, principal=caller
     )
-    resource = await tenanted.server.open_resource(made.resource_id, caller, "read")
+    resource = await tenanted.server.open_resource(response.resource_id, caller, "read")
     stream = await tenanted.server.unchecked.stream(resource, caller, StreamRequest())
     lines = b"".join([chunk.data async for chunk in stream.chunks]).splitlines()[:-1]
     assert comparable(map(orjson.loads, lines)) == comparable(expected)

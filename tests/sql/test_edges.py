@@ -118,8 +118,8 @@ async def _ask(interfaces: tuple[Application, mcp.Client], path: str, sql: str) 
 
 
 def _code(result: CallToolResult) -> str | None:
-    found: Any = result.structured_content
-    return None if found is None else found["error"]["code"]
+    content: Any = result.structured_content
+    return None if content is None else content["error"]["code"]
 
 
 async def test_the_texts_that_froze_a_worker(interfaces: tuple[Application, mcp.Client]) -> None:

@@ -61,12 +61,12 @@ async def test_a_text_fails_on_no_hidden_row(source_url: str) -> None:
     text = f"SELECT id, word, count(*) AS n FROM readings WHERE {overflow} > 0 GROUP BY id"
     async with running(source_url, tables=METADATA, hooks=[rule]) as application:
         dual, ada = application.server, person("south")
-        made = dual.sql.resolve(text.format(hidden), principal=ada).select
-        answer = await dual.create_response(made, name="Seen", principal=ada)
+        statement = dual.sql.resolve(text.format(hidden), principal=ada).select
+        answer = await dual.create_response(statement, name="Seen", principal=ada)
         assert answer.total_count == len(rows_of("south"))
-        made = dual.sql.resolve(text.format(seen), principal=ada).select
+        statement = dual.sql.resolve(text.format(seen), principal=ada).select
         with pytest.raises(QueryExecutionError):
-            await dual.create_response(made, name="Failing", principal=ada)
+            await dual.create_response(statement, name="Failing", principal=ada)
 
 
 async def test_a_subquery_in_from_that_reads_the_row_around_it_sees_no_hidden_row(source_url: str) -> None:

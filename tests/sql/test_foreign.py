@@ -212,10 +212,10 @@ REFUSED = [
     [(dialect, call, hint) for dialects, call, hint in REFUSED for dialect in dialects.split()],
 )
 def test_a_call_that_could_mean_two_things_is_refused_with_a_hint(dialect: str, call: str, hint: str) -> None:
-    with pytest.raises(DualResponseError) as caught:
+    with pytest.raises(DualResponseError) as error:
         compiled(f"SELECT {call} AS x FROM school", dialect)
-    assert caught.value.code in ("INVALID_SQL", "FORBIDDEN_SQL") and caught.value.hint
-    assert hint in caught.value.hint
+    assert error.value.code in ("INVALID_SQL", "FORBIDDEN_SQL") and error.value.hint
+    assert hint in error.value.hint
 
 
 @pytest.mark.parametrize("name", ["`name`", "[name]", "s.[name]", "[s].`name`"])
@@ -279,9 +279,9 @@ def test_a_schema_called_dbo_is_one() -> None:
 
 def test_minus_is_not_except() -> None:
     """Oracle's has the precedence of UNION and INTERSECT."""
-    with pytest.raises(InvalidSQLError) as caught:
+    with pytest.raises(InvalidSQLError) as error:
         compiled("SELECT id FROM school MINUS SELECT school_id FROM program", "sqlite")
-    assert caught.value.hint == "Write EXCEPT in place of MINUS."
+    assert error.value.hint == "Write EXCEPT in place of MINUS."
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -387,9 +387,9 @@ async def test_sqlite_compares_instants_with_beginnings_or_says_what_to_write(tm
             ):  # fmt: skip
                 clause = "HAVING" if "sum(" in condition else "WHERE"
                 assert await values(f"SELECT max(id) AS x FROM days GROUP BY id {clause} {condition}") == [1]
-        with pytest.raises(InvalidSQLError, match="deeper") as caught:
+        with pytest.raises(InvalidSQLError, match="deeper") as error:
             await values(f"SELECT {NESTED}")
-        assert caught.value.hint.startswith("Compute a part first: WITH s AS (SELECT *, ")
+        assert error.value.hint.startswith("Compute a part first: WITH s AS (SELECT *, ")
         first = "WITH s AS (SELECT *, date_trunc('quarter', t) AS m FROM days)"
         again = NESTED.replace("date_trunc('quarter', t)", "m").replace("days", "s")
         assert await values(f"{first} SELECT {again}") == [1]
@@ -503,8 +503,8 @@ async def test_what_is_kept_has_the_value_of_its_own_database(
             own = [str(value).removesuffix("T00:00:00") for value in await shown(expression)]
             assert own == [str(value) for value in values], expression
         for expression in FAILS if engine != "mariadb" else ():  # which reads digits as a date
-            with pytest.raises(DualResponseError) as caught:
+            with pytest.raises(DualResponseError) as error:
                 await shown(expression)
-            assert caught.value.code in ("INVALID_SQL", "FORBIDDEN_SQL")
+            assert error.value.code in ("INVALID_SQL", "FORBIDDEN_SQL")
         if engine != "duckdb":  # which takes such a text for no date
             assert await shown("DATEDIFF(day, :p, d)", p="2024-01-01 23:59:59") == [30, None]

@@ -69,8 +69,8 @@ def server(path: Path, hidden: list[str]) -> DualResponseServer:
 async def answer(twin: DualResponseServer, text: str) -> bytes:
     """All that the caller gets of a text, besides what every answer has of its own."""
     try:
-        found = twin.sql.resolve(text, principal=SOMEBODY)
-        response = await twin.create_response(found.select, name="text", principal=SOMEBODY, is_text=True)
+        query = twin.sql.resolve(text, principal=SOMEBODY)
+        response = await twin.create_response(query.select, name="text", principal=SOMEBODY, is_text=True)
     except DualResponseError as error:
         return json.dumps([error.code, error.message, error.hint, error.details])
     own: Any = [response.sample, response.total_count, response.columns]

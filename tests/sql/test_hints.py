@@ -45,9 +45,9 @@ OLD_SQLITE, OLD_POSTGRESQL, OLD_MARIADB = (3, 40, 1), (14, 2), (10, 5, 8)
 
 
 def refused(sql: str, dialect: str = "sqlite", version: tuple[int, ...] | None = None) -> DualResponseError:
-    with pytest.raises(DualResponseError) as caught:
+    with pytest.raises(DualResponseError) as error:
         read_select(sql, REGISTRY, dialect, version=version)
-    return caught.value
+    return error.value
 
 
 @pytest.mark.parametrize(
@@ -295,16 +295,16 @@ async def test_an_error_that_only_the_data_raise_says_its_class(numbers: str) ->
                 with suppress(ForbiddenSQLError, InvalidSQLError):  # it has no such function
                     await dual.create_response(dual.sql.resolve(selected).select, name="x", is_text=True)
             else:
-                found = dual.sql.resolve(selected)
-                with pytest.raises(DualResponseError) as caught:
-                    await dual.create_response(found.select, name="x", is_text=True)
-                said = f"{caught.value.message} {caught.value.hint} {caught.value.details}"
-                assert classes[kind] in caught.value.message, (call, said)
-                assert "log" not in caught.value.hint
+                query = dual.sql.resolve(selected)
+                with pytest.raises(DualResponseError) as error:
+                    await dual.create_response(query.select, name="x", is_text=True)
+                message = f"{error.value.message} {error.value.hint} {error.value.details}"
+                assert classes[kind] in error.value.message, (call, message)
+                assert "log" not in error.value.hint
                 if classes[kind] in (ARGUMENT, DOCUMENT, CALLBACK):
-                    named, failing = (functions_in(text) for text in (caught.value.hint, call))
-                    assert named & failing, (call, said)
-                assert "secret" not in said and not re.search(r"[0-9]{2}", said), call
+                    named, failing = (functions_in(text) for text in (error.value.hint, call))
+                    assert named & failing, (call, message)
+                assert "secret" not in message and not re.search(r"[0-9]{2}", message), call
 
 
 def functions_in(text: str) -> set[str]:
@@ -338,9 +338,9 @@ async def refusals(url: str, texts: dict[str, dict[str, str]]) -> list[tuple[str
     ) as dual:
         for sql, words in texts.items():
             if kind in words:
-                with pytest.raises(InvalidSQLError) as caught:
+                with pytest.raises(InvalidSQLError) as error:
                     await dual.create_response(dual.sql.resolve(sql).select, name="x", is_text=True)
-                refused.append((words[kind], caught.value))
+                refused.append((words[kind], error.value))
     return refused
 
 
@@ -385,9 +385,9 @@ async def test_an_operation_on_a_type_that_is_not_the_databases_own_is_not_named
     async with DualResponseServer(
         postgresql_url, base_url="http://127.0.0.1/resources", tables=moods.metadata
     ) as dual:
-        with pytest.raises(DualResponseError, match="no such function") as caught:
+        with pytest.raises(DualResponseError, match="no such function") as error:
             await dual.create_response(select(func.upper(moods.c.mood)), name="x", is_text=True)
-    assert "secret_mood" not in str(caught.value)
+    assert "secret_mood" not in str(error.value)
 
 
 @pytest.mark.parametrize("call", ["median(size)", "percentile_cont(0.5) WITHIN GROUP (ORDER BY size)"])
@@ -400,11 +400,11 @@ async def test_a_median_of_mariadb_has_a_window(call: str, mariadb_url: str) -> 
     async with DualResponseServer(
         mariadb_url, base_url="http://127.0.0.1/resources", tables=table.metadata
     ) as dual:
-        with pytest.raises(InvalidSQLError, match=r"needs OVER") as caught:
+        with pytest.raises(InvalidSQLError, match=r"needs OVER") as error:
             dual.sql.resolve(f"SELECT {call} AS x FROM schools")
-        assert "SELECT DISTINCT" in caught.value.hint
-        found = dual.sql.resolve(f"SELECT DISTINCT {call} OVER (PARTITION BY id > 0) AS x FROM schools")
-        response = await dual.create_response(found.select, name="x", is_text=True)
+        assert "SELECT DISTINCT" in error.value.hint
+        query = dual.sql.resolve(f"SELECT DISTINCT {call} OVER (PARTITION BY id > 0) AS x FROM schools")
+        response = await dual.create_response(query.select, name="x", is_text=True)
     assert [float(row["x"]) for row in response.sample] == [2]
 
 
@@ -477,11 +477,11 @@ def test_a_row_beside_a_subquery_is_told_what_works(dialect: str, operator: str)
 )
 def test_how_to_write_a_constant_is_said_for_its_type(kind: Any, said: str, written: str) -> None:
     table = Table("thing", MetaData(), Column("it", kind))
-    with pytest.raises(InvalidSQLError, match=said) as caught:
+    with pytest.raises(InvalidSQLError, match=said) as error:
         read_select("SELECT it FROM thing WHERE it = 'nonsense'", Registry(table.metadata), "postgresql")
-    assert written in caught.value.hint
+    assert written in error.value.hint
     # The example is one.
-    for example in re.findall("'(.+)'", caught.value.hint):
+    for example in re.findall("'(.+)'", error.value.hint):
         read_select(f"SELECT it FROM thing WHERE it = '{example}'", Registry(table.metadata), "postgresql")
 
 
@@ -493,9 +493,9 @@ def test_a_value_that_an_enumeration_lacks_is_answered_with_those_it_has(
     kinds = Enum("new", "shipped", "won't ship", name="kinds")
     wrong = "'Shipped'"
     registry = Registry(Table("orders", MetaData(), Column("id", Integer), Column("status", kinds)).metadata)
-    with pytest.raises(InvalidSQLError) as caught:
+    with pytest.raises(InvalidSQLError) as error:
         read_select(f"SELECT id FROM orders WHERE {condition.format(wrong)}", registry, dialect)
-    offered = re.findall(r"'(?:[^']|'')+'", caught.value.hint)
+    offered = re.findall(r"'(?:[^']|'')+'", error.value.hint)
     assert offered == ["'new'", "'shipped'", "'won''t ship'"]
     for value in offered:
         read_select(f"SELECT id FROM orders WHERE {condition.format(value)}", registry, dialect)
@@ -510,13 +510,13 @@ def test_a_suggested_name_works_as_it_is_written(dialect: str, name: str) -> Non
     metadata = MetaData()
     Table(f"{name} table", metadata, Column(name, Integer), Column(f"{name} 2", Integer))
     registry = Registry(metadata)
-    with pytest.raises(DualResponseError) as caught:
+    with pytest.raises(DualResponseError) as error:
         read_select("SELECT 1 FROM tabel", registry, dialect)
-    table = re.split(r"Did you mean |There are: ", caught.value.hint)[1].rstrip(".?")
+    table = re.split(r"Did you mean |There are: ", error.value.hint)[1].rstrip(".?")
     wrong = re.sub(r"\W", "", name) + "x"
-    with pytest.raises(DualResponseError) as caught:
+    with pytest.raises(DualResponseError) as error:
         read_select(f"SELECT t.{wrong} FROM {table} AS t", registry, dialect)
-    for column in re.split(r" or |, ", caught.value.hint.split(": ")[-1].split("mean ")[-1].rstrip(".?")):
+    for column in re.split(r" or |, ", error.value.hint.split(": ")[-1].split("mean ")[-1].rstrip(".?")):
         read_select(f"SELECT t.{column} FROM {table} AS t", registry, dialect)
 
 

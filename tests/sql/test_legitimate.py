@@ -71,9 +71,9 @@ async def raw_rows(asked: Any, texts: Sequence[Text]) -> list[list[Row] | Except
         return [await _raw(asked, text.sql) for text in texts]
     engine = create_engine(asked, connect_args={"read_only": True})
     with engine.connect() as connection:
-        found = [_driven(connection, text.sql) for text in texts]
+        actual = [_driven(connection, text.sql) for text in texts]
     engine.dispose()
-    return found
+    return actual
 
 
 async def _raw(engine: AsyncEngine, sql: str) -> list[Row] | Exception:
@@ -177,8 +177,8 @@ async def test_every_text_gives_the_rows_of_the_engine(
     engine_name: str, part: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     async with warehouse(engine_name, request, tmp_path) as asked:
-        found = await faults(engine_name, asked, texts_for(engine_name)[part::PARTS])
-    assert found == {}
+        actual = await faults(engine_name, asked, texts_for(engine_name)[part::PARTS])
+    assert actual == {}
 
 
 def test_there_are_as_many_as_were_promised() -> None:

@@ -94,8 +94,8 @@ async def test_a_text_is_read_as_postgresql_reads_it(readings: AsyncEngine) -> N
         path = await application.create(select(READINGS))
         for condition in CONDITIONS:
             wanted = await connection.execute(text(f"SELECT id FROM readings WHERE {condition} ORDER BY id"))
-            asked = {"sql": f"SELECT id FROM data WHERE {condition} ORDER BY id"}
-            answer = await application.http.post(f"{path}/sql", json=asked)
+            question = {"sql": f"SELECT id FROM data WHERE {condition} ORDER BY id"}
+            answer = await application.http.post(f"{path}/sql", json=question)
             assert answer.status_code == 200, (condition, answer.text)
             assert [row["id"] for row in answer.json()["data"]] == list(wanted.scalars()), condition
 
@@ -126,9 +126,9 @@ async def test_the_average_of_intervals_is_one(readings: AsyncEngine) -> None:
             answer = await application.http.get(f"{path}/rows", params={"format": "csv"})
             assert answer.status_code == 200
             assert page[0]["a"] in ("P2DT0H0M0S", "P1DT0H0M0S")
-        asked = {"sql": "SELECT avg(span) AS a FROM data"}
+        question = {"sql": "SELECT avg(span) AS a FROM data"}
         path = await application.create(select(READINGS))
-        assert (await application.http.post(f"{path}/sql", json=asked)).json()["data"] == [
+        assert (await application.http.post(f"{path}/sql", json=question)).json()["data"] == [
             {"a": "P2DT0H0M0S"}
         ]
 

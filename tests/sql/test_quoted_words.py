@@ -61,8 +61,8 @@ async def test_a_quoted_word_is_what_sqlite_takes_it_for(sql: str, tmp_path: Pat
     async with DualResponseServer(
         f"sqlite:///{path}", base_url="http://127.0.0.1/resources", tables=metadata
     ) as dual:
-        found = dual.sql.resolve(sql).select
-        response = await dual.create_response(found, name="x", is_text=True)
+        statement = dual.sql.resolve(sql).select
+        response = await dual.create_response(statement, name="x", is_text=True)
         stored = await dual.get_resource(response.resource_id)
     assert stored is not None
     rows = [tuple(row.values()) for row in response.sample]
@@ -99,9 +99,9 @@ def test_the_note_names_the_words_and_says_how_a_text_is_written() -> None:
     ],
 )
 def test_what_may_be_a_name_stays_an_error(condition: str, guess: str) -> None:
-    with pytest.raises(UnknownColumnError) as caught:
+    with pytest.raises(UnknownColumnError) as error:
         read_select(f"SELECT id FROM school WHERE {condition}", REGISTRY, "sqlite")
-    assert guess in caught.value.hint
+    assert guess in error.value.hint
 
 
 @pytest.mark.parametrize("dialect", ["postgresql", "duckdb"])

@@ -108,9 +108,9 @@ def test_division_is_the_engines_own() -> None:
     ],
 )
 def test_percentiles_are_refused_in_words_on_sqlite(sql: str) -> None:
-    with pytest.raises(ForbiddenSQLError) as caught:
+    with pytest.raises(ForbiddenSQLError) as error:
         read_select(sql, REGISTRY, "sqlite")
-    assert "row_number()" in caught.value.hint
+    assert "row_number()" in error.value.hint
 
 
 def test_a_parameter_of_the_text_is_bound() -> None:
@@ -130,29 +130,29 @@ def test_names_are_found_without_regard_to_case() -> None:
 
 
 def test_an_unknown_table_comes_with_suggestions() -> None:
-    with pytest.raises(UnknownTableError) as caught:
+    with pytest.raises(UnknownTableError) as error:
         written("SELECT * FROM schools")
-    assert caught.value.details["suggestions"] == ["school"]
-    assert "Did you mean school?" in caught.value.hint
+    assert error.value.details["suggestions"] == ["school"]
+    assert "Did you mean school?" in error.value.hint
 
 
 def test_an_unknown_column_comes_with_suggestions() -> None:
-    with pytest.raises(UnknownColumnError) as caught:
+    with pytest.raises(UnknownColumnError) as error:
         written("SELECT nam FROM school")
-    assert "Did you mean name?" in caught.value.hint
-    assert "state" in caught.value.details["columns"]
+    assert "Did you mean name?" in error.value.hint
+    assert "state" in error.value.details["columns"]
 
 
 def test_an_ambiguous_column_says_how_to_write_it() -> None:
-    with pytest.raises(InvalidSQLError) as caught:
+    with pytest.raises(InvalidSQLError) as error:
         written("SELECT id FROM school JOIN program ON school_id = school.id")
-    assert "school.id or program.id" in caught.value.hint
+    assert "school.id or program.id" in error.value.hint
 
 
 def test_an_unknown_function_comes_with_a_guess() -> None:
-    with pytest.raises(ForbiddenSQLError) as caught:
+    with pytest.raises(ForbiddenSQLError) as error:
         written("SELECT uper(name) FROM school")
-    assert "upper" in caught.value.hint
+    assert "upper" in error.value.hint
 
 
 @pytest.mark.parametrize("call", ["substring(name)", "substring(name FROM )"])
@@ -234,9 +234,9 @@ def test_intersect_binds_tighter_than_union() -> None:
     ],
 )
 def test_what_is_no_sql_is_said_to_be_none(text: str) -> None:
-    with pytest.raises((InvalidSQLError, ForbiddenSQLError)) as caught:
+    with pytest.raises((InvalidSQLError, ForbiddenSQLError)) as error:
         written(text)
-    assert caught.value.hint
+    assert error.value.hint
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
@@ -284,9 +284,9 @@ def test_a_table_that_may_not_be_known_of_is_unknown() -> None:
 
 
 def test_an_aggregate_that_the_engine_lacks_is_refused_here() -> None:
-    with pytest.raises(ForbiddenSQLError) as caught:
+    with pytest.raises(ForbiddenSQLError) as error:
         read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, "sqlite")
-    assert "median()" in caught.value.message and "median" not in allowed_functions(text_of("sqlite"))
+    assert "median()" in error.value.message and "median" not in allowed_functions(text_of("sqlite"))
     read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, "duckdb")
 
 
@@ -350,8 +350,8 @@ async def test_a_part_of_a_document_on_mariadb(mariadb_url: str) -> None:
     async with DualResponseServer(
         mariadb_url, base_url="http://127.0.0.1:8000/resources", tables=schools.metadata
     ) as dual:
-        made = await dual.create_response(dual.sql.resolve(sql).select, name="Parts")
-    assert [dict(row) for row in made.sample] == [{"a": '{"b": "x"}', "b": "x"}]
+        response = await dual.create_response(dual.sql.resolve(sql).select, name="Parts")
+    assert [dict(row) for row in response.sample] == [{"a": '{"b": "x"}', "b": "x"}]
 
 
 def test_a_column_has_no_name_that_only_dualsql_writes() -> None:
@@ -390,9 +390,9 @@ def test_top_is_a_limit(dialect: str, top: str, limit: str) -> None:
     ],
 )
 def test_top_that_is_no_limit_is_refused_with_what_to_write(sql: str, hint: str) -> None:
-    with pytest.raises(InvalidSQLError, match="TOP is not read here") as caught:
+    with pytest.raises(InvalidSQLError, match="TOP is not read here") as error:
         read_select(sql, REGISTRY, "postgresql")
-    assert re.search(hint, caught.value.hint)
+    assert re.search(hint, error.value.hint)
 
 
 def test_top_is_a_name_elsewhere() -> None:

@@ -48,10 +48,10 @@ def plain(value: Any) -> Any:
 
 
 async def _rows(connection: AsyncConnection, sql: str) -> list[str]:
-    found = await connection.exec_driver_sql(
+    actual = await connection.exec_driver_sql(
         sql.replace("%", "%%") if "asyncmy" in str(connection.engine.url) else sql
     )
-    return sorted(repr(tuple(map(plain, row))) for row in found)
+    return sorted(repr(tuple(map(plain, row))) for row in actual)
 
 
 @pytest.mark.quick(1, "sqlite")
@@ -72,8 +72,8 @@ async def test_a_text_gives_the_rows_of_its_database(name: str, request: pytest.
     async with DualResponseServer(url, base_url="http://127.0.0.1/resources", tables=metadata) as dual:
         for sql, rows in wanted.items():
             try:
-                found = dual.sql.resolve(sql).select
-                response = await dual.create_response(found, name="x", is_text=True, sample_size=100)
+                query = dual.sql.resolve(sql).select
+                response = await dual.create_response(query, name="x", is_text=True, sample_size=100)
             except DualResponseError as error:
                 refused[sql] = f"{error.code} {error.message} {error.hint}"
                 continue

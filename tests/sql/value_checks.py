@@ -293,8 +293,8 @@ def _other_answer(text: ValueText, engine: str, own: Rows | Exception, live: Any
     if "data" not in live:
         return f"live: {live.get('code')} {live.get('message')} {live.get('hint')}"
     if "data" not in kept:
-        said = f"{kept.get('code')} {kept.get('message')} {kept.get('hint')}"
-        return None if words is not None and words in said else f"kept: {said}"
+        message = f"{kept.get('code')} {kept.get('message')} {kept.get('hint')}"
+        return None if words is not None and words in message else f"kept: {message}"
     if words is not None:
         return "it is answered, and listed as refused"
     kinds = [[column["encoding"] for column in answer["columns"]] for answer in (live, kept)]

@@ -25,6 +25,6 @@ async def store(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIter
 @pytest.fixture
 async def sql_store(store_url: str, anyio_backend: str) -> AsyncIterator[SQLResourceStore]:
     """An empty SQLResourceStore, once for every engine."""
-    made = SQLResourceStore(store_url)
-    yield made
-    await made.close()
+    store = SQLResourceStore(store_url)
+    yield store
+    await store.close()

@@ -104,11 +104,11 @@ class Load:
         """Three kinds: one that lives, one that is pinned before it expires, one that expires."""
         kind = self._choose.randrange(3)
         lifetime = LONG if kind == 0 else SHORT
-        made = await self._server.create_response(SOME, name="x", sample_size=3, expiration=lifetime)
-        say("made", made.resource_id)
-        if kind == 0 or (kind == 1 and await self._server.unchecked.pin(made.resource_id)):
-            say("lives", made.resource_id)
-            self._living.append(made.resource_id)
+        response = await self._server.create_response(SOME, name="x", sample_size=3, expiration=lifetime)
+        say("made", response.resource_id)
+        if kind == 0 or (kind == 1 and await self._server.unchecked.pin(response.resource_id)):
+            say("lives", response.resource_id)
+            self._living.append(response.resource_id)
 
     async def _read(self) -> None:
         while not self._living:

@@ -42,8 +42,8 @@ async def _saved(store: MemoryStore | SQLResourceStore, number: int) -> list[Res
 
 
 async def _counts(store: MemoryStore, made: Sequence[Resource]) -> list[int]:
-    found = [await store.get(one.id) for one in made]
-    return [one.access_count for one in found if one is not None]
+    resources = [await store.get(one.id) for one in made]
+    return [one.access_count for one in resources if one is not None]
 
 
 @pytest.mark.quick(4)
@@ -61,8 +61,8 @@ async def test_a_flush_that_is_cancelled_counts_nothing_twice(
     flush.cancel()
     await asyncio.gather(flush, return_exceptions=True)
     await log.flush()
-    found = await sql_store.get(saved.id)
-    assert found is not None and found.access_count == 1
+    stored = await sql_store.get(saved.id)
+    assert stored is not None and stored.access_count == 1
 
 
 async def test_logs_that_flush_at_once_add_up(sql_store: SQLResourceStore) -> None:
@@ -75,9 +75,9 @@ async def test_logs_that_flush_at_once_add_up(sql_store: SQLResourceStore) -> No
                 log.note(one.id, NOW + turn * timedelta(seconds=1))
         await asyncio.gather(*(log.flush() for log in logs))
     for one in made:
-        found = await sql_store.get(one.id)
-        assert found is not None
-        assert (found.access_count, found.last_accessed_at) == (20, NOW + timedelta(seconds=5))
+        resource = await sql_store.get(one.id)
+        assert resource is not None
+        assert (resource.access_count, resource.last_accessed_at) == (20, NOW + timedelta(seconds=5))
 
 
 class WaitingStore(MemoryStore):
@@ -120,8 +120,8 @@ async def test_a_batch_may_name_what_is_gone_or_never_was(sql_store: SQLResource
     for name in (saved.id, "never-was", "no\x00id", "x" * 65):
         log.note(name, NOW)
     await log.flush()
-    found = await sql_store.get(saved.id)
-    assert found is not None and found.access_count == 1
+    stored = await sql_store.get(saved.id)
+    assert stored is not None and stored.access_count == 1
     assert log.total() == 0
 
 

@@ -33,8 +33,8 @@ async def test_no_access_is_lost(stores: list[SQLResourceStore]) -> None:
             for number in random.Random(1).sample(range(200), 200)
         )
     )
-    found = await stores[1].get(saved.id)
-    assert found is not None and (found.access_count, found.last_accessed_at) == (200, NOW + 199 * MOMENT)
+    stored = await stores[1].get(saved.id)
+    assert stored is not None and (stored.access_count, stored.last_accessed_at) == (200, NOW + 199 * MOMENT)
 
 
 async def test_one_id_is_saved_by_one_caller(stores: list[SQLResourceStore]) -> None:
@@ -54,8 +54,8 @@ async def test_extensions_and_counts_do_not_undo_each_other(stores: list[SQLReso
     await asyncio.gather(
         *(stores[number % 3].update(saved.id, change) for number, change in enumerate(changes))
     )
-    found = await stores[0].get(saved.id)
-    assert found is not None and (found.expires_at, found.access_count) == (minutes(59), 60)
+    stored = await stores[0].get(saved.id)
+    assert stored is not None and (stored.expires_at, stored.access_count) == (minutes(59), 60)
 
 
 @pytest.mark.quick(1, "postgresql")

@@ -110,10 +110,10 @@ async def test_an_engine_on_sqlite_in_memory_is_refused() -> None:
     "url", ["mysql://u:hunter2@h/d", "oracle://u:hunter2@h/d", "nosuch://u:hunter2@h/d", "hunter2"]
 )
 async def test_another_database_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error:
         SQLResourceStore(url)
-    assert caught.value.hint
-    assert "hunter2" not in str(caught.value)
+    assert error.value.hint
+    assert "hunter2" not in str(error.value)
 
 
 async def test_a_driver_that_is_not_installed_is_named(

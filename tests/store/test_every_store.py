@@ -32,8 +32,8 @@ class TestSQLResourceStore(ResourceStoreTests):
 
 class Forgetful(MemoryStore):
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
-        found = await super().update(resource_id, ResourceChanges(now=changes.now, pin=changes.pin))
-        return found and not changes.pin
+        actual = await super().update(resource_id, ResourceChanges(now=changes.now, pin=changes.pin))
+        return actual and not changes.pin
 
 
 class Indiscreet(MemoryStore):

@@ -39,8 +39,8 @@ class Site:
         """Every resource in the table that has not expired; each row's signature is checked, of the others too."""
         async with opened(self.order.store) as engine, engine.connect() as connection:
             ids = (await connection.execute(select(resources.c.id))).scalars().all()
-        found = {name: await self.server.unchecked.get(name) for name in ids}
-        return {name: resource for name, resource in found.items() if resource is not None}
+        actual = {name: await self.server.unchecked.get(name) for name in ids}
+        return {name: resource for name, resource in actual.items() if resource is not None}
 
     async def expired(self) -> int:
         """How many are in the table and over."""

@@ -47,9 +47,9 @@ async def test_a_resource_pinned_later_is_not_evicted() -> None:
 
 async def test_a_store_of_pinned_resources_refuses_the_next() -> None:
     store = await _filled(a=None, b=None)
-    with pytest.raises(LimitExceededError) as caught:
+    with pytest.raises(LimitExceededError) as error:
         await store.save(resource(id="new"))
-    assert caught.value.hint
+    assert error.value.hint
     assert await _ids(store, "a", "b", "new") == ["a", "b"]
     await store.delete("a")
     await store.save(resource(id="new"))

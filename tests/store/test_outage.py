@@ -38,11 +38,11 @@ async def _answers(store: SQLResourceStore) -> None:
 async def _refuses(store: SQLResourceStore, hint: str = StorageError.default_hint) -> None:
     """Call each method once; each says the same, and nothing of what the database says."""
     for call in CALLS:
-        with pytest.raises(StorageError) as caught:
+        with pytest.raises(StorageError) as error:
             await call(store)
-        assert caught.value.hint == hint
-        assert caught.value.__cause__ is not None
-        shown = f"{caught.value.for_caller} {caught.value.details}".lower().replace(MIGRATE_HINT.lower(), "")
+        assert error.value.hint == hint
+        assert error.value.__cause__ is not None
+        shown = f"{error.value.for_caller} {error.value.details}".lower().replace(MIGRATE_HINT.lower(), "")
         for secret in ("sql", "select", "insert", "hunter2", "relation", "postgres", "/tmp", "some-id"):
             assert secret not in shown
 

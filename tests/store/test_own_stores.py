@@ -78,11 +78,11 @@ def server_with(store: Any, database: Any = "sqlite+aiosqlite://") -> DualRespon
     "store", [SixMethods(), object(), {"save": 1}], ids=lambda store: type(store).__name__
 )
 def test_a_store_that_lacks_methods_is_refused_by_name(store: Any) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error:
         server_with(store)
     lacking = [name for name in required_methods() if not hasattr(type(store), name)]
-    assert caught.value.details["lacking"] == lacking and lacking
-    assert all(name in str(caught.value) for name in (*lacking, type(store).__name__, "MemoryStore"))
+    assert error.value.details["lacking"] == lacking and lacking
+    assert all(name in str(error.value) for name in (*lacking, type(store).__name__, "MemoryStore"))
 
 
 def test_a_class_is_no_store() -> None:
@@ -130,18 +130,18 @@ async def test_a_failure_of_its_backend_is_a_storage_error(
     app = Starlette(routes=[Mount("/resources", dual.router())])
     transport = httpx.ASGITransport(app)
     async with dual, httpx.AsyncClient(transport=transport, base_url="http://testserver") as http:
-        made = await dual.create_response(select(School), name="Schools")
+        response = await dual.create_response(select(School), name="Schools")
         store.failure = failure
         for call in (
             dual.create_response(select(School), name="Schools"),
             dual.maintenance.sweep(),
-            dual.open_resource(made.resource_id, None, "read"),
-            dual.unchecked.delete(made.resource_id),
+            dual.open_resource(response.resource_id, None, "read"),
+            dual.unchecked.delete(response.resource_id),
         ):
-            with pytest.raises(StorageError) as caught:
+            with pytest.raises(StorageError) as error:
                 await call
-            assert "hunter2" not in str(caught.value)
-        path = f"/resources/{made.resource_id}"
+            assert "hunter2" not in str(error.value)
+        path = f"/resources/{response.resource_id}"
         answers = [await http.request(method, path) for method in ("GET", "PUT", "DELETE")]
         answers.append(await http.post(path, json={}))
         store.failure = None

@@ -87,9 +87,9 @@ async def _tamper(store: SQLResourceStore, url: str, column: str, value: Any) ->
             text(f"UPDATE dualsql_resources SET {column} = :value WHERE id = :id"),
             {"value": value, "id": victim.id},
         )
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(StorageError) as error:
         await store.get(victim.id)
-    assert str(value)[:20] not in str(caught.value) or not value
+    assert str(value)[:20] not in str(error.value) or not value
     assert await store.get(other.id) == other
 
 
@@ -141,18 +141,18 @@ async def test_a_secret_that_was_taken_away_signs_nothing(
 
 
 async def _found(store: ResourceStore, resource_id: str) -> Any:
-    found = await store.get(resource_id)
-    assert found is not None
-    return found
+    resource = await store.get(resource_id)
+    assert resource is not None
+    return resource
 
 
 async def _require_refusal(
     store: ResourceStore, seal: Seal, resource_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = await _found(store, resource_id)
-    with pytest.raises(TamperedError) as caught:
-        require_signature(seal, found)
-    assert (caught.value.code, caught.value.message) == (
+    actual = await _found(store, resource_id)
+    with pytest.raises(TamperedError) as error:
+        require_signature(seal, actual)
+    assert (error.value.code, error.value.message) == (
         "TAMPERED_RESOURCE",
         "The signature of the stored resource is not valid.",
     )

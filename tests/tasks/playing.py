@@ -76,14 +76,14 @@ async def play(client: Client, task: Task) -> Report:
     for call in task.calls:
         result = await _call(client, call, last)
         if result.is_error:
-            said = text_of(result)
-            report.errors.append(said)
+            text = text_of(result)
+            report.errors.append(text)
             report.extra += 1
             hint, query = task.rewrite
-            second = sql(query) if hint and hint in said else followed(call, said, task.choice)
+            second = sql(query) if hint and hint in text else followed(call, text, task.choice)
             result = await _call(client, second, last)
             if result.is_error:
-                raise AssertionError(f"{task.asks}: the hint did not help:\n{said}\n{text_of(result)}")
+                raise AssertionError(f"{task.asks}: the hint did not help:\n{text}\n{text_of(result)}")
         resource = (result.structured_content or {}).get("resource")
         if resource is not None:
             last = {"LAST": resource["uri"], "LINK": resource["url"]}

@@ -144,9 +144,9 @@ class TracerOfProcess(Tracer):
 @cache
 def provider_of_process() -> ProviderOfProcess:
     """The provider, which is set at its first use."""
-    found = ProviderOfProcess()
-    set_tracer_provider(found)
-    return found
+    provider = ProviderOfProcess()
+    set_tracer_provider(provider)
+    return provider
 
 
 @contextmanager

@@ -66,8 +66,8 @@ class Live:
         )
         assert answer.status_code == 200, answer.text
         line = next(line for line in answer.text.splitlines() if line.startswith(("data: {", "{")))
-        found: dict[str, Any] = json.loads(line.removeprefix("data: "))["result"]
-        return found
+        actual: dict[str, Any] = json.loads(line.removeprefix("data: "))["result"]
+        return actual
 
 
 @asynccontextmanager

@@ -110,9 +110,9 @@ def fired(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         encoding="utf-8",
     )
     ran = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True, check=False)
-    found = re.findall(r"name: (.+),\n +alertname: (\w+), time: ", ran.stdout + ran.stderr)
-    assert found, ran.stdout + ran.stderr
-    return {fault: {name for given, name in found if given == fault} for fault in FAULTS}
+    matches = re.findall(r"name: (.+),\n +alertname: (\w+), time: ", ran.stdout + ran.stderr)
+    assert matches, ran.stdout + ran.stderr
+    return {fault: {name for given, name in matches if given == fault} for fault in FAULTS}
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")

@@ -191,5 +191,5 @@ async def _path(server: Live) -> str:
 def test_the_documentation_lists_all_metrics() -> None:
     text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
     rows = [line for line in text.partition("### Metrics")[2].splitlines() if line.startswith("| `")]
-    found = {name for row in rows for name in re.findall(r"`([a-z.]+)`", row.split("|")[1])}
-    assert found == {instrument.name for instrument in INSTRUMENTS}
+    actual = {name for row in rows for name in re.findall(r"`([a-z.]+)`", row.split("|")[1])}
+    assert actual == {instrument.name for instrument in INSTRUMENTS}

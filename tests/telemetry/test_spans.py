@@ -47,11 +47,11 @@ async def test_a_call_of_a_tool_is_one_trace_with_the_span_of_the_sdk(
         async with live(institutions_url, sdk, store=store, secrets=SECRETS) as server:
             result = await server.call("institutions", {"state": "NJ"}, meta=TRACEPARENT)
             assert not result.get("isError"), result
-        found = tree(exports)
+        spans = tree(exports)
         assert trace_ids(exports.spans) == {TRACE}
-    assert found[CALLER] == ["tools/call institutions"]
-    assert found["tools/call institutions"] == ["dualsql create"]
-    assert set(found["dualsql create"]) == {"SELECT", "store insert"}, (
+    assert spans[CALLER] == ["tools/call institutions"]
+    assert spans["tools/call institutions"] == ["dualsql create"]
+    assert set(spans["dualsql create"]) == {"SELECT", "store insert"}, (
         "and a count beside, where it takes long"
     )
 

@@ -143,8 +143,8 @@ def test_forms_are_shared_by_principals_and_hold_none_of_their_values() -> None:
     policy = Policy(REGISTRY, [OF_TENANT, RowFilter(orders, own_orders), Shared(countries)])
     one, two = policy.rules_for(ANA), policy.rules_for(Principal(id="a secret name", tenant="another secret"))
     assert one.form is two.form
-    written = str(one.form.select_of(orders).compile().params)
-    assert "ana" not in written and "secret" not in written
+    text = str(one.form.select_of(orders).compile().params)
+    assert "ana" not in text and "secret" not in text
     assert "secret" not in repr(two)
     assert set(two.values.values()) == {"a secret name", "another secret"}
 

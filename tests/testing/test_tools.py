@@ -68,27 +68,27 @@ def dual(institutions_url: str, mcp: Any) -> DualResponseServer:
 
 async def test_rows_come_over_rest(dual: DualResponseServer, mcp: Any) -> None:
     async with tool_client(dual, mcp) as tools:
-        found = await tools.call("of_state", state="NJ")
-        assert found.total_count == len(await found.fetch_all()) == 20
-        assert (await tools.http.get(str(found.resource_url))).json()["total_count"] == 20
+        result = await tools.call("of_state", state="NJ")
+        assert result.total_count == len(await result.fetch_all()) == 20
+        assert (await tools.http.get(str(result.resource_url))).json()["total_count"] == 20
 
 
 async def test_callers_are_those_of_authenticate(dual: DualResponseServer, mcp: Any) -> None:
     async with tool_client(dual, mcp, headers=ANA) as ana:
-        found = await ana.call("own")
-        assert len(await found.fetch_all()) == 60
+        result = await ana.call("own")
+        assert len(await result.fetch_all()) == 60
         async with tool_client(dual, mcp) as nobody:
-            assert (await nobody.http.get(str(found.resource_url))).status_code == 404
-            with pytest.raises(ToolFailedError) as caught:
+            assert (await nobody.http.get(str(result.resource_url))).status_code == 404
+            with pytest.raises(ToolFailedError) as error:
                 await nobody.call("own")
-    assert caught.value.code == "UNAUTHENTICATED"
+    assert error.value.code == "UNAUTHENTICATED"
 
 
 async def test_a_tool_that_fails_raises_what_the_model_reads(dual: DualResponseServer, mcp: Any) -> None:
     async with tool_client(dual, mcp) as tools:
-        with pytest.raises(ToolFailedError, match="no state") as caught:
+        with pytest.raises(ToolFailedError, match="no state") as error:
             await tools.call("of_state", state="New Jersey")
-        assert (caught.value.code, caught.value.hint) == ("BAD_PARAMETER", "Two letters.")
+        assert (error.value.code, error.value.hint) == ("BAD_PARAMETER", "Two letters.")
         with pytest.raises(ToolFailedError, match="state"):
             await tools.call("of_state", stat="NJ")
         with pytest.raises(ParseError):

@@ -49,8 +49,8 @@ async def own_results(twin: Twin) -> None:
         ALL.with_only_columns(READINGS.c.secret),
     ]
     for statement in statements:
-        made = await twin.server.create_response(statement, name="Readings", principal=ADA)
-        twin.own.append(made.resource_id)
+        response = await twin.server.create_response(statement, name="Readings", principal=ADA)
+        twin.own.append(response.resource_id)
     parent = f"resource://{twin.own[0]}"
     text = "SELECT word, count(*) AS n FROM data GROUP BY word ORDER BY word"
     answer = await twin.http.post(f"/resources/{twin.own[0]}/refine", json={"sql": text}, headers=HEADERS)
@@ -65,8 +65,8 @@ async def others_go_on(twin: Twin, number: int) -> None:
     """What others do meanwhile."""
     who = (BEN, EVE)[number % 2]
     headers = {"X-User": who.id, "X-Tenant": who.tenant or ""}
-    made = await twin.server.create_response((ALL, GROUPED)[number % 2], name="Another", principal=who)
-    path = f"/resources/{made.resource_id}"
+    response = await twin.server.create_response((ALL, GROUPED)[number % 2], name="Another", principal=who)
+    path = f"/resources/{response.resource_id}"
     for method, below, body in (
         ("GET", "?limit=2", None),
         ("GET", "/profile", None),

@@ -78,8 +78,8 @@ class Twin:
         response = await self.http.request(
             asked.method, path, content=content, headers={**HEADERS, **asked.headers}
         )
-        found = _CURSOR.search(response.content)
-        self.cursor = found[1].decode() if found else self.cursor
+        match = _CURSOR.search(response.content)
+        self.cursor = match[1].decode() if match else self.cursor
         return response, self.scrubbed(response)
 
     def _filled(self, text: str) -> bytes:
@@ -204,9 +204,9 @@ async def others_work(twin: Twin) -> None:
     statements: list[Callable[[], Any]] = [lambda: ALL, lambda: GROUPED]
     for number in range(OTHERS):
         who = (BEN, EVE)[number % 2]
-        made = await twin.server.create_response(
+        response = await twin.server.create_response(
             statements[number // 2 % 2](), name=f"Of {who.id}", principal=who
         )
-        twin.others.append(made.resource_id)
+        twin.others.append(response.resource_id)
         if number % 3 == 0:
-            await twin.server.pin_resource(made.resource_id, who)
+            await twin.server.pin_resource(response.resource_id, who)

@@ -45,9 +45,9 @@ async def dual(institutions_url: str) -> AsyncIterator[DualResponseServer]:
 
 def test_the_app_fills_in_the_encodings_that_an_answer_leaves_out() -> None:
     script = (STATIC / "answers.js").read_text(encoding="utf-8")
-    written = re.search(r"const IMPLIED = \{(.*?)\};", script)
-    assert written
-    assert dict(re.findall(r'(\w+): "(\w+)"', written[1])) == dict(IMPLIED_ENCODINGS)
+    match = re.search(r"const IMPLIED = \{(.*?)\};", script)
+    assert match
+    assert dict(re.findall(r'(\w+): "(\w+)"', match[1])) == dict(IMPLIED_ENCODINGS)
 
 
 def with_tool(dual: DualResponseServer, server: Any, **options: Any) -> Any:
@@ -75,12 +75,12 @@ async def test_tools_name_the_document_and_hosts_can_read_it(dual: DualResponseS
 @pytest.mark.parametrize("make", SERVERS)
 async def test_the_app_s_tool_reads_pages_and_answers_questions(dual: DualResponseServer, make: Any) -> None:
     async with Client(low_level_server(with_tool(dual, make("shop")))) as client:
-        made = await client.call_tool("institutions", {})
-        uri = made.structured_content["resource"]["uri"]
+        result = await client.call_tool("institutions", {})
+        uri = result.structured_content["resource"]["uri"]
 
         async def page(**request: Any) -> Any:
-            found = await client.call_tool("dualsql_app_rows", {"resource": uri, "request": request})
-            return found.structured_content if not found.is_error else found
+            result = await client.call_tool("dualsql_app_rows", {"resource": uri, "request": request})
+            return result.structured_content if not result.is_error else result
 
         first = await page(limit=2, sort=[{"field": "id", "order": "desc"}], big_integers="string")
         assert [row["id"] for row in first["data"]] == ["60", "59"]
@@ -182,8 +182,8 @@ async def test_the_grid_in_a_host(
 ) -> None:
     monkeypatch.setattr("dualsql.web.mcp.MOST_CHARACTERS", most)
     async with Client(with_tool(dual, MCPServer("shop"))) as client, tab(browser) as page:
-        made = await client.call_tool("institutions", {})
-        sent = await open_host(page, client, made.model_dump(by_alias=True, mode="json"))
+        result = await client.call_tool("institutions", {})
+        sent = await open_host(page, client, result.model_dump(by_alias=True, mode="json"))
         frame = page.frame_locator("iframe")
         await expect(frame.locator("#total")).to_have_text("60 rows")
         await expect(frame.locator("tbody td").first).to_have_text("1")
@@ -206,8 +206,8 @@ async def test_what_the_person_sees_goes_to_the_browser_and_to_the_model(
     server = with_tool(dual, MCPServer("shop"))
     add_result_tools(dual, server)
     async with Client(server) as client, tab(browser) as page:
-        made = await client.call_tool("institutions", {})
-        sent = await open_host(page, client, made.model_dump(by_alias=True, mode="json"))
+        result = await client.call_tool("institutions", {})
+        sent = await open_host(page, client, result.model_dump(by_alias=True, mode="json"))
         frame = page.frame_locator("iframe")
         await expect(frame.locator("#total")).to_have_text("60 rows")
         await expect(frame.locator("body")).to_have_css("background-color", "rgb(1, 2, 3)")
@@ -244,8 +244,8 @@ async def open_host(page: Page, client: Client, result: dict[str, Any]) -> list[
         sent.append(message)
         if message.get("method") != "tools/call":
             return {}
-        found = await client.call_tool(message["params"]["name"], message["params"]["arguments"])
-        return found.model_dump(by_alias=True, mode="json")
+        result = await client.call_tool(message["params"]["name"], message["params"]["arguments"])
+        return result.model_dump(by_alias=True, mode="json")
 
     await page.expose_function("answer", call)
     await page.route("**/*", lambda route: route.fulfill(body=HOST.read_text(), content_type="text/html"))

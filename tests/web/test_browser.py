@@ -643,10 +643,10 @@ async def test_hostile_cells_are_text(site: Site, browser: Browser, script: bool
 
 async def texts_of(page: Page) -> Sequence[tuple[str, str]]:
     """The first and the second column, row by row."""
-    found: Sequence[tuple[str, str]] = await page.locator("tbody tr").evaluate_all(
+    actual: Sequence[tuple[str, str]] = await page.locator("tbody tr").evaluate_all(
         "rows => rows.map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent.trim()))"
     )
-    return found
+    return actual
 
 
 def assert_same_texts(shown: Sequence[tuple[str, str]], written: Sequence[str | None]) -> None:

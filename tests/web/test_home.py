@@ -81,9 +81,9 @@ async def test_every_page_of_serve_leads_home(institutions_url: str) -> None:
         result = str(http.base_url.join(asked.headers["location"]))
         for address in (result, f"{result}/view", f"{result}/view/profile", "resources/", "resources/none"):
             page = await http.get(address)
-            found = re.search(r'<a class="brand" href="([^"]+)">Home</a>', page.text)
-            assert found is not None, address
-            assert page.url.join(found[1]) == http.base_url
+            match = re.search(r'<a class="brand" href="([^"]+)">Home</a>', page.text)
+            assert match is not None, address
+            assert page.url.join(match[1]) == http.base_url
 
 
 async def test_other_sites_cannot_ask(institutions_url: str) -> None:

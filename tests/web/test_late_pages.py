@@ -54,8 +54,8 @@ OPEN: dict[str, Any] = {"pages": True, "authenticate": None, "anonymous_actions"
 @pytest.mark.long
 async def test_the_page_waits_until_the_rows_are_kept(tmp_path: Path, browser: Browser) -> None:
     async with hasty_server(tmp_path, **OPEN) as served, tab(browser) as page:
-        made = await served.kept.make(None, **LATE)
-        await page.goto(in_order(served, made.resource_id))
+        response = await served.kept.make(None, **LATE)
+        await page.goto(in_order(served, response.resource_id))
         message = page.locator("#message")
         await expect(message).to_contain_text("its rows are kept")
         await expect(page.locator("#rows td").first).to_be_visible()
@@ -69,8 +69,8 @@ async def test_the_page_waits_until_the_rows_are_kept(tmp_path: Path, browser: B
 @pytest.mark.long
 async def test_rows_that_cannot_be_kept_are_said_with_a_way_back(tmp_path: Path, browser: Browser) -> None:
     async with hasty_server(tmp_path, **OPEN, keep_rows=10) as served, tab(browser) as page:
-        made = await served.kept.make(None, **LATE)
-        await page.goto(in_order(served, made.resource_id))
+        response = await served.kept.make(None, **LATE)
+        await page.goto(in_order(served, response.resource_id))
         await expect(page.locator("#message")).to_contain_text("more than 10 rows")
         await page.get_by_role("button", name="Show all rows").click()
         await expect(page.locator("#rows td").first).to_be_visible()
@@ -79,16 +79,16 @@ async def test_rows_that_cannot_be_kept_are_said_with_a_way_back(tmp_path: Path,
 @pytest.mark.long
 async def test_who_may_not_refresh_reads_what_to_do(tmp_path: Path, browser: Browser) -> None:
     async with hasty_server(tmp_path, pages=True, authenticate=None) as served, tab(browser) as page:
-        made = await served.kept.make(None, **LATE)
-        await page.goto(in_order(served, made.resource_id))
+        response = await served.kept.make(None, **LATE)
+        await page.goto(in_order(served, response.resource_id))
         await expect(page.locator("#message")).to_contain_text("The database took too long.")
 
 
 @pytest.mark.long
 async def test_waiting_can_be_cancelled_and_tried_again(tmp_path: Path, browser: Browser) -> None:
     async with hasty_server(tmp_path, **OPEN) as served, tab(browser) as page:
-        made = await served.kept.make(None, **LATE)
-        await page.goto(in_order(served, made.resource_id))
+        response = await served.kept.make(None, **LATE)
+        await page.goto(in_order(served, response.resource_id))
         await expect(page.locator("#message")).to_contain_text("its rows are kept")
         await page.get_by_role("button", name="Cancel").click()
         await expect(page.locator("#message")).to_contain_text("Cancelled.")
@@ -100,9 +100,9 @@ async def test_waiting_can_be_cancelled_and_tried_again(tmp_path: Path, browser:
 @pytest.mark.long
 async def test_values_that_take_long_are_said_to_be_read(tmp_path: Path, browser: Browser) -> None:
     async with hasty_server(tmp_path, **OPEN) as served, tab(browser) as page:
-        made = await served.kept.make(None, **LATE)
+        response = await served.kept.make(None, **LATE)
         facets = quote(json.dumps([{"name": "n"}]))
-        await page.goto(f"{served.http.base_url}{made.resource_id}#facets={facets}")
+        await page.goto(f"{served.http.base_url}{response.resource_id}#facets={facets}")
         values = page.get_by_role("region", name="Values of n").locator("li")
         await expect(values).to_have_text("Reading…")
         await expect(values).to_contain_text("The database took too long.")

@@ -90,17 +90,17 @@ async def test_a_wide_result_has_fewer_rows_on_a_page_and_all_of_them_on_its_pag
     columns = [literal("\u200b" * 600).label(f"c{index}") for index in range(499)]
     few = select(INSTITUTIONS.c.id, *columns).where(INSTITUTIONS.c.id <= 20).order_by(INSTITUTIONS.c.id)
     path = await pages.create(few)
-    found, following = [], "?limit=10000"
+    actual, following = [], "?limit=10000"
     while following:
         page = await pages.http.get(path + following, headers=BROWSER)
         rows = cells_of(page)
         assert len(rows) * 500 <= MOST_CELLS
         assert len(page.content) < 5_000_000
         assert re.search(r"5[05]0 more characters$", rows[0][1])
-        found += [row[0] for row in rows]
+        actual += [row[0] for row in rows]
         link = re.search(r'rel="next" href="([^"]*)"', page.text)
         following = unescape(link[1]) if link else ""
-    assert found == [str(number) for number in range(1, 21)]
+    assert actual == [str(number) for number in range(1, 21)]
     back = await pages.http.get(f"{path}?offset=15", headers=BROWSER)
     previous = re.search(r'rel="prev" href="([^"]*)"', back.text)
     assert previous is not None
@@ -272,9 +272,9 @@ async def test_the_listing(pages: Application) -> None:
 
 async def test_assets_are_kept_for_ever_and_only_there(pages: Application) -> None:
     page = await pages.http.get(await pages.create(), headers=BROWSER)
-    found = re.search(r'href="\./(assets/[^"]*style\.css)"', page.text)
-    assert found is not None
-    style = await pages.http.get(f"/resources/{found[1]}", headers={"Accept-Encoding": "gzip"})
+    match = re.search(r'href="\./(assets/[^"]*style\.css)"', page.text)
+    assert match is not None
+    style = await pages.http.get(f"/resources/{match[1]}", headers={"Accept-Encoding": "gzip"})
     assert style.headers["content-type"].startswith("text/css")
     assert "immutable" in style.headers["cache-control"]
     assert style.headers["content-encoding"] == "gzip"
@@ -419,8 +419,8 @@ async def test_a_link_that_is_not_good_opens_nothing(pages: Application) -> None
 
 async def test_a_name_does_not_change_its_direction(pages: Application) -> None:
     statement = select(INSTITUTIONS.c.id.label("a\u202eb")).order_by(INSTITUTIONS.c.id)
-    made = await pages.server.create_response(statement, principal=ANA, name="Sales \u202efdp.exe")
-    path = f"/resources/{made.resource_id}"
+    response = await pages.server.create_response(statement, principal=ANA, name="Sales \u202efdp.exe")
+    path = f"/resources/{response.resource_id}"
     for page in (path, f"{path}/view/profile", "/resources/"):
         shown = (await pages.http.get(page, headers=BROWSER | AS_ANA)).text
         assert "Sales ⟨U+202E⟩fdp.exe" in shown

@@ -31,21 +31,21 @@ VALUES: dict[str, Any] = {"one": 1, "several": [1, 2], "two": [1, 2]}
 
 
 def vocabulary_of(html: str) -> Any:
-    written = re.search(r'data-vocabulary="([^"]*)"', html)
-    assert written
-    return json.loads(unescape(written[1]))
+    match = re.search(r'data-vocabulary="([^"]*)"', html)
+    assert match
+    return json.loads(unescape(match[1]))
 
 
 def test_each_row_of_the_tables_is_offered() -> None:
-    found = json.loads(vocabulary())
-    assert {choice["op"] for choice in found["conditions"]} >= set(OPERATORS)
-    assert [bucket["name"] for bucket in found["buckets"]] == list(BUCKETS)
-    assert [mark["name"] for mark in found["marks"]] == list(MARKS)
-    assert found["aggregates"] == [name for name, known in AGGREGATES.items() if not known.takes_fraction]
+    document = json.loads(vocabulary())
+    assert {choice["op"] for choice in document["conditions"]} >= set(OPERATORS)
+    assert [bucket["name"] for bucket in document["buckets"]] == list(BUCKETS)
+    assert [mark["name"] for mark in document["marks"]] == list(MARKS)
+    assert document["aggregates"] == [name for name, known in AGGREGATES.items() if not known.takes_fraction]
     assert {
-        name: tuple(kinds) for name, kinds in found["kinds"].items() if name in OPERATOR_KINDS
+        name: tuple(kinds) for name, kinds in document["kinds"].items() if name in OPERATOR_KINDS
     } == OPERATOR_KINDS
-    assert set(found["kinds"]) == ENCODINGS - {"json", "array"}
+    assert set(document["kinds"]) == ENCODINGS - {"json", "array"}
 
 
 def test_each_choice_is_a_condition_and_none_means_another() -> None:
@@ -80,7 +80,7 @@ async def test_a_row_of_a_table_is_offered_in_a_dialog(
 ) -> None:
     """What is added is offered, sent, answered and named; what a column cannot have is not offered."""
     like: Any = "same_letters"
-    found = replace(
+    actual = replace(
         OPERATORS["contains"],
         name=like,
         words="is in any case",
@@ -88,7 +88,7 @@ async def test_a_row_of_a_table_is_offered_in_a_dialog(
         negation="",
         find=lambda _, text, part: func.lower(text) == part.lower(),
     )
-    monkeypatch.setitem(OPERATORS, like, found)
+    monkeypatch.setitem(OPERATORS, like, actual)
     spread = replace(
         AGGREGATES["avg"],
         name="value_range",

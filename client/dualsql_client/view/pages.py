@@ -24,7 +24,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from dualsql_client.answers import FetchResult
 from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.preview import FLAG_LETTERS, REST_OF_SIGN, cell_text, end_of_signs, printable, within
+from dualsql_client.preview import FLAG_LETTERS, REST_OF_SIGN, cell_text, cut_to, end_of_signs, printable
 from dualsql_client.query import OrderKey
 from dualsql_client.wire import Column, Profile, Row, SortKey, TotalCountKind
 from dualsql_client.wire_requests import Operator
@@ -476,5 +476,5 @@ class _Line(Text):
     def wrap(self, console: Console, width: int, **options: Any) -> Lines:
         """The line, as long as the width has room for."""
         line = self.copy()
-        line.plain = within(self.plain, width, cell_len)
+        line.plain = cut_to(self.plain, width, cell_len)
         return line.wrap(console, width, **options)

@@ -144,11 +144,11 @@ class MariaDBGuard(Guard):
 @asynccontextmanager
 async def _spare_connection(connection: AsyncConnection) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
     """A function that runs statements on a new connection, made like those of the pool and closed at the end."""
-    opened = connection.sync_connection
-    assert opened is not None
+    sync_connection = connection.sync_connection
+    assert sync_connection is not None
     call = greenlet_spawn if connection.dialect.is_async else asyncio.to_thread
     # The engine's own pool may have none to spare, and a statement is to be stopped now.
-    spare: PoolProxiedConnection = await call(opened.engine.pool.recreate().connect)
+    spare: PoolProxiedConnection = await call(sync_connection.engine.pool.recreate().connect)
 
     async def run(statement: str) -> None:
         await call(_execute, spare, statement)

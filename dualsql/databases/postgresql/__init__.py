@@ -163,7 +163,7 @@ class Hosts:
         for number, (address, attributes) in enumerate(attempts, 1):
             # The last one has the time that is left to the caller.
             seconds = _SECONDS if number < len(attempts) else None
-            begun = time.monotonic()
+            start = time.monotonic()
             try:
                 async with asyncio.timeout(seconds):
                     return await connect(
@@ -171,18 +171,18 @@ class Hosts:
                     )
             except asyncio.CancelledError:
                 # Who waits for a connection may give up before the host is passed over: the next one begins elsewhere.
-                self._note(address, begun)
+                self._note(address, start)
                 raise
             except passing:
-                self._note(address, begun)
+                self._note(address, start)
                 if number == len(attempts):
                     raise
         raise AssertionError("a URL of several hosts has at least two")
 
-    def _note(self, address: tuple[str, int], begun: float) -> None:
+    def _note(self, address: tuple[str, int], start: float) -> None:
         """Ask a silent host last for a while. One that refuses at once costs no time, and may be up again."""
         now = time.monotonic()
-        if now - begun > _SOON:
+        if now - start > _SOON:
             self._last_until[address] = now + _PENALTY
 
     def _attempts(

@@ -74,7 +74,7 @@ def _copied_text(value: Any, oid: int) -> str:
     if isinstance(value, datetime | time):
         return _WHOLE_SECONDS.sub("", _TRAILING_ZEROS.sub(r"\1", value.isoformat()))
     if isinstance(value, Decimal) and not json.is_finite(value):
-        return json.word(value)
+        return json.number_word(value)
     document = json.dumps(value)
     return str(orjson.loads(document)) if document.startswith(b'"') else document.decode()
 
@@ -96,7 +96,7 @@ def _shortest(text: str, digits: int) -> str:
     """A number as PostgreSQL writes it: with an exponent from so many digits on, and without a fraction of zero."""
     number = Decimal(text)
     if not number.is_finite():
-        return json.word(number)
+        return json.number_word(number)
     sign, numerals, exponent = number.normalize().as_tuple()
     assert isinstance(exponent, int)
     power = len(numerals) + exponent - 1

@@ -25,7 +25,7 @@ from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import DriverNames, ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.session import Fetch
-from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, encoded
+from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, encode
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
 from dualsql.formats.cells import Unfit, processed
@@ -67,7 +67,7 @@ def without_parameters(sql: str, parameters: Sequence[Any], types: Sequence[Any]
             return match[0]
         number = int(match[1])
         numbers.add(number)
-        return f"(current_setting('{setting_of(number)}')::{type_name(types[number - 1])})"
+        return f"(current_setting('{setting_of(number)}')::{sql_type(types[number - 1])})"
 
     plain = _PARAMETER.sub(read, sql)
     return plain if numbers == set(range(1, len(parameters) + 1)) else None
@@ -79,7 +79,7 @@ def setting_statement(types: Sequence[Any]) -> str:
     COPY takes no parameters. So set_config() stores each value for this transaction, and the statement reads it with
     current_setting(), cast to the type that the server found for the parameter.
     """
-    texts = [_as_text(f"${number}::{type_name(type_)}", type_) for number, type_ in enumerate(types, 1)]
+    texts = [_as_text(f"${number}::{sql_type(type_)}", type_) for number, type_ in enumerate(types, 1)]
     settings = [f"set_config('{setting_of(n)}', {text}, true)" for n, text in enumerate(texts, 1)]
     return f"SELECT {', '.join(settings)}"
 
@@ -88,7 +88,7 @@ def _as_text(value: str, type_: Any) -> str:
     return f"to_json({value}) #>> '{{}}'" if type_.oid in _INSTANTS else f"({value})::text"
 
 
-def type_name(type_: Any) -> str:
+def sql_type(type_: Any) -> str:
     """The name of a type in SQL."""
     name = type_.name.removesuffix("[]")
     schema = "pg_catalog" if type_.oid < _BUILT_IN_TYPES else type_.schema
@@ -336,10 +336,10 @@ class ReadableStatement:
 
 async def prepare(connection: AsyncConnection, sql: str) -> Any:
     """Prepare a statement with asyncpg."""
-    opened = connection.sync_connection
-    assert opened is not None
+    sync_connection = connection.sync_connection
+    assert sync_connection is not None
     # Behind a pooler, an application gives its statements names that no other client has.
-    adapted: Any = opened.connection.dbapi_connection
+    adapted: Any = sync_connection.connection.dbapi_connection
     return await driver_of(connection).prepare(sql, name=internals.statement_name(adapted))
 
 
@@ -400,7 +400,7 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """
     dialect = connection.dialect
     kinds = fetch.described.types if isinstance(fetch.described, DriverNames) else ()
-    if are_known_to_be(kinds, dialect) and (statement := fetch.sent(dialect)) is not None:
+    if are_known_to_be(kinds, dialect) and (statement := fetch.statement_for(dialect)) is not None:
         return await fetch_readably(connection, statement)
     # ValueError, OverflowError: of a value that Python has no class for.
     with suppress(ValueError, OverflowError):
@@ -410,7 +410,7 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
             rows: Rows = result.all()
             if not have_long_floats(rows, codes, dialect):
                 return rows
-    statement = fetch.sent(dialect)
+    statement = fetch.statement_for(dialect)
     if statement is None:
         raise QueryExecutionError(
             "A value of the result cannot be read.",
@@ -442,7 +442,7 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
-            chunk = await encoded(job, readable.rows(records))
+            chunk = await encode(job, readable.rows(records))
             pace.note(chunk)
             await put(chunk)
 

@@ -299,14 +299,14 @@ class SparkConnection:
             self._tag = new_tag()
             sql = f"{sql}\n/* {self._tag} */"
         request = ttypes.TExecuteStatementReq(self.session, sql, runAsync=True, queryTimeout=self.seconds)
-        begun = time.monotonic()
+        start = time.monotonic()
         operation = self.call("ExecuteStatement", request).operationHandle
         try:
             self._wait(operation)
         except SparkError as error:
             if error.kind is FailureKind.TIMEOUT:
                 self._end_jobs()
-                self._end_later(operation, begun + _PLANNED)
+                self._end_later(operation, start + _PLANNED)
             raise
         return operation
 

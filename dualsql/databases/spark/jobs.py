@@ -99,7 +99,7 @@ class JobList:
                 self._stopped = {tag: times for tag, times in self._stopped.items() if times[1] > now}
                 if not self._stopped:
                     return
-                is_soon = any(now - begun < _SOON for begun, _ in self._stopped.values())
+                is_soon = any(now - start < _SOON for start, _ in self._stopped.values())
             time.sleep(_PAUSE if is_soon else _SLOW_PAUSE)
 
     def _report(self, error: Exception) -> None:
@@ -187,7 +187,7 @@ class JobList:
 
 
 @contextmanager
-def _whole_within_time(opened: socket.socket) -> Iterator[None]:
+def _whole_within_time(connection: socket.socket) -> Iterator[None]:
     """End a connection when the time of its answer is over: a read alone ends in time with one byte.
 
     Raises:
@@ -199,7 +199,7 @@ def _whole_within_time(opened: socket.socket) -> Iterator[None]:
         nonlocal is_late
         is_late = True
         with suppress(OSError):  # it is closed
-            opened.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(socket.SHUT_RDWR)
 
     clock = threading.Timer(_SECONDS, end)
     clock.daemon = True

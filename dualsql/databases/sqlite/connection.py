@@ -16,8 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from datetime import timedelta
 from functools import cache, partial
@@ -27,7 +27,7 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, util
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
@@ -356,26 +356,28 @@ def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Con
     return connection, clock
 
 
-async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
+async def choose_stream(
+    job: StreamJob, connection: AsyncConnection, statement: DriverStatement
+) -> StreamBackend:
     """The stream backend for a statement on aiosqlite: a reader process of the file for batches of Arrow."""
-    thread, reader, processes = by_sqlite_thread(sent), job.source.fast, None
+    thread, reader, processes = by_sqlite_thread(statement), job.source.fast, None
     if isinstance(job.writer, BatchWriter) and isinstance(reader, FileReader):
         processes = reader.processes
     if processes is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()
-    return processes.stream(job, sent, seconds, thread)
+    return processes.stream(job, statement, seconds, thread)
 
 
-def by_sqlite_thread(sent: DriverStatement) -> StreamBackend:
+def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
     """Fetch and encode in the thread of aiosqlite's connection, with one thread switch and bytes for each batch."""
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         driver = driver_of(connection)
-        cursor = await driver._execute(driver._conn.execute, sent.sql, sent.parameters)
-        fetching = partial(next_chunk, job, Pace(), partial(next_rows, cursor), sent.processors())
+        cursor = await driver._execute(driver._conn.execute, statement.sql, statement.parameters)
+        fetching = partial(next_chunk, job, Pace(), partial(next_rows, cursor), statement.processors())
         try:
-            require_described([column[0] for column in cursor.description], sent.described)
+            require_described([column[0] for column in cursor.description], statement.described)
             while (chunk := await driver._execute(fetching)) is not None:
                 await put(chunk)
         finally:
@@ -423,31 +425,28 @@ class FileReader:
         self._path = str(Path(str(engine.url.database)).resolve())
         self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
         self._thread = 0
-        self._is_fast: OrderedDict[str, bool] = OrderedDict()
+        self._is_fast: MutableMapping[str, bool] = util.LRUCache(_MOST_KNOWN)
         # Settings of the URL are for this process's SQLite.
         self._may_have_processes = not engine.url.query
         self._processes: FileProcesses | None = None
         self._recent: deque[float] = deque(maxlen=_BUSY_PAGES)
 
-    def reads(self, sent: DriverStatement) -> bool:
-        return self._is_fast.get(sent.sql, False)
+    def reads(self, statement: DriverStatement) -> bool:
+        return self._is_fast.get(statement.sql, False)
 
     def learn(self, sql: str, work: float, seconds: float) -> None:
         """Note how long a statement took, here or in a session, of work and in all; the event loop reads fast ones."""
         # Nothing stops the preparation of a long statement.
         may_be_fast = self._is_fast.get(sql) or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
         self._is_fast[sql] = may_be_fast and work <= _QUICK and seconds <= LOOP_LIMIT
-        self._is_fast.move_to_end(sql)
-        if len(self._is_fast) > _MOST_KNOWN:
-            self._is_fast.popitem(last=False)
 
-    async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
+    async def fetch(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
         rows = None
         if self._processes is not None:
-            rows = await self._processes.page(sent, limit)
-        return self.fetch_at_once(sent, limit) if rows is None else rows
+            rows = await self._processes.page(statement, limit)
+        return self.fetch_at_once(statement, limit) if rows is None else rows
 
-    def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
+    def fetch_at_once(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
         """All rows of a statement, read by the event loop; None if it failed, or the event loop is another one."""
         if self._opened is None:
             self._opened, self._thread = connect(self._engine, on_event_loop=True), threading.get_ident()
@@ -459,11 +458,11 @@ class FileReader:
         waits, start, start_of_work = _waits(), time.monotonic(), time.thread_time()
         clock.ends_at = start + min(LOOP_LIMIT, limit.total_seconds())
         with suppress(sqlite3.Error):
-            rows = _read(connection, sent)
+            rows = _read(connection, statement)
         now, work = time.monotonic(), time.thread_time() - start_of_work
         # Two workers that share their cores with others lose them for milliseconds, in which the statement is not slow.
         seconds = work if _waits() == waits else now - start
-        self.learn(sent.sql, work, math.inf if rows is None else seconds)
+        self.learn(statement.sql, work, math.inf if rows is None else seconds)
         self._recent.append(now)
         if len(self._recent) == _BUSY_PAGES and now - self._recent[0] < _BUSY_SECONDS:
             self._recent.clear()
@@ -501,23 +500,23 @@ def file_reader(engine: Engine) -> FileReader | None:
 
 async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement, with one switch to the connection's thread, which finds whether it is fast."""
-    reader, sent = fetch.source.fast, fetch.sent(connection.dialect)
-    if not isinstance(reader, FileReader) or sent is None:
+    reader, statement = fetch.source.fast, fetch.statement_for(connection.dialect)
+    if not isinstance(reader, FileReader) or statement is None:
         return cast("Rows", (await fetch.execute(connection)).all())
     driver = driver_of(connection)
 
     def read() -> Rows:
         start, start_of_work = time.monotonic(), time.thread_time()
-        rows = _read(driver._conn, sent)
-        reader.learn(sent.sql, time.thread_time() - start_of_work, time.monotonic() - start)
+        rows = _read(driver._conn, statement)
+        reader.learn(statement.sql, time.thread_time() - start_of_work, time.monotonic() - start)
         return rows
 
     rows: Rows = await driver._execute(read)
     return rows
 
 
-def _read(connection: sqlite3.Connection, sent: DriverStatement) -> Rows:
+def _read(connection: sqlite3.Connection, statement: DriverStatement) -> Rows:
     # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
-    with closing(connection.execute(sent.sql, sent.parameters)) as cursor:
-        require_described([column[0] for column in cursor.description], sent.described)
-        return processed(next_rows(cursor), sent.processors())
+    with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
+        require_described([column[0] for column in cursor.description], statement.described)
+        return processed(next_rows(cursor), statement.processors())

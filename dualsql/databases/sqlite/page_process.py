@@ -46,7 +46,7 @@ class PageProcess:
         self._waiting: deque[tuple[str, asyncio.Future[bytes | None]]] = deque()
         self._unread = bytearray()
         self._declined: set[str] = set()
-        self._begun = self._begun_without = self._alone = 0
+        self._pages = self._pages_without = self._alone = 0
         self.is_open, self.was_ready = True, False
         self._requests, self._answers = process.pipes
         for pipe in process.pipes:
@@ -65,9 +65,9 @@ class PageProcess:
         Waking it takes longer than reading, if the event loop has nothing else to do meanwhile. It has, if other pages
         are read while one is waited for: when none was, some are tried.
         """
-        self._begun += 1
-        self._begun_without += 1
-        return bool(self._waiting) or self._alone < _TRIES or self._begun_without >= _TRIED_EVERY
+        self._pages += 1
+        self._pages_without += 1
+        return bool(self._waiting) or self._alone < _TRIES or self._pages_without >= _TRIED_EVERY
 
     async def fetch(self, statement: DriverStatement) -> Rows | None:
         """All rows of a statement; None if it must be read in another way.
@@ -75,17 +75,17 @@ class PageProcess:
         Raises:
             QueryExecutionError: it has other columns than described.
         """
-        answer_of, begun = self._ask(statement.sql, statement.parameters), self._begun
+        answer_of, pages_before = self._ask(statement.sql, statement.parameters), self._pages
         if answer_of is None:
             return None
-        self._begun_without = 0
+        self._pages_without = 0
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 answer = await answer_of
         except TimeoutError:
             self.close()
             return None
-        self._alone = 0 if self._begun > begun else self._alone + 1
+        self._alone = 0 if self._pages > pages_before else self._alone + 1
         if answer is None:
             return None
         names, rows = orjson.loads(answer)

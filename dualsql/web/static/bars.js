@@ -52,11 +52,11 @@ function bars(marks, valueName, labelName, { width = 600, isAll = true } = {}) {
   const words = `${valueName} by ${labelName}${isAll ? "" : `, the first ${marks.length}`}`;
   const all = { width: marks.length * step + (isFlat ? 8 : 48), height: ABOVE + HEIGHT + below };
   const svg = shape("svg", { ...all, role: "img", "aria-label": words });
-  marks.forEach((mark, index) => svg.append(...drawn(mark, index * step + 4)));
+  marks.forEach((mark, index) => svg.append(...draw(mark, index * step + 4)));
   svg.append(shape("line", { x1: 0, x2: marks.length * step + 4, y1: zero, y2: zero, class: "axis" }));
   return make("figure", { id: "chart", tabIndex: 0 }, make("figcaption", {}, words), svg);
 
-  function drawn(mark, x) {
+  function draw(mark, x) {
     const size = mark.value === null ? 0 : Math.max(Math.abs(mark.value) * scale, 1);
     const top = mark.value < 0 ? zero : zero - size;
     const bar = shape("rect", { x, y: top, width: step - 4, height: size, rx: 2, class: "bar-mark" });

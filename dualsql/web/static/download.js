@@ -36,16 +36,16 @@ export function setFileLink(link, { state, columns, body, url }, attempt, say) {
   const isLink = fitsLink(state, names);
   link.href = (isLink ? whole : address).href;
   const ask = (texts, signal, format = address.searchParams.get("format")) => {
-    const chosen = { format, ...(texts.length ? { text_columns: texts } : {}) };
+    const parameters = { format, ...(texts.length ? { text_columns: texts } : {}) };
     if (!isLink || texts.some((name) => name.includes(","))) {
       return fetch(`${url}/query`, {
         method: "POST", headers: { "Content-Type": "application/json" }, redirect: "manual", signal,
-        body: JSON.stringify({ ...bodyOf(address, state, names, body), ...chosen }),
+        body: JSON.stringify({ ...bodyOf(address, state, names, body), ...parameters }),
       });
     }
-    const asked = new URL(whole);
-    for (const [name, value] of Object.entries(chosen)) asked.searchParams.set(name, value);
-    return fetch(asked, { redirect: "manual", signal });
+    const target = new URL(whole);
+    for (const [name, value] of Object.entries(parameters)) target.searchParams.set(name, value);
+    return fetch(target, { redirect: "manual", signal });
   };
   link.onclick = isLink && !("typed" in link.dataset) ? null : async (event) => {
     event.preventDefault();

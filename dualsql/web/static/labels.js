@@ -41,18 +41,18 @@ export class Labels {
 
   async #read() {
     // Those that were drawn last. The others are asked for when they are drawn again.
-    const asked = [];
+    const queries = [];
     let characters = 0;
     for (const [reference, values] of [...this.needed].reverse()) {
       const some = values.slice(-MOST).filter((value) => (characters += String(value).length + 3) <= MOST_CHARACTERS);
-      if (asked.length < MOST_KEYS && some.length) asked.push([reference, some]);
-      for (const value of values) if (asked.at(-1)?.[0] !== reference || !some.includes(value)) this.known.delete(keyOf(reference, value));
+      if (queries.length < MOST_KEYS && some.length) queries.push([reference, some]);
+      for (const value of values) if (queries.at(-1)?.[0] !== reference || !some.includes(value)) this.known.delete(keyOf(reference, value));
     }
     this.needed.clear();
-    const keys = asked.map(([{ uri, column }, values]) => ({ table: uri, column, values }));
+    const keys = queries.map(([{ uri, column }, values]) => ({ table: uri, column, values }));
     const answers = await send(`${this.home}labels`, { body: { keys } }).catch(() => []); // the keys are there without it
     answers.forEach((pairs, index) => {
-      for (const [value, name] of pairs) if (name !== null) this.known.set(keyOf(asked[index][0], value), name);
+      for (const [value, name] of pairs) if (name !== null) this.known.set(keyOf(queries[index][0], value), name);
     });
     this.isReading = false;
     this.changed();

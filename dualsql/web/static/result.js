@@ -49,7 +49,7 @@ const work = make("div", { className: "work" });
 const status = make("p", { id: "status", className: "facts" });
 const facets = new Facets(url, make("aside", { className: "facets", "aria-label": "Values", hidden: true }), { changed: (changes) => ("filters" in changes ? change(changes) : arrange(changes)) });
 const chart = new ChartPanel(url, make("aside", { className: "chart-panel", "aria-label": "Chart", hidden: true }), {
-  changed: (chosen) => arrange({ chart: chosen }),
+  changed: (chart) => arrange({ chart }),
   closed: () => arrange({ chart: null }),
 });
 const summaries = may.query ? new Summaries(url, (column) => openValues(column)) : null;
@@ -405,9 +405,9 @@ function ask(text) {
     const question = readQuestion(text, columns.map((column) => ({ ...column, hasZone: zoned.has(column.name) })));
     if (!question) return false;
     const { filters, group, sort, hasChart } = question;
-    const chosen = hasChart ? firstChart(columns, group) : null;
+    const specification = hasChart ? firstChart(columns, group) : null;
     field.value = "";
-    change({ filters: [...state.filters, ...filters], group, sort: sort.length || group || state.group ? sort : state.sort, ...(chosen ? { chart: chosen } : {}) });
+    change({ filters: [...state.filters, ...filters], group, sort: sort.length || group || state.group ? sort : state.sort, ...(specification ? { chart: specification } : {}) });
   } catch (error) {
     say(`${error.message} In double quotes, the text is searched for.`);
   }

@@ -47,7 +47,7 @@ export function shown(value, column, isExact) {
 export function digitsOf(column, values) {
   if (column.encoding !== "float" && column.encoding !== "decimal") return undefined;
   const texts = values.filter((value) => value !== null).map(exact).filter((text) => Number.isFinite(Number(text)));
-  const sorted = (written) => written.map(digitsIn).sort((one, other) => one - other);
+  const sorted = (texts) => texts.map(digitsIn).sort((one, other) => one - other);
   const digits = sorted(texts);
   if (!digits.length || digits[0] === digits.at(-1)) return column.encoding === "float" ? Math.min(digits[0] ?? 0, MOST_DIGITS) : undefined;
   if (digits.at(-1) <= FEW_DIGITS) return digits.at(-1);

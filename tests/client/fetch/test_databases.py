@@ -341,7 +341,7 @@ def test_what_is_missing_is_named(tmp_path: Path, missing: str) -> None:
 @pytest.mark.parametrize("database", DATABASES)
 async def test_more_columns_than_a_table_can_have(tmp_path: Path, database: DatabaseFormat) -> None:
     table = pa.table({f"column {number}": pa.array([1]) for number in range(20_000)})
-    with pytest.raises(FetchError, match="table of these 20,000 columns") as caught:
+    with pytest.raises(FetchError, match="table of these 20,000 columns") as error:
         await write_database(stream(table), tmp_path / "rows.db", database, "rows")
-    assert caught.value.__cause__ is not None
+    assert error.value.__cause__ is not None
     assert names_in(tmp_path) == []

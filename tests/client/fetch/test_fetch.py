@@ -101,10 +101,10 @@ async def test_rows_bytes_seconds_and_checksum(served: Served, tmp_path: Path) -
     target = tmp_path / "rows.ndjson"
     ran = await fetch(served.url, "-o", target)
     assert (ran.code, ran.errors) == (0, "")
-    written = target.read_bytes()
-    assert [json.loads(line) for line in written.splitlines()] == ROWS
+    data = target.read_bytes()
+    assert [json.loads(line) for line in data.splitlines()] == ROWS
     assert ran.told["rows"] == "3,000"
-    assert ran.told["bytes"] == f"{len(written):,}"
+    assert ran.told["bytes"] == f"{len(data):,}"
     assert float(ran.told["seconds"]) > 0
     # The rows and nothing else: anyone can compute it of the rows themselves.
     rows = b"".join(json.dumps(r, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for r in ROWS)
@@ -377,8 +377,8 @@ async def test_a_download_that_was_stopped_is_continued(
     target.write_text("before")
     stopped = await stopped_midway(served, target, end)
     if end is signal.SIGINT:
-        said = "Stopped. The rows so far are kept: run it again with --continue.\n"
-        assert (stopped.code, stopped.errors) == (130, said)
+        text = "Stopped. The rows so far are kept: run it again with --continue.\n"
+        assert (stopped.code, stopped.errors) == (130, text)
     assert target.read_text() == "before"
     assert sorted(names_in(tmp_path)) == [f".{name}.part", f".{name}.part.json", name]
     ran = await fetch(served.url, "-o", target, "--continue")
@@ -411,10 +411,10 @@ async def test_a_note_that_was_tampered_with_starts_again(served: Served, tmp_pa
     target = tmp_path / "rows.csv"
     (tmp_path / ".rows.csv.part").write_text("id,name\r\n1,x\r\n2,y\r\n")
     uri = f"resource://{served.url.rpartition('/')[2]}"
-    said = json.dumps({"uri": uri, "format": "csv", "request": {}})
+    text = json.dumps({"uri": uri, "format": "csv", "request": {}})
     if note.startswith('"'):
-        said = f"{said[:-1]}, {note}}}"
-    (tmp_path / ".rows.csv.part.json").write_text("[" * 100_000 if note == "nested" else said)
+        text = f"{text[:-1]}, {note}}}"
+    (tmp_path / ".rows.csv.part.json").write_text("[" * 100_000 if note == "nested" else text)
     ran = await fetch(served.url, "-o", target, "--continue")
     assert (ran.code, ran.told["rows"]) == (0, "3,000"), ran.errors
     assert "1,x" not in target.read_text().splitlines()

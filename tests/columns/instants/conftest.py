@@ -35,8 +35,8 @@ class Application:
         """The stored result of a Select, or of a SQL text."""
         if isinstance(statement, str):
             statement = read_select(statement, self._registry, self.dialect)
-        made = await self.server.create_response(statement, name="x", **options)
-        return self._client.parse(made.to_mcp_tool_result(), strict=True)
+        response = await self.server.create_response(statement, name="x", **options)
+        return self._client.parse(response.to_mcp_tool_result(), strict=True)
 
     async def rows(self, statement: Any) -> list[dict[str, Any]]:
         """All its rows, as Python values."""

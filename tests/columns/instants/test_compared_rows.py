@@ -55,5 +55,5 @@ async def test_each_constant_takes_the_type_of_its_column(source_url: str, make_
                 ("(at, id) BETWEEN ('2024-01-02', 0) AND ('2024-01-03', 9)", [2, 3]),
             ]
         for condition, expected in conditions:
-            found = await application.rows(f"SELECT id FROM events WHERE {condition} ORDER BY id")
-            assert [row["id"] for row in found] == expected, condition
+            rows = await application.rows(f"SELECT id FROM events WHERE {condition} ORDER BY id")
+            assert [row["id"] for row in rows] == expected, condition

@@ -134,10 +134,10 @@ async def test_limits_are_bound_as_they_are(application: Application) -> None:
     for name, operator, value, expected in LIMITS:
         column = prices.c[name]
         assert _ids(await application.rows(select(prices.c.id).where(column.op(operator)(value)))) == expected
-        written = f"SELECT id FROM prices WHERE {name} {operator} '{value.isoformat()}'"
-        assert _ids(await application.rows(written)) == expected, written
-        asked: Any = {"column": name, "op": OPERATORS[operator], "value": value.isoformat()}
-        assert _ids((await everything.query(filters=asked, columns=["id"])).data) == expected, asked
+        text = f"SELECT id FROM prices WHERE {name} {operator} '{value.isoformat()}'"
+        assert _ids(await application.rows(text)) == expected, text
+        parameters: Any = {"column": name, "op": OPERATORS[operator], "value": value.isoformat()}
+        assert _ids((await everything.query(filters=parameters, columns=["id"])).data) == expected, parameters
     several = select(prices.c.id).where(prices.c.day.in_([dt.date.max, dt.date.min, dt.date(2024, 12, 31)]))
     assert _ids(await application.rows(several)) == [1, 2, 4]
     if application.dialect == "postgresql":
@@ -155,10 +155,10 @@ async def test_infinities_are_shown_as_they_are(application: Application) -> Non
     page = await result.fetch(limit=10, typed=False)
     sample: Any = result.sample
     answers = [page.data, sample]
-    for written in ("ndjson", "json", "csv"):
-        answer = await application.http.get(f"{result.resource_url}/rows", params={"format": written})
+    for format_name in ("ndjson", "json", "csv"):
+        answer = await application.http.get(f"{result.resource_url}/rows", params={"format": format_name})
         assert answer.status_code == 200, answer.text
-        answers.append(_read(written, answer.text))
+        answers.append(_read(format_name, answer.text))
     for rows in answers:
         assert [row["day"] for row in rows] == days
         assert [row["moment"] for row in rows] == moments
@@ -184,8 +184,8 @@ def _read(written: str, body: str) -> list[dict[str, Any]]:
             {name: value or None for name, value in row.items()} for row in csv.DictReader(io.StringIO(body))
         ]
     if written == "json":
-        found: list[dict[str, Any]] = json.loads(body)
-        return found
+        document: list[dict[str, Any]] = json.loads(body)
+        return document
     return [json.loads(line) for line in body.splitlines()][:-1]
 
 
@@ -218,10 +218,10 @@ async def test_they_are_found_as_they_are_shown(application: Application) -> Non
     everything = await application.result(select(prices))
     for name in COLUMNS:
         for word, expected in (("infinity", [3]), ("-infinity", [5])):
-            asked: Any = {"column": name, "op": "eq", "value": word}
-            assert _ids((await everything.query(filters=asked, columns=["id"])).data) == expected
-            written = f"SELECT id FROM prices WHERE {name} = '{word}'"
-            assert _ids(await application.rows(written)) == expected
+            parameters: Any = {"column": name, "op": "eq", "value": word}
+            assert _ids((await everything.query(filters=parameters, columns=["id"])).data) == expected
+            text = f"SELECT id FROM prices WHERE {name} = '{word}'"
+            assert _ids(await application.rows(text)) == expected
 
 
 async def test_groups_extremes_and_a_profile(application: Application) -> None:
@@ -267,8 +267,8 @@ async def test_an_application_sees_its_connection_as_before(postgresql_url: str)
     async with serving(synchronous, Registry(metadata)) as application:
         assert len(await application.rows(select(prices))) == 6
     with synchronous.connect() as connection:
-        found = connection.execute(select(prices.c.day).where(prices.c.id == 3)).scalar()
-    assert found == dt.date.max
+        actual = connection.execute(select(prices.c.day).where(prices.c.id == 3)).scalar()
+    assert actual == dt.date.max
     synchronous.dispose()
 
 

@@ -74,8 +74,8 @@ def meant(text: Any) -> Any:
     """The instant in UTC, without a zone."""
     if text is None:
         return None
-    found = dt.datetime.fromisoformat(text)
-    return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
+    instant = dt.datetime.fromisoformat(text)
+    return instant if instant.tzinfo is None else instant.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 MEANT = {number: meant(text) for number, text, _ in ROWS}
@@ -118,15 +118,15 @@ written = st.sampled_from([text for _, text, _ in ROWS if text is not None])
 async def _agree(application: Application, sign: str, text: str) -> None:
     name, compare = OPERATORS[sign]
     expected = sorted(number for number, instant in KNOWN.items() if compare(instant, meant(text)))
-    found = await application.rows(f"SELECT id FROM events WHERE at {sign} '{text}'")
-    assert _ids(found) == expected, (sign, text)
+    rows = await application.rows(f"SELECT id FROM events WHERE at {sign} '{text}'")
+    assert _ids(rows) == expected, (sign, text)
     denied = await application.rows(f"SELECT id FROM events WHERE NOT (at {sign} '{text}')")
     assert _ids(denied) == sorted(set(KNOWN) - set(expected)), (sign, text)
     everything = await application.result(select(events))
     value = dt.datetime.fromisoformat(text).isoformat()
     condition: Any = {"column": "at", "op": name, "value": value}
-    asked = await everything.query(filters=condition, aggregates=["count"])
-    assert asked.data[0]["count"] == len(expected), (name, value)
+    answer = await everything.query(filters=condition, aggregates=["count"])
+    assert answer.data[0]["count"] == len(expected), (name, value)
     smaller = await everything.refine(name="smaller", filters=condition)
     assert _ids(await smaller.fetch_all()) == expected
 
@@ -166,8 +166,8 @@ async def test_ranges_and_lists(application: Application, low: str, high: str) -
     everything = await application.result(select(events))
     values = [dt.datetime.fromisoformat(text).isoformat() for text in (low, high)]
     for name, expected in (("between", between), ("in", listed)):
-        asked: Any = {"column": "at", "op": name, "value": values}
-        assert _ids((await everything.query(filters=asked, columns=["id"], limit=500)).data) == expected
+        parameters: Any = {"column": "at", "op": name, "value": values}
+        assert _ids((await everything.query(filters=parameters, columns=["id"], limit=500)).data) == expected
 
 
 @pytest.mark.parametrize("row", ["'2024-01-01'", "'2024-01-01', 1, 99"])
@@ -207,16 +207,16 @@ async def test_orders(application: Application) -> None:
             "SELECT id, max(at) AS at FROM events GROUP BY id HAVING max(at) > '0001-01-01' ORDER BY 2, 1"
         ),
     ):
-        found = [row["id"] for row in await result.fetch_all()]
-        assert found == sorted(KNOWN, key=lambda number: (KNOWN[number], number))
+        values = [row["id"] for row in await result.fetch_all()]
+        assert values == sorted(KNOWN, key=lambda number: (KNOWN[number], number))
         paged, cursor = [], None
         while True:
             page = await result.fetch(limit=17, cursor=cursor)
             paged += [row["id"] for row in page.data]
             cursor = page.next_cursor
-            if cursor is None or len(paged) > len(found):
+            if cursor is None or len(paged) > len(values):
                 break
-        assert paged == found
+        assert paged == values
     united = await application.rows(
         "SELECT at FROM events WHERE id < 30 UNION SELECT other FROM events ORDER BY 1 DESC"
     )
@@ -232,8 +232,8 @@ async def test_extremes_groups_and_distinct(application: Application) -> None:
     assert await application.rows(texts) == [{"low": lowest, "high": highest, "n": different}]
     everything = await application.result(select(events))
     figures: Any = [{"function": name, "column": "at"} for name in ("min", "max", "count_distinct")]
-    asked = await everything.query(aggregates=figures, typed=True)
-    assert list(asked.data[0].values()) == [lowest, highest, different]
+    page = await everything.query(aggregates=figures, typed=True)
+    assert list(page.data[0].values()) == [lowest, highest, different]
     assert await application.rows("SELECT id FROM events WHERE at = (SELECT max(at) FROM events)") == [
         {"id": number} for number in sorted(KNOWN) if KNOWN[number] == highest
     ]
@@ -327,10 +327,10 @@ def _plan(application: Application, statement: Any) -> str:
     sql, values = _sent(statement, engine.dialect)
     connection = sqlite3.connect(engine.url.database or "")
     try:
-        found = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
     finally:
         connection.close()
-    return "; ".join(row[-1] for row in found)
+    return "; ".join(row[-1] for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -352,8 +352,8 @@ async def test_an_index_serves_them(application: Application, condition: str, bo
 
 async def test_an_authors_own_select_runs_as_sqlalchemy_runs_it(application: Application) -> None:
     wanted = select(events.c.id).where(events.c.at >= BASES[1]).order_by(events.c.at, events.c.id)
-    found = [row["id"] for row in await application.rows(wanted)]
+    values = [row["id"] for row in await application.rows(wanted)]
     text = BASES[1].strftime(SPELLINGS[0])
-    assert found == [
+    assert values == [
         number for number, at, _ in sorted(ROWS[:-1], key=lambda row: (row[1], row[0])) if at >= text
     ]

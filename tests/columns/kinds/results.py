@@ -33,10 +33,10 @@ class Served:
 
     async def result(self, statement: Any) -> ParsedDualResponse:
         """The result of a Select."""
-        made = await self.dual.create_response(statement, name="kinds")
-        found = DualResponseClient(BASE, http=self.http).parse(made.to_mcp_tool_result(), strict=True)
-        assert found is not None
-        return found
+        response = await self.dual.create_response(statement, name="kinds")
+        actual = DualResponseClient(BASE, http=self.http).parse(response.to_mcp_tool_result(), strict=True)
+        assert actual is not None
+        return actual
 
     async def rows(self, result: ParsedDualResponse, written: str, **asked: Any) -> httpx.Response:
         """The answer to a request for rows."""

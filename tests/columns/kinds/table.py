@@ -193,9 +193,9 @@ async def _shown(server: Served, result: Any, name: str) -> list[str]:
 
 def _json(line: str) -> str:
     """The cell of a row of one column, as it is written."""
-    found = _ROW.fullmatch(line)
-    assert found is not None, line
-    return _code(found["cell"]) + (", in `$unfit`" if found["unfit"] else "")
+    match = _ROW.fullmatch(line)
+    assert match is not None, line
+    return _code(match["cell"]) + (", in `$unfit`" if match["unfit"] else "")
 
 
 def _code(text: str) -> str:
@@ -230,8 +230,8 @@ def section(engine: str, listed: Sequence[str]) -> str:
 def documented() -> tuple[str, dict[str, str]]:
     """The document before the table, and the section of each engine."""
     before, _, sections = DOCUMENT.read_text().partition(BEGINS)
-    found = [f"### {one.strip()}\n" for one in sections.split("### ")[1:]]
-    return before, {one.splitlines()[0].removeprefix("### "): one for one in found}
+    actual = [f"### {one.strip()}\n" for one in sections.split("### ")[1:]]
+    return before, {one.splitlines()[0].removeprefix("### "): one for one in actual}
 
 
 def rewrite(engine: str, listed: Sequence[str]) -> None:

@@ -86,14 +86,14 @@ async def test_no_fraction_is_cut(filled: AsyncEngine) -> None:
         for name in COMPUTED:
             expected = [number(row[name]) for row in plain]
             assert [number(row[name]) for row in page] == expected, name
-            for written in FORMATS:
-                found = values_of(await server.rows(result, written), written, name)
-                assert [number(value) for value in found] == expected, (name, written)
+            for format_name in FORMATS:
+                actual = values_of(await server.rows(result, format_name), format_name, name)
+                assert [number(value) for value in actual] == expected, (name, format_name)
         # Announced as what it is: what a page shows is found, and measured.
         for name, value in [("coalesce", 0.5), ("decimals", "0.25"), ("alternatives", 2.75)]:
-            asked: Any = {"column": name, "op": "eq", "value": value}
-            found = (await result.query(filters=asked, aggregates=["count"])).data[0]["count"]
-            assert found == sum(number(row[name]) == number(value) for row in plain), name
+            parameters: Any = {"column": name, "op": "eq", "value": value}
+            actual = (await result.query(filters=parameters, aggregates=["count"])).data[0]["count"]
+            assert actual == sum(number(row[name]) == number(value) for row in plain), name
             least: Any = {"function": "min", "column": name, "as": "least"}
             answered = (await result.query(aggregates=[least])).data[0]["least"]
             assert number(answered) == min(number(row[name]) for row in plain), name
@@ -131,15 +131,15 @@ async def test_a_column_of_a_set_operation_holds_the_values_of_all_its_parts(fil
         for name, statement in UNITED.items():
             result = await server.result(statement)
             expected = sorted(map(Decimal, set(plain[name]) - {"None"}))
-            for written in FORMATS:
-                found = values_of(await server.rows(result, written), written, "v")
-                assert sorted({number(value) for value in found} - {None}) == expected, (name, written)
+            for format_name in FORMATS:
+                values = values_of(await server.rows(result, format_name), format_name, "v")
+                assert sorted({number(value) for value in values} - {None}) == expected, (name, format_name)
             pages = await cursor_pages(result)
             assert [number(row["v"]) for row in pages if row["v"] is not None] == sorted(
                 map(Decimal, (one for one in plain[name] if one != "None"))
             ), name
-            asked: Any = {"column": "v", "op": "eq", "value": pages[0]["v"]}
-            count = (await result.query(filters=asked, aggregates=["count"])).data[0]["count"]
+            parameters: Any = {"column": "v", "op": "eq", "value": pages[0]["v"]}
+            count = (await result.query(filters=parameters, aggregates=["count"])).data[0]["count"]
             assert count == sum(number(row["v"]) == number(pages[0]["v"]) for row in pages), name
 
 
@@ -260,12 +260,12 @@ class TestPostgreSQL:
         async with served(engine, metadata) as server:
             result = await server.result(statement)
             assert [column["encoding"] for column in result.columns] == ["float", "integer", "float"]
-            for written in FORMATS:
+            for format_name in FORMATS:
                 for name, wanted in (("between", "1.5"), ("one", "1"), ("either", "1.5")):
-                    found = values_of(await server.rows(result, written), written, name)
-                    assert [number(value) for value in found] == [Decimal(wanted)], (written, name)
-            asked: Any = {"column": "between", "op": "gt", "value": 1.25}
-            assert (await result.query(filters=asked, aggregates=["count"])).data == [{"count": 1}]
+                    values = values_of(await server.rows(result, format_name), format_name, name)
+                    assert [number(value) for value in values] == [Decimal(wanted)], (format_name, name)
+            parameters: Any = {"column": "between", "op": "gt", "value": 1.25}
+            assert (await result.query(filters=parameters, aggregates=["count"])).data == [{"count": 1}]
 
     async def test_bounds_of_ranges_are_no_texts(self, engine: AsyncEngine) -> None:
         bounds = {
@@ -289,17 +289,19 @@ class TestPostgreSQL:
             page = (await result.fetch()).data
             for name, values in wanted.items():
                 assert [row[name] for row in page] == values, name
-                for written in FORMATS:
-                    found = values_of(await server.rows(result, written), written, name)
+                for format_name in FORMATS:
+                    cells = values_of(await server.rows(result, format_name), format_name, name)
                     same = text_of if "days" in name else number
-                    assert list(map(same, found)) == list(map(same, values)), (name, written)
+                    assert list(map(same, cells)) == list(map(same, values)), (name, format_name)
                 in_order = [row[name] for row in await rows_by(result, name)]
                 known = [value for value in values if value is not None]
                 # 10 follows 2, which it does not among texts.
                 key = (lambda value: value) if "days" in name else number
                 assert in_order == [*sorted(known, key=key), *[None] * (3 - len(known))], name
-                asked: Any = {"column": name, "op": "eq", "value": known[0]}
-                assert (await result.query(filters=asked, aggregates=["count"])).data == [{"count": 1}], name
+                parameters: Any = {"column": name, "op": "eq", "value": known[0]}
+                assert (await result.query(filters=parameters, aggregates=["count"])).data == [
+                    {"count": 1}
+                ], name
 
     @pytest.mark.long
     async def test_columns_of_no_known_type_are_sorted_by_the_database_everywhere(
@@ -378,8 +380,8 @@ class TestPostgreSQL:
         for name, function in several.items():
             async with served(engine, Registry(metadata)) as server:
                 result = await server.result(select(events.c.id, function.label(name)))
-                found = [row[name] for row in await rows_by(result, name)]
-                assert found == sorted([9, 10, 11] * (len(found) // 3)) != [], name
+                values = [row[name] for row in await rows_by(result, name)]
+                assert values == sorted([9, 10, 11] * (len(values) // 3)) != [], name
 
 
 def as_midnight(day: Any) -> Any:
@@ -433,6 +435,6 @@ async def test_an_instant_less_a_date_is_an_interval(postgresql_url: str, writte
     first, second = moments.c.ts - moments.c.d, moments.c.d - moments.c.ts
     statement = of_text if written == "text" else select(first.label("x"), second.label("y"))
     async with served(postgresql_url, moments.metadata) as server:
-        made = await server.dual.create_response(statement, name="spans")
-    assert [column["encoding"] for column in made.columns] == ["interval", "interval"]
-    assert made.sample == [{"x": "P2DT10H0M0S", "y": "-P2DT10H0M0S"}]
+        response = await server.dual.create_response(statement, name="spans")
+    assert [column["encoding"] for column in response.columns] == ["interval", "interval"]
+    assert response.sample == [{"x": "P2DT10H0M0S", "y": "-P2DT10H0M0S"}]

@@ -43,11 +43,13 @@ async def test_every_digit(database: str, is_owned: bool, request: pytest.Fixtur
         async with served(url if is_owned else engine, documents.metadata) as server:
             result = await server.result(select(documents))
             expected = f"[{','.join(NUMBERS)}]"
-            for written in ("ndjson", "json", "csv"):
-                assert expected in (await server.rows(result, written)).text.replace(" ", ""), written
-            for written in ("arrow", "parquet"):
-                cell: Any = table_of(await server.rows(result, written), written).column("document")[0]
-                assert expected in cell.as_py().replace(" ", ""), written
+            for format_name in ("ndjson", "json", "csv"):
+                assert expected in (await server.rows(result, format_name)).text.replace(" ", ""), format_name
+            for format_name in ("arrow", "parquet"):
+                cell: Any = table_of(await server.rows(result, format_name), format_name).column("document")[
+                    0
+                ]
+                assert expected in cell.as_py().replace(" ", ""), format_name
             path = f"/resources/{result.resource_uri.rpartition('/')[2]}/query"
             assert expected in (await server.http.post(path, json={})).text.replace(" ", "")
 
@@ -144,10 +146,10 @@ def test_what_is_no_document_is_an_error() -> None:
 
 
 def test_a_number_is_a_number() -> None:
-    found = read_document('[0.1, 0.10, 1e400, {"1": 2}]')
-    assert [type(one) for one in found[:2]] == [float, Digits]
-    assert found[1] == 0.1 and found[0] + found[1] == 0.2
-    assert json.loads(json.dumps(found)) == [0.1, 0.1, None, {"1": 2}]
-    assert json.dumps({1: found, "big": 2**70, "nan": float("nan")}) == (
+    document = read_document('[0.1, 0.10, 1e400, {"1": 2}]')
+    assert [type(one) for one in document[:2]] == [float, Digits]
+    assert document[1] == 0.1 and document[0] + document[1] == 0.2
+    assert json.loads(json.dumps(document)) == [0.1, 0.1, None, {"1": 2}]
+    assert json.dumps({1: document, "big": 2**70, "nan": float("nan")}) == (
         b'{"1":[0.1,0.10,1e400,{"1":2}],"big":1180591620717411303424,"nan":null}'
     )

@@ -78,38 +78,38 @@ WITHOUT_CURSORS = {"struct", "map", "list_of_dates"}
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with a table of each type: four values, and NULL."""
-    found = tmp_path_factory.mktemp("kinds") / "kinds.duckdb"
-    with duckdb.connect(str(found)) as connection:
+    file = tmp_path_factory.mktemp("kinds") / "kinds.duckdb"
+    with duckdb.connect(str(file)) as connection:
         for name, (kind, values) in KINDS.items():
             connection.execute(f'CREATE TABLE "{name}" (id INTEGER PRIMARY KEY, v {kind})')
             for number, value in enumerate((*values, "NULL")):
                 connection.execute(f'INSERT INTO "{name}" VALUES ({number}, {value})')
         connection.execute("CREATE TABLE fine (id INTEGER PRIMARY KEY, v TIMESTAMP_NS)")
         connection.execute("INSERT INTO fine VALUES (1, '2024-02-29 12:30:00.123456789'), (2, NULL)")
-    return found
+    return file
 
 
 @pytest.fixture
 def tables(path: Path) -> MetaData:
     """The tables as SQLAlchemy finds them."""
     engine = create_engine(f"duckdb:///{path}", connect_args={"config": {"access_mode": "READ_ONLY"}})
-    found = MetaData()
-    found.reflect(engine)
+    metadata = MetaData()
+    metadata.reflect(engine)
     engine.dispose()
-    return found
+    return metadata
 
 
 async def ids_by_cursor(result: Any, order: str) -> list[int] | None:
     """By pages of two in the order of the values; None where a page has no cursor."""
     sort = [{"field": "v", "order": order}]
     page = await result.fetch(limit=2, sort=sort)
-    found = [row["id"] for row in page.data]
-    while page.has_next and len(found) < 9:
+    values = [row["id"] for row in page.data]
+    while page.has_next and len(values) < 9:
         if not page.next_cursor:
             return None
         page = await result.fetch(limit=2, sort=sort, cursor=page.next_cursor)
-        found += [row["id"] for row in page.data]
-    return found
+        values += [row["id"] for row in page.data]
+    return values
 
 
 async def finds(server: Served, result: Any, value: Any) -> list[int] | str:
@@ -149,10 +149,13 @@ async def test_a_type_is_sorted_found_and_grouped_as_it_is_shown(
             assert [row["id"] for row in whole] == wanted
             by_cursor = await ids_by_cursor(result, order)
             assert by_cursor == wanted or (by_cursor is None and name in WITHOUT_CURSORS), order
-        for written in FORMATS:
-            found = values_of(await server.rows(result, written), written, "v")
-            assert found == "VALUE_NOT_REPRESENTABLE" or len(found) == 5, written
-            assert values_of(await server.rows(result, written, text_columns=["v"]), written, "v")[4] is None
+        for format_name in FORMATS:
+            values = values_of(await server.rows(result, format_name), format_name, "v")
+            assert values == "VALUE_NOT_REPRESENTABLE" or len(values) == 5, format_name
+            assert (
+                values_of(await server.rows(result, format_name, text_columns=["v"]), format_name, "v")[4]
+                is None
+            )
         for number, value in enumerate(shown[:4]):
             ids = await finds(server, result, value)
             assert isinstance(ids, str) or set(ids) == {n for n in range(4) if shown[n] == shown[number]}, (
@@ -192,20 +195,20 @@ async def test_a_type_whose_digits_the_driver_cuts_is_refused(path: Path, tables
 @pytest.mark.parametrize("type_", [NullType, DateTime])
 async def test_pages_in_the_order_of_such_a_type_lose_no_row(tmp_path: Path, type_: type[Any]) -> None:
     path = tmp_path / "fine.duckdb"
-    made = MetaData()
-    fine = Table("fine", made, Column("id", Integer, primary_key=True), Column("v", type_))
+    metadata = MetaData()
+    fine = Table("fine", metadata, Column("id", Integer, primary_key=True), Column("v", type_))
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE fine (id INTEGER PRIMARY KEY, v TIMESTAMP_NS)")
         digits = ("123456789", "123456001", "123456", "123456002")
         rows = [f"({n}, '2024-01-01 12:00:00.{part}')" for n, part in enumerate(digits, 10)]
         connection.execute(f"INSERT INTO fine VALUES {', '.join(rows)}")
         wanted = connection.execute("SELECT id FROM fine ORDER BY v, id").fetchall()
-    async with served(f"duckdb:///{path}", made) as server:
+    async with served(f"duckdb:///{path}", metadata) as server:
         result = await server.result(select(fine.c.id).order_by(fine.c.v))
         page = await result.fetch(limit=1)
-        found = list(page.data)
-        while page.has_next and len(found) < 9:
-            beside: Any = {"cursor": page.next_cursor} if page.next_cursor else {"offset": len(found)}
+        actual = list(page.data)
+        while page.has_next and len(actual) < 9:
+            beside: Any = {"cursor": page.next_cursor} if page.next_cursor else {"offset": len(actual)}
             page = await result.fetch(limit=1, **beside)
-            found += page.data
-        assert [(row["id"],) for row in found] == wanted
+            actual += page.data
+        assert [(row["id"],) for row in actual] == wanted

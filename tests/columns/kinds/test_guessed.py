@@ -235,20 +235,20 @@ def operations(of: Any, columns: Mapping[str, Kind]) -> Mapping[str, Any]:
 def mixed(known: Table) -> Mapping[str, Any]:
     """Values of several kinds, where SQLAlchemy goes by the first of them."""
     c = known.c
-    found = {
+    actual = {
         "day or at": func.coalesce(case((c.id < 4, c.day_)), c.at_),
         "either": case((c.id < 4, c.at_), else_=c.day_),
     }
     if "bits_" in c:
         seconds = cast(c.at_, pg.TIMESTAMP(precision=0))
-        found |= {
+        actual |= {
             "bits or bits": func.coalesce(case((c.id < 4, c.bits_)), cast(c.whole_, pg.BIT(5))),
             "at or at": func.coalesce(case((c.id < 4, seconds)), c.at_),
             "span or span": func.coalesce(
                 case((c.id < 4, cast(c.span_, pg.INTERVAL(precision=0)))), c.at_ - cast(c.day_, DateTime)
             ),
         }
-    return found
+    return actual
 
 
 def shown_by(known: Table, columns: Mapping[str, Kind], way: str) -> Mapping[str, Any]:

@@ -209,9 +209,11 @@ async def require_odd(server: Served, statement: Select[Any], name: str, case: C
     assert [row.get("$unfit", []) for row in page] == [[], [name], [], []]
     csv = values_of(await server.rows(result, "csv"), "csv", name)
     assert (csv[1], csv[3]) == (case.text, None)
-    for written in ("arrow", "parquet"):
-        assert values_of(await server.rows(result, written), written, name) == "VALUE_NOT_REPRESENTABLE"
-        texts = values_of(await server.rows(result, written, text_columns=[name]), written, name)
+    for format_name in ("arrow", "parquet"):
+        assert (
+            values_of(await server.rows(result, format_name), format_name, name) == "VALUE_NOT_REPRESENTABLE"
+        )
+        texts = values_of(await server.rows(result, format_name, text_columns=[name]), format_name, name)
         assert texts[1] == case.text and texts[3] is None
     typed = await result.fetch_all(typed=True)
     assert typed[1][name] == case.text and type(typed[0][name]) is type(typed[2][name])
@@ -267,12 +269,12 @@ async def test_several_in_a_row_and_in_tools(servers: dict[str, Any]) -> None:
     for engine, cases in CASES.items():
         odd = table_of(cases)
         async with served(servers[engine], odd.metadata) as server:
-            made = await server.dual.create_response(
+            response = await server.dual.create_response(
                 select(odd).order_by(odd.c.id), name="odd", count="exact"
             )
-            assert set(made.sample[1]["$unfit"]) == set(cases) and "$unfit" not in made.sample[0]
-            assert made.total_count == 4
-            told = made.to_mcp_tool_result()
+            assert set(response.sample[1]["$unfit"]) == set(cases) and "$unfit" not in response.sample[0]
+            assert response.total_count == 4
+            told = response.to_mcp_tool_result()
             assert "abc" in told["content"][0]["text"] or "0044-03-15 BC" in told["content"][0]["text"]
 
 
@@ -400,9 +402,9 @@ async def test_months_and_small_reals_are_found_as_shown(postgresql_url: str) ->
         assert [row["x"] for row in rows] == [0.1, 3.4028235e38, 1e-45, 16777216.0, 1.1754944e-38]
         for column in ("length", "x"):
             for row in rows:
-                asked: Any = {"column": column, "op": "eq", "value": row[column]}
-                found = (await result.query(filters=asked)).data
-                assert [one["id"] for one in found] == [row["id"]], row
+                parameters: Any = {"column": column, "op": "eq", "value": row[column]}
+                actual = (await result.query(filters=parameters)).data
+                assert [one["id"] for one in actual] == [row["id"]], row
         listed = select(
             func.array_agg(shown.c.x).label("listed"),
             cast([[0.1, None]], ARRAY(REAL, dimensions=2)).label("nested"),
@@ -474,15 +476,15 @@ async def test_ranges_with_ends_beyond_python(postgresql_url: str, driver: str) 
             expected = given if (driver, name) == ("psycopg2", "several") else shown
             table = metadata.tables[name]
             result = await server.result(select(table).order_by(table.c.id))
-            found = [row["v"] for row in (await result.fetch()).data]
-            assert [str(one).replace('"', "") for one in found] == [
+            values = [row["v"] for row in (await result.fetch()).data]
+            assert [str(one).replace('"', "") for one in values] == [
                 str(one).replace('"', "") for one in expected
             ]
-            assert values_of(await server.rows(result, "ndjson"), "ndjson", "v") == found
-            for written in ("csv", "arrow", "parquet"):
-                texts = values_of(await server.rows(result, written), written, "v")
+            assert values_of(await server.rows(result, "ndjson"), "ndjson", "v") == values
+            for format_name in ("csv", "arrow", "parquet"):
+                texts = values_of(await server.rows(result, format_name), format_name, "v")
                 assert [one.replace('"', "") for one in texts] == [
-                    str(one).replace('"', "").replace("'", "") for one in found
+                    str(one).replace('"', "").replace("'", "") for one in values
                 ]
     closing = database.dispose()
     if closing is not None:

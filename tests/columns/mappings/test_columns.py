@@ -107,8 +107,8 @@ def without_eager_loads(statement: Any) -> Any:
 def test_as_many_rows_as_a_session_finds_objects(connection: Connection, name: str) -> None:
     statement, _ = STATEMENTS[name]
     with Session(connection) as session:
-        found = {tuple(map(identity, row)) for row in session.execute(statement).unique()}
-    assert len(found) == len(rows_of(connection, written_out(statement)))
+        actual = {tuple(map(identity, row)) for row in session.execute(statement).unique()}
+    assert len(actual) == len(rows_of(connection, written_out(statement)))
 
 
 def identity(value: Any) -> Any:

@@ -227,9 +227,9 @@ async def served(url: str, mapped: Mapping, statement: Any) -> list[dict[str, An
         rows = await pages_of(dual, resource)
         assert response.total_count == len(rows)
         columns = shape(thaw(resource.document, Registry(mapped.base))).columns
-        for written in FORMATS:
-            stream = await dual.unchecked.stream(resource, None, StreamRequest(format=written))
-            table = read(written, b"".join([chunk.data async for chunk in stream.chunks]), columns)
+        for format_name in FORMATS:
+            stream = await dual.unchecked.stream(resource, None, StreamRequest(format=format_name))
+            table = read(format_name, b"".join([chunk.data async for chunk in stream.chunks]), columns)
             assert rows == [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         return rows
 

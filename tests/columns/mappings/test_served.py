@@ -57,10 +57,10 @@ async def test_every_format_page_and_question(served: Served, name: str) -> None
     async with engine.connect() as connection:
         rows = await connection.run_sync(rows_of, written_out(statement))
     assert response.total_count == len(rows)
-    for written in FORMATS:
-        answer = await http.post(f"/resources/{response.resource_id}/rows", json={"format": written})
+    for format_name in FORMATS:
+        answer = await http.post(f"/resources/{response.resource_id}/rows", json={"format": format_name})
         assert answer.status_code == 200, answer.text
-        table = read(written, answer.content, columns)
+        table = read(format_name, answer.content, columns)
         assert list(table) == names
         assert sorted(map(repr, zip(*table.values(), strict=True))) == sorted(map(repr, rows))
     await follow(DualResponseClient(f"{ADDRESS}/resources", http=http), response, names, len(rows))
@@ -81,10 +81,10 @@ async def follow(client: DualResponseClient, response: Any, names: list[str], to
     last = everything[-1]
     for name in names:
         value = last[name]
-        asked: Any = {"column": name, "op": "is_null"}
+        parameters: Any = {"column": name, "op": "is_null"}
         if value is not None:
-            asked = {"column": name, "op": "eq", "value": value}
-        assert last in (await parsed.query(filters=asked)).data
+            parameters = {"column": name, "op": "eq", "value": value}
+        assert last in (await parsed.query(filters=parameters)).data
         if len({str(row[name]) for row in everything}) == total:
             continue  # a key, which is not grouped by
         grouped: Any = (

@@ -68,8 +68,8 @@ def _cases() -> Iterator[pytest.ParameterSet]:
 
 @pytest.fixture(params=_cases())
 def case(request: pytest.FixtureRequest) -> Case:
-    found: Case = request.param
-    return found
+    actual: Case = request.param
+    return actual
 
 
 def shown(case: Case) -> list[Any]:
@@ -112,8 +112,8 @@ async def test_json_shows_what_the_type_shows(result: Any, created: DualResponse
 
 
 async def test_csv_shows_the_same(application: Application, created: DualResponse, case: Case) -> None:
-    asked = {"format": "csv", "columns": ["id", case.name]}
-    answer = await application.http.post(f"/resources/{created.resource_id}/rows", json=asked)
+    parameters = {"format": "csv", "columns": ["id", case.name]}
+    answer = await application.http.post(f"/resources/{created.resource_id}/rows", json=parameters)
     assert answer.status_code == 200, answer.text
     cells = [row[1] for row in csv.reader(io.StringIO(answer.text))][1:]
     assert cells == [_cell(plain(value), case) for value in shown(case)]
@@ -147,9 +147,9 @@ async def test_arrow_and_the_client_give_the_values_themselves(result: Any, case
 
 
 async def _ids(result: Any, condition: dict[str, Any]) -> list[int] | None:
-    asked = result.query(filters=condition, columns=["id"], limit=100)
-    found = await answered(asked)
-    return None if found is None else sorted(row["id"] for row in found.data)
+    page = result.query(filters=condition, columns=["id"], limit=100)
+    answer = await answered(page)
+    return None if answer is None else sorted(row["id"] for row in answer.data)
 
 
 def _given(case: Case) -> list[Any]:
@@ -172,29 +172,29 @@ async def test_equality_finds_what_is_shown(result: Any, case: Case) -> None:
             ("in", wanted, [plain(value)]),
             ("ne", others, plain(value)),
         ):
-            found = await _ids(result, {"column": case.name, "op": operator, "value": given})
-            judge(case, "equal", found, rows)
+            actual = await _ids(result, {"column": case.name, "op": operator, "value": given})
+            judge(case, "equal", actual, rows)
 
 
 async def test_ranges_are_those_of_what_is_shown(result: Any, case: Case) -> None:
     values = shown(case)
     for value in _given(case):
         for operator, holds in (("lt", lambda a, b: a < b), ("ge", lambda a, b: a >= b)):
-            found = await _ids(result, {"column": case.name, "op": operator, "value": plain(value)})
-            if found is None:
+            actual = await _ids(result, {"column": case.name, "op": operator, "value": plain(value)})
+            if actual is None:
                 assert "range" not in case.answers
                 continue
             pairs = [
                 (number, comparable(one)) for number, one in enumerate(values, start=1) if one is not None
             ]
-            assert found == [number for number, one in pairs if holds(one, comparable(value))]
+            assert actual == [number for number, one in pairs if holds(one, comparable(value))]
 
 
 async def test_sorting_is_by_what_is_shown(result: Any, case: Case) -> None:
     values = shown(case)
     asked = result.fetch(limit=10, sort={"field": case.name, "order": "asc"})
-    found = await answered(asked)
-    page = None if found is None else [row["id"] for row in found.data]
+    answer = await answered(asked)
+    page = None if answer is None else [row["id"] for row in answer.data]
     if page is None:
         assert "sort" not in case.answers
         return
@@ -208,8 +208,8 @@ async def test_sorting_is_by_what_is_shown(result: Any, case: Case) -> None:
 @pytest.mark.quick(4, "sqlite")
 async def test_groups_are_of_what_is_shown(result: Any, case: Case) -> None:
     wanted = Counter(json.dumps(plain(value)) for value in shown(case))
-    found = await answered(result.query(group_by=[case.name], aggregates=["count"]))
-    groups = None if found is None else [(json.dumps(row[case.name]), row["count"]) for row in found.data]
+    answer = await answered(result.query(group_by=[case.name], aggregates=["count"]))
+    groups = None if answer is None else [(json.dumps(row[case.name]), row["count"]) for row in answer.data]
     judge(case, "group", groups and sorted(groups), sorted(wanted.items()))
     asked = [{"function": "count_distinct", "column": case.name, "as": "n"}]
     counted = await answered(result.query(aggregates=asked))
@@ -219,18 +219,18 @@ async def test_groups_are_of_what_is_shown(result: Any, case: Case) -> None:
 @pytest.mark.quick(30, "sqlite")
 @pytest.mark.parametrize("function", ["min", "max", "sum", "avg"])
 async def test_figures_are_of_what_is_shown(result: Any, case: Case, function: str) -> None:
-    found = await answered(result.query(aggregates=[{"function": function, "column": case.name, "as": "n"}]))
+    answer = await answered(result.query(aggregates=[{"function": function, "column": case.name, "as": "n"}]))
     ability = "extremes" if function in ("min", "max") else "sum"
-    if found is None:
+    if answer is None:
         assert ability not in case.answers
         return
     known = [value for value in shown(case) if value is not None]
     if ability == "extremes":
         chosen = (min if function == "min" else max)(known, key=comparable)
-        assert _instant(found.data[0]["n"]) == _instant(plain(chosen))
+        assert _instant(answer.data[0]["n"]) == _instant(plain(chosen))
     else:
         total = sum(known) if function == "sum" else sum(known) / len(known)
-        assert float(found.data[0]["n"]) == pytest.approx(float(total))
+        assert float(answer.data[0]["n"]) == pytest.approx(float(total))
 
 
 def _instant(value: Any) -> Any:
@@ -263,8 +263,8 @@ async def test_sql_texts_answer_for_what_is_shown(
     application: Application, created: DualResponse, case: Case
 ) -> None:
     async def _sql(text: str, **parameters: Any) -> list[Any] | None:
-        asked = {"sql": text, "parameters": parameters}
-        answer = await application.http.post(f"/resources/{created.resource_id}/sql", json=asked)
+        question = {"sql": text, "parameters": parameters}
+        answer = await application.http.post(f"/resources/{created.resource_id}/sql", json=question)
         if answer.status_code == 200:
             return [list(row.values()) for row in answer.json()["data"]]
         assert answer.json()["code"] in REFUSALS, (text, answer.text)
@@ -284,8 +284,8 @@ async def test_sql_texts_answer_for_what_is_shown(
             assert "range" not in case.answers
     counts = Counter(json.dumps(plain(value)) for value in values)
     groups = await _sql(f"SELECT {name}, count(*) FROM data GROUP BY {name}")
-    found = groups and sorted((json.dumps(value), count) for value, count in groups)
-    judge(case, "group", found, sorted(counts.items()))
+    actual = groups and sorted((json.dumps(value), count) for value, count in groups)
+    judge(case, "group", actual, sorted(counts.items()))
     ordered = await _sql(f"SELECT id FROM data WHERE {name} IS NOT NULL ORDER BY {name}, id")
     if ordered is not None:
         assert ordered == [
@@ -317,10 +317,10 @@ def computed_rightly(case: Case, computed: str, found: list[Any]) -> bool:
 
 async def test_an_object_without_a_form_is_refused_by_name(url: str, application: Application) -> None:
     async with running(url, tables=Registry(METADATA)) as bare:
-        with pytest.raises(ValueNotRepresentableError, match=r"'money'.*class Money") as caught:
+        with pytest.raises(ValueNotRepresentableError, match=r"'money'.*class Money") as error:
             await bare.server.create_response(select(TABLE.c.id, TABLE.c.money), name="money")
-    assert caught.value.details == {"column": "money", "class": "Money"}
-    assert "converters" in caught.value.developer_hint
+    assert error.value.details == {"column": "money", "class": "Money"}
+    assert "converters" in error.value.developer_hint
 
 
 async def test_an_object_that_comes_later_ends_the_stream_by_name(tmp_path: Any) -> None:
@@ -358,9 +358,9 @@ async def test_a_value_of_another_kind_is_named_and_not_changed(tmp_path: Any) -
             response.to_mcp_tool_result(), strict=True
         )
         assert await parsed.fetch_all() == wanted
-        with pytest.raises(FetchError, match="'v' holds a value that is not int64") as caught:
+        with pytest.raises(FetchError, match="'v' holds a value that is not int64") as error:
             await parsed.to_arrow()
-        assert caught.value.code == "VALUE_NOT_REPRESENTABLE"
+        assert error.value.code == "VALUE_NOT_REPRESENTABLE"
 
 
 class _Odd(own._Own):
@@ -373,6 +373,6 @@ class _Odd(own._Own):
 
 
 async def test_an_enum_says_what_it_holds(result: Any) -> None:
-    with pytest.raises(FetchError, match="holds one of the words of an enum") as caught:
+    with pytest.raises(FetchError, match="holds one of the words of an enum") as error:
         await result.query(filters={"column": "colour", "op": "contains", "value": "r"})
-    assert "which holds text" not in str(caught.value)
+    assert "which holds text" not in str(error.value)

@@ -283,8 +283,8 @@ async def place(anyio_backend: str, url: str) -> AsyncIterator[Place]:
 
 @pytest.fixture(params=list(FORMS))
 def key(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    case: str = request.param
+    return case
 
 
 def _shown(place: Place, form: Form) -> list[Any]:
@@ -371,8 +371,8 @@ async def test_filters_and_sorts_are_of_what_is_shown(place: Place, key: str) ->
     path = await place.application.create(select(table))
     for number, value in enumerate(_shown(place, form)[:3], 1):
         for operator, given in (("eq", value), ("in", [value])):
-            asked = {"filters": {"column": "v", "op": operator, "value": given}, "columns": ["id"]}
-            answer = await place.application.http.post(f"{path}/query", json=asked)
+            question = {"filters": {"column": "v", "op": operator, "value": given}, "columns": ["id"]}
+            answer = await place.application.http.post(f"{path}/query", json=question)
             if answer.status_code == 200:
                 assert answer.json()["data"] == [{"id": number}]
             else:
@@ -428,8 +428,8 @@ async def test_questions_and_profiles_are_answered_or_refused_in_words(place: Pl
         "counts": 3, "distinct": 3, "least": first,
     }  # fmt: skip
     for name, question in _ASKED:
-        asked = json.loads(json.dumps(question).replace('"VALUE"', json.dumps(first)))
-        answer = await place.application.http.post(f"{path}/query", json=asked)
+        document = json.loads(json.dumps(question).replace('"VALUE"', json.dumps(first)))
+        answer = await place.application.http.post(f"{path}/query", json=document)
         if answer.status_code != 200:
             assert answer.json()["code"] in _REFUSALS, (name, answer.text)
             continue
@@ -456,6 +456,6 @@ async def test_a_variant_stays_as_the_application_made_it(sqlite_url: str) -> No
         path = await application.create(select(table))
         assert (await application.http.get(path, params={"limit": 1})).status_code == 200
         text_ = "SELECT id FROM moments WHERE at = '2024-01-01 00:00:00'"
-        found = application.server.sql.resolve(text_, principal=None)
-        made = await application.server.create_response(found.select, name="text", is_text=True)
-    assert made.sample == [{"id": 1}]
+        query = application.server.sql.resolve(text_, principal=None)
+        response = await application.server.create_response(query.select, name="text", is_text=True)
+    assert response.sample == [{"id": 1}]

@@ -64,8 +64,8 @@ async def test_its_digits_stay(source_url: str) -> None:
             if label == "cast" and source_url.startswith("sqlite"):
                 continue  # which has no decimals
             made = statement.order_by(prices.c.id).add_columns(prices.c.id.label("n"))
-            found = [next(iter(row.values())) for row in (await server.result(made)).sample]
-            assert [number(one) for one in found] == [number(one) for one in wanted], label
+            actual = [next(iter(row.values())) for row in (await server.result(made)).sample]
+            assert [number(one) for one in actual] == [number(one) for one in wanted], label
 
 
 def number(value: Any) -> Any:

@@ -97,11 +97,11 @@ def described(name: str, result: Any) -> list[str]:
 
 def _of_field(field: Any) -> str:
     names = [name for name, code in vars(FIELD_TYPE).items() if code == field.type_code]
-    found = next((_FIELDS[name] for name in names if name in _FIELDS), str(field.type_code))
-    if found == "text" and field.charsetnr == _BINARY:
+    actual = next((_FIELDS[name] for name in names if name in _FIELDS), str(field.type_code))
+    if actual == "text" and field.charsetnr == _BINARY:
         return "base64"
     # The sum of integers, which is shown as an integer.
-    return "integer" if found == "decimal" and field.scale == 0 else found
+    return "integer" if actual == "decimal" and field.scale == 0 else actual
 
 
 def meanings_of(engine: Engine, name: str) -> Meanings:
@@ -125,7 +125,7 @@ def announced_of(column: Any, name: str) -> str:
 
 def other_types(engine: Engine, name: str, metadata: Any, sqls: list[str]) -> list[str]:
     """Where a column is announced with another type than the database describes."""
-    meanings, found = meanings_of(engine, name), []
+    meanings, actual = meanings_of(engine, name), []
     with engine.connect() as connection:
         for sql in sqls:
             select = read_select(sql, Registry(metadata), name)
@@ -140,8 +140,8 @@ def other_types(engine: Engine, name: str, metadata: Any, sqls: list[str]) -> li
                 announced = announced_of(column, name)
                 is_null = all(row[place] is None for row in rows)
                 if not (announced == kind or is_null or _is_known(name, announced, kind, sql, column)):
-                    found.append(f"{sql} [{column.name}]: announced {announced}, described {kind}")
-    return found
+                    actual.append(f"{sql} [{column.name}]: announced {announced}, described {kind}")
+    return actual
 
 
 def _is_known(name: str, announced: str, kind: str, sql: str, column: Any) -> bool:
@@ -210,7 +210,7 @@ def test_a_select_has_the_types_that_the_database_describes(engine: tuple[str, E
 def other_types_of_selects(
     name: str, engine: Engine, named: Iterable[tuple[str, Any]], *, may_be_any: bool
 ) -> list[str]:
-    meanings, found = meanings_of(engine, name), []
+    meanings, actual = meanings_of(engine, name), []
     with engine.connect() as connection:
         for label, value in named:
             statement = select(value.label("v"))
@@ -225,5 +225,5 @@ def other_types_of_selects(
             is_right = announced == kind or (announced == "any" and (may_be_any or label == "divided"))
             is_null = all(row[0] is None for row in rows)
             if not (is_right or is_null or _is_known(name, announced, kind, label, column)):
-                found.append(f"{label}, {value}: announced {announced}, described {kind}")
-    return found
+                actual.append(f"{label}, {value}: announced {announced}, described {kind}")
+    return actual

@@ -101,28 +101,28 @@ async def differences(server: Served, statement: Any, names: Sequence[str], want
         result = await server.result(statement)
     except DualResponseError as error:
         return [f"{names}: {error.code} {error}"]
-    page, found = (await result.fetch(limit=100)).data, []
+    page, actual = (await result.fetch(limit=100)).data, []
     doors: dict[str, list[list[Any]]] = {
         "sample": [list(row.values()) for row in result.sample],
         "page": [list(row.values()) for row in page],
         "client": [list(row.values()) for row in await result.fetch_all(typed=True)],
     }
     shown = [column["name"] for column in result.columns]
-    for written in FORMATS:
-        answer = await server.rows(result, written)
+    for format_name in FORMATS:
+        answer = await server.rows(result, format_name)
         if answer.status_code != 200:
             problem = answer.json()
             # The schema is the forecast, which a value of SQLite may contradict.
             if not any(problem["details"]["column"] in row.get("$unfit", ()) for row in page):
-                found.append(f"{names}: {written} refused {problem}")
+                actual.append(f"{names}: {format_name} refused {problem}")
             continue
-        columns = [values_of(answer, written, name) for name in shown]
-        doors[written] = (
+        columns = [values_of(answer, format_name, name) for name in shown]
+        doors[format_name] = (
             columns if isinstance(columns[0], str) else list(map(list, zip(*columns, strict=True)))
         )
     asked = await asked_again(server, result)
     if isinstance(asked, str):
-        found.append(f"{names}: sql {asked}")
+        actual.append(f"{names}: sql {asked}")
     else:
         doors["sql"] = asked
     for door, rows in doors.items():
@@ -130,19 +130,19 @@ async def differences(server: Served, statement: Any, names: Sequence[str], want
             (rows, wanted) if door != "sql" else (sorted(rows, key=sort_key), sorted(wanted, key=sort_key))
         )
         for row, direct in zip(*pairs, strict=True):
-            found += [
+            actual += [
                 f"{name} [{column['encoding']}]: {door} {value!r}, the driver {other!r}"
                 for name, column, value, other in zip(names, result.columns, row, direct, strict=False)
                 if number(value) != number(other) and value != other and (door, value) != CUT
             ]
-            found += [
+            actual += [
                 f"{name} [{column['encoding']}]: {door} {value!r} is a text, the driver's {other!r} a number"
                 for name, column, value, other in zip(names, result.columns, row, direct, strict=False)
                 if door in ("sample", "page", "ndjson", "json", "sql") and isinstance(value, str)
                 and isinstance(other, int | float) and column["encoding"] not in ("decimal", "integer-string")
                 and math.isfinite(other) and abs(other) < 2**53
             ]  # fmt: skip
-    return found
+    return actual
 
 
 async def law_of_texts(database: Database, every: int) -> list[str]:

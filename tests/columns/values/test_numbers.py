@@ -53,16 +53,16 @@ async def test_all_digits_are_shown(source_url: str, origin: str) -> None:
         for rows in (result.sample, pages, (await result.fetch(sort="rounded", limit=2)).data):
             assert [row["rounded"] for row in rows] == [*DOUBLES][: len(rows)]
             assert [row["few"] for row in rows] == [*DOUBLES][: len(rows)]
-        for written in FORMATS:
-            assert values_of(await server.rows(result, written), written, "rounded") == [*DOUBLES]
+        for format_name in FORMATS:
+            assert values_of(await server.rows(result, format_name), format_name, "rounded") == [*DOUBLES]
         for place, double in enumerate(DOUBLES):
             equal: Any = {"column": "rounded", "op": "eq", "value": double}
             assert [row["id"] for row in (await result.query(filters=equal)).data] == [place]
         if source_url.startswith("sqlite"):  # it has no decimals: the column holds integers and doubles
             return
-        for written in FORMATS:
-            shown = values_of(await server.rows(result, written), written, "plain")
-            assert [Decimal(one) for one in shown] == [Decimal(one) for one in DECIMALS], written
+        for format_name in FORMATS:
+            shown = values_of(await server.rows(result, format_name), format_name, "plain")
+            assert [Decimal(one) for one in shown] == [Decimal(one) for one in DECIMALS], format_name
 
 
 async def test_computed_numbers_too(source_url: str) -> None:

@@ -62,14 +62,14 @@ async def test_decimals_keep_their_digits_and_are_found_by_them(sqlite_url: str)
         for name, shown in SHOWN.items():
             assert [row[name] for row in result.sample] == shown
             assert [row[name] for row in (await result.fetch()).data] == shown
-            for written in ("ndjson", "json", "csv"):
-                assert values_of(await server.rows(result, written), written, name) == shown
+            for format_name in ("ndjson", "json", "csv"):
+                assert values_of(await server.rows(result, format_name), format_name, name) == shown
             grouped = (await result.query(group_by=[name], aggregates=["count"])).data
             assert {row[name]: row["count"] for row in grouped} == {one: shown.count(one) for one in shown}
             for value in shown:
                 equal: Any = {"column": name, "op": "eq", "value": value}
-                asked = (await result.query(filters=equal, aggregates=["count"])).data
-                assert asked == [{"count": shown.count(value)}], (name, value)
+                rows = (await result.query(filters=equal, aggregates=["count"])).data
+                assert rows == [{"count": shown.count(value)}], (name, value)
 
 
 async def test_a_value_that_contradicts_the_forecast_stays_what_it_is(sqlite_url: str) -> None:
@@ -147,8 +147,8 @@ async def test_a_real_is_a_double_and_is_found_by_all_of_its_digits(sqlite_url: 
     async with served(sqlite_url, stored.metadata) as server:
         result = await server.result(select(stored.c.ratio).order_by(stored.c.id))
         assert [row["ratio"] for row in result.sample] == values
-        for written in ("ndjson", "csv", "arrow"):
-            shown = values_of(await server.rows(result, written), written, "ratio")
+        for format_name in ("ndjson", "csv", "arrow"):
+            shown = values_of(await server.rows(result, format_name), format_name, "ratio")
             assert list(map(float, shown)) == values
         for value in values:
             equal: Any = {"column": "ratio", "op": "eq", "value": value}

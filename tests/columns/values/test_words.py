@@ -34,14 +34,14 @@ async def test_numbers_that_are_none(postgresql_url: str, tmp_path: Path, *, kee
     statement = select(numbers.c.x, numbers.c.p, (numbers.c.x * 2).label("twice")).order_by(numbers.c.id)
     names = ["x", "p", "twice"]
     async with served(postgresql_url, numbers.metadata, storage=LocalResultStorage(tmp_path)) as server:
-        made = await server.dual.create_response(statement, name="words", keep=keep)
+        response = await server.dual.create_response(statement, name="words", keep=keep)
         result = await server.result(statement)
         expected: list[dict[str, Any]] = [{**dict.fromkeys(names, word), "$unfit": names} for word in WORDS]
         expected += [dict.fromkeys(names), {"x": 0.5, "p": "0.5", "twice": 1.0}]
-        path = f"/resources/{made.resource_id}"
+        path = f"/resources/{response.resource_id}"
         lines = (await server.http.get(f"{path}/rows?format=ndjson")).text.splitlines()[:-1]
         doors = [
-            made.sample,
+            response.sample,
             (await result.fetch()).data,
             (await server.http.get(f"{path}?limit=9")).json()["data"],
         ]

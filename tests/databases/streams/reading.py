@@ -75,17 +75,17 @@ def read(written: str, data: bytes, columns: Sequence[ResultColumn]) -> Table:
     if written == "ndjson":
         lines = [json.loads(line) for line in data.splitlines()]
         assert lines.pop() == {"$summary": {"rows": len(lines), "complete": True}}
-        found = {column.name: [line[column.name] for line in lines] for column in columns}
+        actual = {column.name: [line[column.name] for line in lines] for column in columns}
     elif written == "json":
-        found = {column.name: [line[column.name] for line in json.loads(data)] for column in columns}
+        actual = {column.name: [line[column.name] for line in json.loads(data)] for column in columns}
     elif written == "csv":
-        found = read_csv(data)
+        actual = read_csv(data)
     elif written == "xlsx":
-        found = read_xlsx(data)
+        actual = read_xlsx(data)
     else:
-        found = read_arrow(written, data)
+        actual = read_arrow(written, data)
     encodings = {column.name: column.describe()["encoding"] for column in columns}
-    return {name: [_plain(value, encodings[name]) for value in values] for name, values in found.items()}
+    return {name: [_plain(value, encodings[name]) for value in values] for name, values in actual.items()}
 
 
 def read_csv(data: bytes) -> Table:

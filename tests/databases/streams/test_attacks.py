@@ -215,8 +215,8 @@ async def test_wide_rows_come_in_small_pieces(engine: AsyncEngine) -> None:
         await connection.run_sync(metadata.create_all)
         await connection.execute(insert(wide), [{"id": n, "text": "x" * 50_000} for n in range(500)])
     async with DualResponseServer(engine, base_url=BASE_URL, tables=metadata) as server:
-        for written in ("ndjson", "csv"):
-            stream = await opened(server, select(wide), written)
+        for format_name in ("ndjson", "csv"):
+            stream = await opened(server, select(wide), format_name)
             async with aclosing(stream.chunks) as chunks:
                 sizes = [len(chunk.data) async for chunk in chunks]
             assert sum(sizes) > 25_000_000

@@ -51,9 +51,9 @@ async def source(source_url: str, make_engine: Callable[[str], AsyncEngine]) -> 
 @pytest.mark.parametrize("is_slow", [False, True], ids=["fast", "by SQLAlchemy"])
 async def test_a_stream_of_other_columns_sends_nothing(source: Source, change: str, is_slow: bool) -> None:
     columns = CHANGES[change](ROWS.columns)
-    for written in FORMATS:
+    for format_name in FORMATS:
         with backends_taken(slow=is_slow), pytest.raises(QueryExecutionError, match="of the result"):
-            await streamed(source, ROWS.select, RULES, columns, written)
+            await streamed(source, ROWS.select, RULES, columns, format_name)
 
 
 @pytest.mark.quick(2)
@@ -104,6 +104,6 @@ async def test_a_literal_column_that_is_no_single_column_is_named(source: Source
             with pytest.raises(NotFreezableError, match=r"columns that are not known") as refused:
                 await server.create_response(select(School.id, literal_column(written)), name="x")
             assert "select(table)" in refused.value.hint
-        with pytest.raises(QueryExecutionError) as caught:
+        with pytest.raises(QueryExecutionError) as error:
             await server.create_response(select(School.id, literal_column("name, state")), name="x")
-        assert "literal_column()" in caught.value.developer_hint
+        assert "literal_column()" in error.value.developer_hint

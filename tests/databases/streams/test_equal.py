@@ -107,9 +107,9 @@ async def test_some_columns_in_another_order(source: Source, table: Table, writt
     rules = Policy(Registry(table.metadata)).rules_for(None)
     whole = read(written, await streamed(source, select_, rules, columns, written), columns)
     data = await streamed(source, select_, rules, columns, written, places=[3, 0])
-    found = read(written, data, [columns[3], columns[0]])
-    assert found == {"day": whole["day"], "id": whole["id"]}
-    assert list(found) == ["day", "id"]
+    actual = read(written, data, [columns[3], columns[0]])
+    assert actual == {"day": whole["day"], "id": whole["id"]}
+    assert list(actual) == ["day", "id"]
 
 
 @pytest.mark.quick(2)
@@ -243,6 +243,6 @@ async def test_a_database_without_a_lane_of_its_own(mariadb_url: str, make_engin
     select_, columns = statement_of(source, select(table))
     rules = Policy(Registry(metadata)).rules_for(None)
     with backends_taken() as taken:
-        found = read(written, await streamed(source, select_, rules, columns, written), columns)
-    assert found == {name: [row[name] for row in filled] for name in found}
+        actual = read(written, await streamed(source, select_, rules, columns, written), columns)
+    assert actual == {name: [row[name] for row in filled] for name in actual}
     assert taken == ["by_sqlalchemy"]

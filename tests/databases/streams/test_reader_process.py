@@ -144,7 +144,7 @@ async def same_outcome(
 ) -> Any:
     """What the process and the thread, which an application's engine has, both answer."""
     with backends_taken() as taken:
-        found = await outcome(source, statement, rules)
+        actual = await outcome(source, statement, rules)
     assert taken == ["by_reader_process"]
     engine: AsyncEngine = make_engine(f"sqlite+aiosqlite:///{path}")
     theirs = open_source("y", engine, Registry(metadata))
@@ -153,8 +153,8 @@ async def same_outcome(
     await theirs.close()
     await engine.dispose()
     assert taken == ["by_sqlite_thread"]
-    assert found == expected
-    return found
+    assert actual == expected
+    return actual
 
 
 def idle(source: Source) -> list[ReaderProcess]:
@@ -164,8 +164,8 @@ def idle(source: Source) -> list[ReaderProcess]:
 
 
 async def test_its_cells_are_those_of_the_thread(filled: Path, source: Source, make_engine: Any) -> None:
-    found = await same_outcome(filled, source, make_engine, select(cells))
-    assert len(found["id"]) == ROWS
+    outcome = await same_outcome(filled, source, make_engine, select(cells))
+    assert len(outcome["id"]) == ROWS
     (process,) = idle(source)
     narrow = select(cells.c.text, cells.c.id).where(cells.c.id > 3, cells.c.text != "a")
     await same_outcome(filled, source, make_engine, narrow)
@@ -282,8 +282,8 @@ def test_values_of_any_class_anywhere(tmp_path_factory: pytest.TempPathFactory, 
 async def test_what_versions_of_sqlite_compute_otherwise_is_left_to_the_thread(
     source: Source, statement: Any
 ) -> None:
-    found = await outcome(source, statement)
-    assert set(map(len, found.values())) in ({1}, {ROWS})
+    actual = await outcome(source, statement)
+    assert set(map(len, actual.values())) in ({1}, {ROWS})
     assert len(idle(source)) == 1  # it declined, and waits for another one
 
 
@@ -339,8 +339,10 @@ def test_it_inherits_no_secret_and_ends_with_its_parent(filled: Path) -> None:
         "print(pid, 'canary' in open(f'/proc/{pid}/environ').read() if sys.platform == 'linux' else False, flush=True);"
         "os._exit(0)"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    pid, has_secret = told.split()
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    pid, has_secret = output.split()
     assert has_secret == "False"
     wait_for_end(int(pid))
 

@@ -102,13 +102,13 @@ async def test_a_client_leaves_no_file_and_saves_it_with_a_text(
         DualResponseClient(f"{live.http.base_url}/resources") as client,
     ):
         result = result_of(client, live)
-        with pytest.raises(FetchError) as caught:
+        with pytest.raises(FetchError) as error:
             await result.save(path)
         assert not files_in(tmp_path)
         if suffix == "arrow" or statement is SMALL:
-            assert caught.value.details["text_columns"] == ["n"]
+            assert error.value.details["text_columns"] == ["n"]
         else:
-            assert "arrow" in str(caught.value.hint), "the format that says why"
+            assert "arrow" in str(error.value.hint), "the format that says why"
         await result.save(path, text_columns=["n"])
     read = parquet.read_table if suffix == "parquet" else lambda name: pa.ipc.open_stream(name).read_all()
     assert read(path).num_rows == ROWS

@@ -104,13 +104,13 @@ async def busy_backends(engine: AsyncEngine) -> int:
         " AND backend_type = 'client backend'"  # and not autovacuum, which comes after many new rows
     )
     async with engine.connect() as connection:
-        found: int = (await connection.execute(query)).scalar_one()
-        return found
+        actual: int = (await connection.execute(query)).scalar_one()
+        return actual
 
 
 async def until_idle(engine: AsyncEngine) -> None:
     """Ask until no query is left."""
-    await until(lambda: busy_backends(engine), lambda found: not found)
+    await until(lambda: busy_backends(engine), lambda actual: not actual)
 
 
 async def test_every_row_crosses_a_real_connection(many_url: str) -> None:

@@ -48,8 +48,8 @@ async def base_url(institutions_url: str) -> AsyncIterator[tuple[str, str]]:
         server = create_server(institutions_url, base_url=url, tables=METADATA, pages=True)
         app = Starlette(routes=[Mount("/resources", server.router())])
         async with server, serving(app, listening):
-            made = await server.create_response(ALL, name="All")
-            yield url, made.resource_id
+            response = await server.create_response(ALL, name="All")
+            yield url, response.resource_id
 
 
 def documented() -> str:
@@ -74,8 +74,8 @@ async def test_a_generated_client_type_checks_and_reads_every_row(
         "--lib", "es2022,dom", "--noUncheckedIndexedAccess", "--noUnusedLocals",
         "page.ts", "mistakes.ts", "documented.ts",
     )  # fmt: skip
-    told = json.loads(await run(tmp_path, "node", "page.js", url, resource_id))
-    assert [row["id"] for row in told["rows"]] == [row["id"] for row in ROWS]
-    assert told["columns"] == [column.name for column in ALL.selected_columns]
-    assert told["unknown"] == "RESOURCE_NOT_FOUND"
-    assert told["lines"] == len(ROWS) + 1  # and the summary
+    document = json.loads(await run(tmp_path, "node", "page.js", url, resource_id))
+    assert [row["id"] for row in document["rows"]] == [row["id"] for row in ROWS]
+    assert document["columns"] == [column.name for column in ALL.selected_columns]
+    assert document["unknown"] == "RESOURCE_NOT_FOUND"
+    assert document["lines"] == len(ROWS) + 1  # and the summary

@@ -14,10 +14,11 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select,
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, PageRequest, ResourceNotFoundError, SQLResourceStore
+from dualsql.databases.driver import WeighedCache
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import seal_for, sign
 from dualsql.results.kept_rows import view_of
-from dualsql.results.view import Derived, Plans
+from dualsql.results.view import Derived
 from dualsql.tenancy import Hook, Mask, RowFilter, Shared, TenantFilter
 from dualsql_client.wire import SortKey
 from tests import engines
@@ -75,7 +76,7 @@ async def narrowed(filled: AsyncEngine) -> AsyncIterator[DualResponseServer]:
         yield server
 
 
-def plans_of(server: DualResponseServer) -> Plans:
+def plans_of(server: DualResponseServer) -> WeighedCache[tuple[str, bytes], Derived]:
     return server.parts.views._plans
 
 
@@ -121,9 +122,9 @@ async def test_a_document_is_thawed_once_whoever_reads_it(narrowed: DualResponse
 
 async def kept(server: DualResponseServer, statement: Any, who: Principal | None = None) -> Resource:
     response = await server.create_response(statement, name="x", principal=who)
-    found = await server.unchecked.get(response.resource_id)
-    assert found is not None
-    return found
+    resource = await server.unchecked.get(response.resource_id)
+    assert resource is not None
+    return resource
 
 
 async def test_a_function_is_given_a_statement_of_its_own(filled: AsyncEngine) -> None:
@@ -155,8 +156,10 @@ async def test_a_row_that_was_replaced_is_read_as_it_is_now(apart: AsyncEngine, 
         replaced = sign(seal_for(store, [SECRET]), replace(other, id=old.id, created_at=old.created_at))
         await store.delete(old.id)
         await store.save(replaced)
-        found = await server.open_resource(old.id, None, "read")
-        assert list((await server.unchecked.read_page(found, None, PageRequest(limit=1))).rows[0]) == ["body"]
+        resource = await server.open_resource(old.id, None, "read")
+        assert list((await server.unchecked.read_page(resource, None, PageRequest(limit=1))).rows[0]) == [
+            "body"
+        ]
 
 
 async def test_a_deletion_elsewhere_acts_at_once(apart: AsyncEngine, store_url: str) -> None:
@@ -177,18 +180,19 @@ async def test_a_deletion_elsewhere_acts_at_once(apart: AsyncEngine, store_url: 
 async def test_what_is_kept_is_bounded(filled: AsyncEngine) -> None:
     hooks = [TenantFilter(column="tenant", value=lambda who: who.tenant)]
     async with DualResponseServer(filled, base_url=BASE_URL, tables=METADATA, hooks=hooks) as server:
-        plans = Plans(most_bytes=2_000)
-        source = server.parts.sources["default"]
+        views, source = server.parts.views, server.parts.sources["default"]
+        plans: WeighedCache[tuple[str, bytes], Derived] = WeighedCache(2_000)
+        views._plans = plans
         documents = [source.freeze(ALL.where(notes.c.id > n)) for n in range(30)]
-        first = Derived(source.thaw(documents[0]))
+        first = views.open_anew(source, documents[0], Principal(id="ann", tenant="alpha"))
         for document in documents:
-            plans.keep("default", document, first)
+            views.keep(first, document)
         assert 0 < len(plans) <= 2_000 // min(map(len, documents))
-        assert plans.get("default", documents[-1]) is first
-        assert plans.get("default", documents[0]) is None, "the oldest went first"
-        nothing = Plans(most_bytes=10)
-        nothing.keep("default", documents[0], first)
-        assert len(nothing) == 0
+        assert plans.get(("default", documents[-1])) is first.derived
+        assert plans.get(("default", documents[0])) is None, "the oldest went first"
+        views._plans = WeighedCache(10)
+        views.keep(first, documents[0])
+        assert len(views._plans) == 0
 
 
 async def test_the_forms_of_one_document_are_bounded(narrowed: DualResponseServer) -> None:

@@ -119,21 +119,21 @@ def test_it_ends_in_time() -> None:
     assert results.get("question") == ((1,),)
     at(5.0)
     assert results.get("question") is None
-    assert results.bytes == 0
+    assert results.pages.weight == 0
 
 
 def test_it_is_bounded_in_bytes() -> None:
     results, _ = clocked(ttl=timedelta(seconds=5), maximum_bytes=100_000)
     for number in range(100):
         results.keep(number, [("x" * 10_000, {"deep": ["y" * 100]})])
-        assert results.bytes <= 100_000
+        assert results.pages.weight <= 100_000
     assert results.get(99) is not None
     assert results.get(0) is None
     results.keep("too large", [("x" * 200_000,)])
     assert results.get("too large") is None
     for _ in range(1_000):
         results.keep("again", [("x" * 10_000,)])
-    assert results.bytes <= 100_000
+    assert results.pages.weight <= 100_000
 
 
 @pytest.mark.parametrize("wrong", [{"ttl": timedelta(0)}, {"maximum_bytes": 0}])

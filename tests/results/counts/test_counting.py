@@ -70,9 +70,9 @@ async def test_exact_is_the_number_of_rows_and_a_cap_is_right_at_its_edges(
 
 async def test_what_cannot_change_the_number_is_not_computed() -> None:
     ranked = select(School.id, _rank.label("rank")).order_by(School.name)
-    written = str(count(shape(ranked)))
-    assert "OVER" not in written
-    assert "ORDER BY" not in written
+    text = str(count(shape(ranked)))
+    assert "OVER" not in text
+    assert "ORDER BY" not in text
     assert "ORDER BY" not in str(count(shape(STATEMENTS["author's own limit"])))
     filtered = select(School.id, func.sum(School.id).filter(School.id > 1).over().label("sum"))
     assert "OVER" not in str(count(shape(filtered)))
@@ -109,8 +109,8 @@ async def test_merged_rows_are_counted_and_not_estimated(dual: DualResponseServe
     )
     for statement in merged:
         for how in ("estimated", "auto"):
-            made = await dual.create_response(statement, name="x", sample_size=2, count=how)
-            assert (made.total_count, made.total_count_kind) == (7, "exact")
+            response = await dual.create_response(statement, name="x", sample_size=2, count=how)
+            assert (response.total_count, response.total_count_kind) == (7, "exact")
 
 
 @pytest.mark.parametrize(

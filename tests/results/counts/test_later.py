@@ -62,8 +62,8 @@ async def test_less_than_exact_never_takes_the_place_of_exact(application: Appli
     ):
         counted = (await application.http.get(path, params={"count": asked})).json()
         assert (counted["total_count"], counted["total_count_kind"]) == answered
-        found = (await application.http.get(path)).json()
-        assert (found["total_count"], found["total_count_kind"]) == kept
+        body = (await application.http.get(path)).json()
+        assert (body["total_count"], body["total_count_kind"]) == kept
 
 
 async def test_head_counts_nothing(application: Application, path: str) -> None:
@@ -92,8 +92,8 @@ async def test_every_store_keeps_the_word(store_url: str, institutions: AsyncEng
             ("capped:5", (60, "exact")),
         ):
             await here.http.get(path, params={"count": asked})
-            found = (await there.http.get(path)).json()
-            assert (found["total_count"], found["total_count_kind"]) == kept
+            body = (await there.http.get(path)).json()
+            assert (body["total_count"], body["total_count_kind"]) == kept
 
 
 async def test_a_row_of_an_older_release_counted_exactly(
@@ -104,8 +104,8 @@ async def test_a_row_of_an_older_release_counted_exactly(
         async with make_engine(store_url).begin() as connection:
             await connection.execute(text("UPDATE dualsql_resources SET total_count_kind = NULL"))
         await application.http.get(path, params={"count": "capped:5"})
-        found = (await application.http.get(path)).json()
-        assert (found["total_count"], found["total_count_kind"]) == (60, "exact")
+        body = (await application.http.get(path)).json()
+        assert (body["total_count"], body["total_count_kind"]) == (60, "exact")
 
 
 async def test_the_client_counts(application: Application, path: str) -> None:
@@ -195,8 +195,10 @@ async def test_an_estimate_of_narrowed_rows_is_of_the_narrowed_statement(
         for who in (ACME, ZETA)
     ]
     foreign = select(events).where(events.c.word == "secret")
-    told = await narrowed[1].create_response(foreign, name="x", count="exact", principal=ACME, sample_size=0)
-    assert told.total_count == 0
+    result = await narrowed[1].create_response(
+        foreign, name="x", count="exact", principal=ACME, sample_size=0
+    )
+    assert result.total_count == 0
     view = narrowed[1].parts.views.open(
         narrowed[1].parts.sources["default"], narrowed[1].parts.sources["default"].freeze(foreign), ACME
     )

@@ -210,10 +210,10 @@ async def test_rows_that_come_and_go_repeat_or_lose_no_other(sqlite_url: str) ->
                         insert(INSTITUTIONS), [institution(last - 1), institution(last + 1)]
                     )
 
-            found = await gathered(application, path, change)
-            assert len(found) == len(set(found))
-            assert found == sorted(found)
-            assert at_first - gone <= set(found)
+            rows = await gathered(application, path, change)
+            assert len(rows) == len(set(rows))
+            assert rows == sorted(rows)
+            assert at_first - gone <= set(rows)
 
 
 async def test_a_page_whose_rows_have_all_gone_leads_back(sqlite_url: str) -> None:
@@ -361,6 +361,6 @@ async def test_what_changes_in_a_key_moves_a_row_and_no_other(filled: AsyncEngin
         rest = await server.unchecked.read_page(
             resource, None, PageRequest(limit=12, sort=sort, cursor=second.next_cursor)
         )
-        seen = [row["id"] for row in [*first.rows, *second.rows, *rest.rows]]
+        values = [row["id"] for row in [*first.rows, *second.rows, *rest.rows]]
         moved = first.rows[-1]["id"]
-        assert sorted(seen) == sorted([*range(1, 25), moved])
+        assert sorted(values) == sorted([*range(1, 25), moved])

@@ -83,13 +83,13 @@ async def result(
     column = kinds.c[request.param]
     least = select(kinds.c.id).where(column.is_(None)).order_by(kinds.c.id).limit(1).scalar_subquery()
     shown = select(kinds.c.id, column.label("v")).where(column.is_not(None) | (kinds.c.id == least))
-    made = await dual.create_response(shown, name="one kind")
+    response = await dual.create_response(shown, name="one kind")
     app = Starlette(routes=[Mount("/resources", dual.router())])
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
-        found = DualResponseClient(BASE, http=http).parse(made.to_mcp_tool_result(), strict=True)
-        assert found is not None
-        yield found
+        actual = DualResponseClient(BASE, http=http).parse(response.to_mcp_tool_result(), strict=True)
+        assert actual is not None
+        yield actual
 
 
 def ids_of(rows: Any) -> list[Any]:

@@ -92,9 +92,9 @@ async def joined(
         plan.page_beside(rows, start, limit=size) if start else plan.keyed_page(rows, offset=0, limit=size)
     )
     gathered: list[Any] = []
-    while found := await fetched(connection, select.select, select.values):
-        gathered += found
-        values = values_of(select, found)
+    while actual := await fetched(connection, select.select, select.values):
+        gathered += actual
+        values = values_of(select, actual)
         await require_way_back(connection, rows, shown(rows, gathered), values, start)
         start = through_a_reader(plan.position_ahead(values, start, is_begun=True), rows)
         select = plan.page_beside(rows, start, limit=size)
@@ -106,9 +106,9 @@ async def require_way_back(
 ) -> None:
     """Turning round before the page shows the rows that were before it, as far as they were seen."""
     behind = through_a_reader(plan.position_behind(page, start, is_begun=True), rows)
-    found = await fetched(connection, plan.page_beside(rows, behind, limit=len(page)).select)
+    actual = await fetched(connection, plan.page_beside(rows, behind, limit=len(page)).select)
     before = seen[: len(seen) - len(page)][::-1][: len(page)]
-    assert shown(rows, found)[: len(before)] == before
+    assert shown(rows, actual)[: len(before)] == before
 
 
 async def require_joined(connection: AsyncConnection, rows: Ordered, sizes: Sequence[int]) -> None:

@@ -83,13 +83,13 @@ async def connection(prepared: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 def statement_of(order: list[tuple[int, bool, int]], *, has_key: bool, knows_nulls: bool) -> Select[Any]:
     """A SELECT of the things, in this order; without their key, rows may be equal."""
     outputs = [things.c.id, *COLUMNS] if has_key else COLUMNS
-    found: Select[Any] = select(*outputs) if has_key else select(select(*outputs).subquery("bare"))
-    columns = COLUMNS if has_key else list(found.selected_columns)
+    actual: Select[Any] = select(*outputs) if has_key else select(select(*outputs).subquery("bare"))
+    columns = COLUMNS if has_key else list(actual.selected_columns)
     for position, is_descending, nulls in order:
         key: Any = columns[position]
         key = key.desc() if is_descending else key
-        found = found.order_by((key, key.nulls_first(), key.nulls_last())[nulls] if knows_nulls else key)
-    return found
+        actual = actual.order_by((key, key.nulls_first(), key.nulls_last())[nulls] if knows_nulls else key)
+    return actual
 
 
 async def require(

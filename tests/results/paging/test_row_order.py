@@ -61,22 +61,22 @@ def by_all_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 async def doors(dual: DualResponseServer, statement: Any, keep: bool) -> list[dict[str, Any]]:
     """The rows, which are the same in the sample, the pages, the stream and a question."""
-    made = await dual.create_response(
+    response = await dual.create_response(
         statement, name="rows", principal=WHO, keep=keep, sample_size=50, is_text=True
     )
-    page = await dual.read_page(made.resource_id, WHO, PageRequest(limit=17))
+    page = await dual.read_page(response.resource_id, WHO, PageRequest(limit=17))
     pages = list(page.rows)
     while page.next_cursor:
-        page = await dual.read_page(made.resource_id, WHO, PageRequest(limit=17, cursor=page.next_cursor))
+        page = await dual.read_page(response.resource_id, WHO, PageRequest(limit=17, cursor=page.next_cursor))
         pages += page.rows
-    stream = await dual.stream(made.resource_id, WHO, StreamRequest())
+    stream = await dual.stream(response.resource_id, WHO, StreamRequest())
     lines = b"".join([chunk.data async for chunk in stream.chunks]).decode().splitlines()[:-1]
     assert [json.loads(line) for line in lines] == pages
-    assert list(made.sample) == pages[:50]
+    assert list(response.sample) == pages[:50]
     # Its hidden keys are stored with it.
     rest = await dual.create_response(
         name="rest",
-        parent=made.resource_uri,
+        parent=response.resource_uri,
         principal=WHO,
         refinement={"sql": "SELECT * FROM data LIMIT 9 OFFSET 3"},
     )
@@ -156,8 +156,8 @@ async def test_groups_and_distinct_rows_have_their_nulls_last(engine: str, tmp_p
 async def test_the_number_of_the_row_needs_no_sort(tmp_path: Path) -> None:
     url = filled(tmp_path, "sqlite")
     async with DualResponseServer(url, base_url="http://h/r", tables=METADATA) as dual:
-        made = await dual.create_response(select(FLIGHTS), name="rows")
-        resource = await dual.unchecked.get(made.resource_id)
+        response = await dual.create_response(select(FLIGHTS), name="rows")
+        resource = await dual.unchecked.get(response.resource_id)
         assert resource is not None
         statement = dual.parts.views.live(resource, None).ordered().arranged
     engine = create_engine(url)

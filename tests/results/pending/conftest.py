@@ -68,7 +68,7 @@ class Slow:
 
     async def until(self, number: int) -> None:
         """Wait until so many run."""
-        await until(self.running, lambda found: found == number)
+        await until(self.running, lambda actual: actual == number)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ async def slow(postgresql_url: str, make_engine: Callable[[str], AsyncEngine]) -
 
 async def metadata_once(http: httpx.AsyncClient, path: str, *statuses: str) -> dict[str, Any]:
     """What GET says, as soon as it says one of these."""
-    answer = await until(lambda: http.get(path), lambda found: found.json().get("status") != "pending")
+    answer = await until(lambda: http.get(path), lambda answer: answer.json().get("status") != "pending")
     metadata: dict[str, Any] = answer.json()
     assert metadata.get("status") in statuses, metadata
     return metadata

@@ -39,9 +39,9 @@ async def test_it_knows_that_there_is_nothing_yet_and_waits(slow: Slow) -> None:
             parsed = await asked(app)
             assert (parsed.status, parsed.sample, parsed.total_count) == ("pending", [], None)
             for fetching in (parsed.fetch, parsed.fetch_all, parsed.to_arrow):
-                with pytest.raises(ResourcePendingError, match="still runs") as caught:
+                with pytest.raises(ResourcePendingError, match="still runs") as error:
                     await fetching()
-                assert caught.value.retry_after
+                assert error.value.retry_after
             assert (await parsed.get_metadata()).status == "pending"
             with pytest.raises(FetchTimeoutError, match="still runs"):
                 await parsed.wait_until_ready(timeout=0.2)
@@ -69,13 +69,13 @@ async def test_a_failure_is_told(sqlite_url: str, make_engine: Callable[..., Asy
     await fill(make_engine(sqlite_url))
     async with running(sqlite_url, pending_timeout=timedelta(milliseconds=300)) as app:
         parsed = await asked(app, FOREVER)
-        with pytest.raises(ResourceFailedError, match=r"0\.3 seconds") as caught:
+        with pytest.raises(ResourceFailedError, match=r"0\.3 seconds") as error:
             await parsed.wait_until_ready(30)
-        assert caught.value.details["error"]["code"] == "QUERY_TIMEOUT"
+        assert error.value.details["error"]["code"] == "QUERY_TIMEOUT"
         assert parsed.status == "failed"
         with pytest.raises(ResourceFailedError) as refused:
             await parsed.fetch()
-        assert refused.value.details["error"] == caught.value.details["error"]
+        assert refused.value.details["error"] == error.value.details["error"]
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ def files(folder: Path) -> list[Path]:
 
 
 async def until_nothing_is_left(folder: Path) -> None:
-    await until(lambda: asyncio.to_thread(files, folder), lambda found: found == [])
+    await until(lambda: asyncio.to_thread(files, folder), lambda actual: actual == [])
 
 
 async def statements(slow: Slow) -> list[str]:
@@ -65,8 +65,8 @@ async def until_it_is_kept(slow: Slow) -> None:
 
 
 async def said(app: Application, made: DualResponse) -> dict[str, Any]:
-    found: dict[str, Any] = (await app.http.get(f"/resources/{made.resource_id}")).json()
-    return found
+    body: dict[str, Any] = (await app.http.get(f"/resources/{made.resource_id}")).json()
+    return body
 
 
 async def rows_of(app: Application, made: DualResponse) -> int:
@@ -78,8 +78,8 @@ async def test_a_quick_query_is_not_kept(slow: Slow, tmp_path: Path) -> None:
     async with keeping(slow, tmp_path, keep_after=timedelta(seconds=60)) as app:
         options: Any
         for options in ({}, {"wait": timedelta(seconds=60)}):
-            made = await app.server.create_response(ALL, name="All", **options)
-            assert (made.total_count, "kept" in await said(app, made)) == (COUNT, False)
+            response = await app.server.create_response(ALL, name="All", **options)
+            assert (response.total_count, "kept" in await said(app, response)) == (COUNT, False)
         assert files(tmp_path) == []
 
 
@@ -104,15 +104,15 @@ async def test_a_pending_query_is_kept_and_its_pages_do_not_run_it_again(
     async with keeping(slow, tmp_path, keep_after=timedelta(seconds=60)) as app:
         await app.server.start()
         async with slow.shut():
-            made = await app.server.create_response(ALL, name="All", wait=wait)
-            assert made.status == "pending"
+            response = await app.server.create_response(ALL, name="All", wait=wait)
+            assert response.status == "pending"
             await until_it_is_kept(slow)
-        metadata = await metadata_once(app.http, f"/resources/{made.resource_id}", "ready")
+        metadata = await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
         assert (metadata["kept"]["rows"], metadata["total_count"]) == (COUNT, COUNT)
         async with slow.shut():
-            assert await rows_of(app, made) == COUNT
+            assert await rows_of(app, response) == COUNT
             again = await app.server.create_response(ALL, name="All", wait=wait)
-            assert (again.resource_id, len(again.sample)) == (made.resource_id, COUNT)
+            assert (again.resource_id, len(again.sample)) == (response.resource_id, COUNT)
             assert await statements(slow) == []
 
 
@@ -138,10 +138,10 @@ async def test_what_cannot_be_kept_is_served_from_the_database(slow: Slow, tmp_p
     async with keeping(slow, tmp_path, keep_rows=COUNT - 1) as app:
         await app.server.start()
         async with slow.shut():
-            made = await app.server.create_response(ALL, name="All", wait=timedelta())
-        metadata = await metadata_once(app.http, f"/resources/{made.resource_id}", "ready")
+            response = await app.server.create_response(ALL, name="All", wait=timedelta())
+        metadata = await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
         assert metadata["kept"]["reason"] == f"There are more than {COUNT - 1} rows."
-        assert (await rows_of(app, made), files(tmp_path)) == (COUNT, [])
+        assert (await rows_of(app, response), files(tmp_path)) == (COUNT, [])
 
 
 async def test_a_run_that_fails_is_tried_as_one_that_is_not_kept(
@@ -154,8 +154,8 @@ async def test_a_run_that_fails_is_tried_as_one_that_is_not_kept(
     async with keeping(slow, tmp_path) as app:
         await app.server.start()
         async with slow.shut():
-            made = await app.server.create_response(ALL, name="All", wait=timedelta())
-        metadata = await metadata_once(app.http, f"/resources/{made.resource_id}", "ready")
+            response = await app.server.create_response(ALL, name="All", wait=timedelta())
+        metadata = await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
         assert metadata["kept"]["reason"] == "The rows could not all be read."
         with pytest.raises(DatabaseBusyError):
             await app.server.create_response(ALL, name="All", keep=True)
@@ -184,8 +184,8 @@ async def test_a_query_that_fails_leaves_no_file(slow: Slow, tmp_path: Path) -> 
         await app.server.start()
         async with slow.shut():
             dividing = select(INSTITUTIONS.c.id / (INSTITUTIONS.c.id - 7))
-            made = await app.server.create_response(dividing, name="Fails", wait=timedelta())
-        metadata = await metadata_once(app.http, f"/resources/{made.resource_id}", "failed")
+            response = await app.server.create_response(dividing, name="Fails", wait=timedelta())
+        metadata = await metadata_once(app.http, f"/resources/{response.resource_id}", "failed")
         assert metadata["error"]["code"] == "QUERY_EXECUTION_FAILED"
         assert files(tmp_path) == []
 
@@ -194,10 +194,10 @@ async def test_a_deleted_one_leaves_no_file(slow: Slow, tmp_path: Path) -> None:
     async with keeping(slow, tmp_path) as app:
         await app.server.start()
         async with slow.shut():
-            made = await app.server.create_response(ALL, name="All", wait=timedelta())
+            response = await app.server.create_response(ALL, name="All", wait=timedelta())
             await until_it_is_kept(slow)
             assert files(tmp_path) != []
-            await app.server.delete_resource(made.resource_id, None)
+            await app.server.delete_resource(response.resource_id, None)
             await slow.until(0)
             await until_nothing_is_left(tmp_path)
 
@@ -205,18 +205,18 @@ async def test_a_deleted_one_leaves_no_file(slow: Slow, tmp_path: Path) -> None:
 async def test_a_shutdown_ends_it_and_a_drain_lets_it_end(slow: Slow, tmp_path: Path) -> None:
     store = MemoryStore()
     async with keeping(slow, tmp_path, store=store, secrets=SECRETS) as app:
-        made = await app.server.create_response(FOREVER, name="Forever", wait=timedelta())
+        response = await app.server.create_response(FOREVER, name="Forever", wait=timedelta())
         await slow.until(1)
-    resource = await store.get(made.resource_id)
+    resource = await store.get(response.resource_id)
     await slow.until(0)
     assert (resource, files(tmp_path)) == (None, [])
     async with keeping(slow, tmp_path, secrets=SECRETS) as app:
         async with slow.shut():
-            made = await app.server.create_response(ALL, name="All", wait=timedelta())
+            response = await app.server.create_response(ALL, name="All", wait=timedelta())
             await until_it_is_kept(slow)
             draining = asyncio.ensure_future(app.server.drain(timedelta(seconds=60)))
         await draining
-        assert (await said(app, made))["kept"]["rows"] == COUNT
+        assert (await said(app, response))["kept"]["rows"] == COUNT
 
 
 class TakenOver(MemoryStore):
@@ -231,9 +231,9 @@ async def test_a_resource_that_another_process_has_ended_leaves_no_file(slow: Sl
     async with keeping(slow, tmp_path, store=TakenOver(), secrets=SECRETS) as app:
         await app.server.start()
         async with slow.shut():
-            made = await app.server.create_response(ALL, name="All", wait=timedelta())
+            response = await app.server.create_response(ALL, name="All", wait=timedelta())
         await app.server.drain(timedelta(seconds=60))
-        assert (await app.server.get_resource(made.resource_id), files(tmp_path)) == (None, [])
+        assert (await app.server.get_resource(response.resource_id), files(tmp_path)) == (None, [])
 
 
 # Time --------------------------------------------------------------------------------------------------------
@@ -272,15 +272,15 @@ async def test_the_setting_holds_where_the_tool_does_not_say(slow: Slow, tmp_pat
     ]:
         options: Any = asked
         async with keeping(slow, tmp_path, keep=setting, keep_after=patient) as app:
-            made = await app.server.create_response(ALL, name="All", **options)
-            metadata = await metadata_once(app.http, f"/resources/{made.resource_id}", "ready")
+            response = await app.server.create_response(ALL, name="All", **options)
+            metadata = await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
             assert ("kept" in metadata) is kept, (setting, asked)
 
 
 async def test_without_a_storage_nothing_is_kept_by_default(slow: Slow, tmp_path: Path) -> None:
     async with keeping(slow, tmp_path, storage=None) as app:
-        made = await app.server.create_response(ALL, name="All", wait=timedelta())
-        assert "kept" not in await metadata_once(app.http, f"/resources/{made.resource_id}", "ready")
+        response = await app.server.create_response(ALL, name="All", wait=timedelta())
+        assert "kept" not in await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
         with pytest.raises(ConfigurationError, match="storage"):
             await app.server.create_response(ALL, name="All", keep="slow")
     with pytest.raises(ConfigurationError, match="storage"):

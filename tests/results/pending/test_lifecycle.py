@@ -102,19 +102,19 @@ async def test_who_asks_the_same_again_meets_the_query_that_runs(slow: Slow) -> 
     events: list[AuditEvent] = []
     async with running(slow.url, audit=events.append) as app:
         await app.server.start()
-        asked: dict[str, Any] = {"name": "All", "wait": MOMENT, "metadata": {"a": 1}}
+        parameters: dict[str, Any] = {"name": "All", "wait": MOMENT, "metadata": {"a": 1}}
         async with slow.shut():
-            first = await app.server.create_response(ALL, **asked)
-            again = await app.server.create_response(ALL, **asked)
+            first = await app.server.create_response(ALL, **parameters)
+            again = await app.server.create_response(ALL, **parameters)
             assert (again.resource_id, again.status) == (first.resource_id, "pending")
             assert await slow.running() == 1
-            other = await app.server.create_response(ALL, **asked | {"name": "Others"})
+            other = await app.server.create_response(ALL, **parameters | {"name": "Others"})
             assert other.resource_id != first.resource_id
         await metadata_once(app.http, f"/resources/{first.resource_id}", "ready")
-        shown = await app.server.create_response(ALL, **asked)
+        shown = await app.server.create_response(ALL, **parameters)
         assert (shown.resource_id, shown.status, len(shown.sample)) == (first.resource_id, "ready", 60)
         # It is handed over once; after that, the same question is a new one.
-        fresh = await app.server.create_response(ALL, **asked)
+        fresh = await app.server.create_response(ALL, **parameters)
         assert fresh.resource_id != first.resource_id
         handed = [
             event.rows
@@ -143,8 +143,8 @@ async def test_nobody_meets_the_query_of_somebody_else(slow: Slow) -> None:
             for resource_id in ids:
                 answer = await app.http.get(f"/resources/{resource_id}", headers={"x-user": "eve"})
                 assert answer.status_code in (200, 404)
-            found = [await app.http.get(f"/resources/{each}", headers={"x-user": "bob"}) for each in ids]
-            assert sorted(answer.status_code for answer in found) == [200, 200, 404, 404]
+            actual = [await app.http.get(f"/resources/{each}", headers={"x-user": "bob"}) for each in ids]
+            assert sorted(answer.status_code for answer in actual) == [200, 200, 404, 404]
 
 
 async def test_pending_then_failed(sqlite_url: str, make_engine: Callable[..., AsyncEngine]) -> None:
@@ -336,10 +336,10 @@ async def test_a_failure_is_told_as_long_as_its_resource_lives(
 ) -> None:
     await fill(make_engine(sqlite_url))
     async with running(sqlite_url, pending_timeout=timedelta(milliseconds=200)) as app:
-        asked: dict[str, Any] = {"name": "Forever", "wait": MOMENT, "expiration": timedelta()}
-        first = await app.server.create_response(FOREVER, **asked)
+        parameters: dict[str, Any] = {"name": "Forever", "wait": MOMENT, "expiration": timedelta()}
+        first = await app.server.create_response(FOREVER, **parameters)
         await until(
             lambda: app.server.store.get(first.resource_id), lambda kept: kept and kept.status == "failed"
         )
-        again = await app.server.create_response(FOREVER, **asked)
+        again = await app.server.create_response(FOREVER, **parameters)
         assert (again.status, again.resource_id == first.resource_id) == ("pending", False)

@@ -64,9 +64,9 @@ async def test_as_long_as_it_lives_nobody_takes_it_for_dead(slow: Slow, postgres
             while later.pending_until is not None and later.pending_until < before.pending_until + timedelta(
                 seconds=2
             ):
-                found = await app.server.store.get(ids[0])
-                assert found and found.seen_at(datetime.now(UTC)).status == "pending"
-                later = found
+                resource = await app.server.store.get(ids[0])
+                assert resource and resource.seen_at(datetime.now(UTC)).status == "pending"
+                later = resource
             assert await slow.running() == 2
 
 

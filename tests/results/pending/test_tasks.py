@@ -90,7 +90,7 @@ async def standing(client: mcp.Client, task_id: str) -> ClientGetTaskResult:
 
 async def over(client: mcp.Client, task_id: str) -> ClientGetTaskResult:
     """What it says when the task is over."""
-    return await until(lambda: standing(client, task_id), lambda found: found.status != "working")
+    return await until(lambda: standing(client, task_id), lambda actual: actual.status != "working")
 
 
 async def cancel(client: mcp.Client, task_id: str) -> None:
@@ -99,9 +99,9 @@ async def cancel(client: mcp.Client, task_id: str) -> None:
 
 
 def rows_of(result: Any) -> list[int]:
-    found = CallToolResult.model_validate(result)
-    assert found.structured_content and not found.is_error
-    return [row["id"] for row in found.structured_content["results"]]
+    actual = CallToolResult.model_validate(result)
+    assert actual.structured_content and not actual.is_error
+    return [row["id"] for row in actual.structured_content["results"]]
 
 
 async def test_a_slow_call_is_a_task_and_its_result_comes(slow: Slow) -> None:
@@ -111,13 +111,13 @@ async def test_a_slow_call_is_a_task_and_its_result_comes(slow: Slow) -> None:
             assert (task.status, task.poll_interval_ms) == ("working", 1_000)
             assert task.ttl_ms and task.status_message and "has run for" in task.status_message
             assert (await standing(client, task.task_id)).status == "working"
-        found = await over(client, task.task_id)
-        assert found.status == "completed"
-        assert rows_of(found.result) == [1, 2, 3]
+        answer = await over(client, task.task_id)
+        assert answer.status == "completed"
+        assert rows_of(answer.result) == [1, 2, 3]
         # As the tool writes it, description and all; and as often as one asks.
-        text = (found.result or {})["content"][0]["text"]
+        text = (answer.result or {})["content"][0]["text"]
         assert "Figures of 2025." in text and "id,name,state" in text
-        assert (await standing(client, task.task_id)).result == found.result
+        assert (await standing(client, task.task_id)).result == answer.result
 
 
 async def test_a_client_that_knows_tasks_notices_nothing(slow: Slow) -> None:
@@ -180,12 +180,12 @@ async def test_a_query_that_fails(slow: Slow) -> None:
     async with server_of(slow) as server, client_of(server) as client:
         async with slow.shut():
             task = await begun(client, "divide")
-        found = await over(client, task.task_id)
-        assert found.status == "completed"
-        result = CallToolResult.model_validate(found.result)
+        answer = await over(client, task.task_id)
+        assert answer.status == "completed"
+        result = CallToolResult.model_validate(answer.result)
         assert result.is_error and result.structured_content
         assert result.structured_content["error"]["code"] == "QUERY_EXECUTION_FAILED"
-        assert "division by zero" not in str(found.result)
+        assert "division by zero" not in str(answer.result)
 
 
 async def test_another_process_knows_the_task_too(slow: Slow, postgresql_store_url: str) -> None:
@@ -199,8 +199,8 @@ async def test_another_process_knows_the_task_too(slow: Slow, postgresql_store_u
         async with slow.shut():
             task = await begun(first, "list_all")
             assert (await standing(second, task.task_id)).status == "working"
-        found = await over(second, task.task_id)
-        assert rows_of(found.result) == list(range(1, 61))  # as the server shows them, not the tool
+        answer = await over(second, task.task_id)
+        assert rows_of(answer.result) == list(range(1, 61))  # as the server shows them, not the tool
         forever = await begun(first, "run_forever")
         await slow.until(1)
         await cancel(second, forever.task_id)

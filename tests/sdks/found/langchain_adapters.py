@@ -25,11 +25,11 @@ async def program(mcp_url, tell):
     message = await tool.ainvoke(CALL)
     await tell("tool message", message)
     await tell("its artifact", message.artifact)
-    asked = {"messages": [{"role": "user", "content": QUESTION}]}
-    state = await create_agent(script(), tools).ainvoke(asked)
+    parameters = {"messages": [{"role": "user", "content": QUESTION}]}
+    state = await create_agent(script(), tools).ainvoke(parameters)
     await tell("state", state)
     await tell("messages as JSON", [message.model_dump_json() for message in state["messages"]])
-    events = create_agent(script(), tools).astream_events(asked, version="v2")
+    events = create_agent(script(), tools).astream_events(parameters, version="v2")
     await tell("events", [event async for event in events])
 
 

@@ -33,7 +33,7 @@ async def _run(program: Program, mcp_url: str, base_url: str) -> None:
     async with DualResponseClient(base_url) as client:
 
         async def tell(form: str, value: Any) -> None:
-            found = [
+            actual = [
                 {
                     "sample": len(parsed.sample),
                     "total": parsed.total_count,
@@ -42,7 +42,7 @@ async def _run(program: Program, mcp_url: str, base_url: str) -> None:
                 for parsed in client.find(value)
             ]
             recorded = {"value": described(value)} if "DUALSQL_RECORD_SHAPES" in os.environ else {}
-            print(json.dumps({"form": form, "found": found, **recorded}), flush=True)
+            print(json.dumps({"form": form, "found": actual, **recorded}), flush=True)
 
         await program(mcp_url, tell)
 

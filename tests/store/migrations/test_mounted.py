@@ -82,8 +82,8 @@ from dualsql.store import migrations_path
 print(migrations_path())
 print(migrate({sqlite_url!r}, create=True))
 """
-    found, said = _run(code, folder=tmp_path, path=[installed]).splitlines()
-    assert Path(found) == installed / "dualsql" / "migrations"
+    actual, said = _run(code, folder=tmp_path, path=[installed]).splitlines()
+    assert Path(actual) == installed / "dualsql" / "migrations"
     assert "revision dualsql_0006" in said
 
 

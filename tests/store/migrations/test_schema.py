@@ -90,9 +90,9 @@ async def test_what_the_caller_rolls_back_is_undone(postgresql_url: str) -> None
 async def test_a_migration_that_fails_leaves_nothing_behind(engine: AsyncEngine, database_url: str) -> None:
     async with engine.begin() as connection:
         await connection.execute(text("CREATE TABLE ix_dualsql_resources_expires_at (id int)"))
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(StorageError) as error:
         upgrade(database_url)
-    assert "expires_at" not in str(caught.value)
+    assert "expires_at" not in str(error.value)
     assert await _tables(database_url) == {"ix_dualsql_resources_expires_at"}
 
 
@@ -127,16 +127,16 @@ def test_a_revision_that_does_not_exist_is_refused(sqlite_url: str) -> None:
 @pytest.mark.parametrize("call", [upgrade, downgrade, current_revision, migrate])
 def test_a_database_out_of_reach(call: object, tmp_path: Path) -> None:
     assert callable(call)
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(StorageError) as error:
         call(f"postgresql://dualsql:hunter2@/nowhere?host={tmp_path}")
-    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in str(error.value)
 
 
 @pytest.mark.parametrize("url", ["mysql://u:hunter2@h/d", "sqlite://", "hunter2"])
 def test_a_database_that_cannot_hold_resources(url: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error:
         upgrade(url)
-    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in str(error.value)
 
 
 def test_the_command_says_what_it_did(database_url: str) -> None:

@@ -65,9 +65,11 @@ async def pages(
 
 async def truth(engine: AsyncEngine, statement: Statement) -> Lines:
     """The rows of the statement under no rule, each value with the type that this database gives it."""
-    known = capabilities_of(engine.dialect)
-    assert known is not None
-    meanings = Meanings(engine.dialect, keeps_zones=known.keeps_zones, computation=known.computation)
+    capabilities = capabilities_of(engine.dialect)
+    assert capabilities is not None
+    meanings = Meanings(
+        engine.dialect, keeps_zones=capabilities.keeps_zones, computation=capabilities.computation
+    )
     shape = plan.shape(statement, meanings)
     select = shape.select.limit(shape.limit).offset(shape.offset or None)
     async with engine.connect() as connection:

@@ -130,7 +130,7 @@ def _where(draw: Draw, sources: list[Source]) -> Condition:
     other: Any = draw(st.sampled_from(TABLES)).alias()
     theirs = draw(st.sampled_from(_numbers(other)))
     among = select(theirs).where(theirs.is_not(None))
-    found = draw(
+    actual = draw(
         st.sampled_from(
             [
                 column > draw(st.integers(-1, 20)),
@@ -146,7 +146,7 @@ def _where(draw: Draw, sources: list[Source]) -> Condition:
             ]
         )
     )
-    return ~found if draw(st.integers(0, 5)) == 0 else found
+    return ~actual if draw(st.integers(0, 5)) == 0 else actual
 
 
 def _leaves(source: Source) -> list[Source]:

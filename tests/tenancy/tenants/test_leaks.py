@@ -75,10 +75,10 @@ async def marked(anyio_backend: str, new_url: Callable[[], str]) -> AsyncIterato
 
 
 async def probe(marked: Site, statement: Statement) -> None:
-    found = await answer(marked.narrowed, statement, principal_of(SMALL))
-    assert leaked([*found.rows, *found.sample], SMALL) == []
-    assert Counter(found.rows) == Counter(await truth(marked.own[SMALL], statement))
-    assert found.total == len(found.rows)
+    actual = await answer(marked.narrowed, statement, principal_of(SMALL))
+    assert leaked([*actual.rows, *actual.sample], SMALL) == []
+    assert Counter(actual.rows) == Counter(await truth(marked.own[SMALL], statement))
+    assert actual.total == len(actual.rows)
 
 
 async def test_the_probe_would_notice(marked: Site) -> None:
@@ -154,8 +154,8 @@ async def test_tenants_read_one_kind_of_document_by_turns(site: Site, name: str)
     """The compiled statement is the same for all of them; a value kept in it would serve the next."""
     expected = {tenant: await truth(site.own[tenant], PORTABLE[name]) for tenant in TENANTS}
     for tenant in (*TENANTS, *reversed(TENANTS)):
-        found = await answer(site.narrowed, PORTABLE[name], principal_of(tenant))
-        assert Counter(found.rows) == Counter(expected[tenant])
+        actual = await answer(site.narrowed, PORTABLE[name], principal_of(tenant))
+        assert Counter(actual.rows) == Counter(expected[tenant])
 
 
 @pytest.mark.long
@@ -165,8 +165,8 @@ async def test_tenants_read_all_kinds_at_once(site: Site) -> None:
     async def rows(name: str, tenant: Tenant) -> Counter[bytes]:
         return Counter((await answer(site.narrowed, PORTABLE[name], principal_of(tenant))).rows)
 
-    found = await asyncio.gather(*(rows(name, tenant) for name, tenant in asked))
-    for (name, tenant), lines in zip(asked, found, strict=True):
+    actual = await asyncio.gather(*(rows(name, tenant) for name, tenant in asked))
+    for (name, tenant), lines in zip(asked, actual, strict=True):
         assert lines == Counter(await truth(site.own[tenant], PORTABLE[name])), (name, tenant.name)
 
 
@@ -233,8 +233,8 @@ async def test_tenant_columns_of_two_types_are_bound_each_as_its_own(sqlite_url:
                 await connection.execute(insert(table), [{"id": n, "tenant_id": n} for n in (1, 2, 3)])
         async with DualResponseServer(engine, base_url=BASE_URL, tables=metadata, hooks=[own]) as server:
             for statement in (beside, select(one.c.id).where(exists().where(two.c.id > 0))):
-                found = await answer(server, statement, principal_of(TENANTS[0]))
-                assert [json.loads(line)["id"] for line in found.rows] == [1]
+                actual = await answer(server, statement, principal_of(TENANTS[0]))
+                assert [json.loads(line)["id"] for line in actual.rows] == [1]
 
 
 @pytest.mark.quick(2, "sqlite")
@@ -243,8 +243,8 @@ async def test_tenant_columns_of_two_types_are_bound_each_as_its_own(sqlite_url:
 )
 async def test_names_that_are_written_alike_stay_apart(site: Site, name: str) -> None:
     statement: Statement = select(Document.tenant_id, bindparam(name, 1).label("mine"))
-    found = await answer(site.narrowed, statement, principal_of(TENANTS[1]))
-    assert set(found.rows) == {b'{"tenant_id":2,"mine":1}'}
+    actual = await answer(site.narrowed, statement, principal_of(TENANTS[1]))
+    assert set(actual.rows) == {b'{"tenant_id":2,"mine":1}'}
 
 
 @pytest.mark.parametrize("principal", [None, Principal(id="x"), Principal(id="x", tenant=None)])

@@ -121,9 +121,9 @@ async def masked(anyio_backend: str, new_url: Callable[[], str]) -> AsyncIterato
 
 async def check(masked: Site, statement: Statement) -> None:
     expected = await truth(masked.own[TENANT], statement)
-    found = await answer(masked.narrowed, statement, principal_of(TENANT))
-    assert Counter(found.rows) == Counter(expected)
-    assert found == await answer(masked.plain[TENANT], statement, None)
+    actual = await answer(masked.narrowed, statement, principal_of(TENANT))
+    assert Counter(actual.rows) == Counter(expected)
+    assert actual == await answer(masked.plain[TENANT], statement, None)
 
 
 @pytest.mark.quick(1, "sqlite")

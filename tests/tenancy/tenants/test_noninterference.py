@@ -68,8 +68,8 @@ async def answered(application: Application, sql: str) -> list[Any]:
     """All that a text brings its caller: the result of a tool, a page, another order, the rows, a profile."""
     dual = application.server
     try:
-        made = dual.sql.resolve(sql, principal=ADA)
-        response = await dual.create_response(made.select, name="Text", principal=ADA, sample_size=30)
+        query = dual.sql.resolve(sql, principal=ADA)
+        response = await dual.create_response(query.select, name="Text", principal=ADA, sample_size=30)
     except DualResponseError as error:
         details = {name: value for name, value in error.details.items() if name != "incident"}
         return [error.code, error.message, error.hint, details]

@@ -25,13 +25,13 @@ EACH_TENANT = pytest.mark.parametrize("tenant", TENANTS, ids=lambda tenant: tena
 async def check(site: Site, statement: Statement, tenant: Tenant) -> None:
     expected = await truth(site.own[tenant], statement)
     plain = await answer(site.plain[tenant], statement, None)
-    found = await answer(site.narrowed, statement, principal_of(tenant))
-    assert Counter(found.rows) == Counter(expected)
+    actual = await answer(site.narrowed, statement, principal_of(tenant))
+    assert Counter(actual.rows) == Counter(expected)
     assert not isinstance(statement, TextualSelect)
     if statement._order_by_clauses:
-        assert found.rows == expected
-    assert found.total == len(expected)
-    assert found == plain
+        assert actual.rows == expected
+    assert actual.total == len(expected)
+    assert actual == plain
 
 
 def one_of_them(name: str) -> Tenant:

@@ -148,9 +148,9 @@ Secure = tuple[DualResponseServer, AsyncEngine]
 async def check(secure: Secure, site: Site, statement: Statement) -> None:
     for tenant in (ACME, BIRCH):
         expected = await truth(site.own[tenant], statement)
-        found = await answer(secure[0], statement, principal_of(tenant))
-        assert Counter(found.rows) == Counter(expected)
-        assert found == await answer(site.plain[tenant], statement, None)
+        actual = await answer(secure[0], statement, principal_of(tenant))
+        assert Counter(actual.rows) == Counter(expected)
+        assert actual == await answer(site.plain[tenant], statement, None)
 
 
 @pytest.mark.quick(1)
@@ -240,11 +240,11 @@ async def test_a_value_is_a_value(secure: Secure) -> None:
             SHARED,
         )
         async with server(secure[1], hooks) as literal_minded:
-            asked = literal_minded.create_response(
+            response = literal_minded.create_response(
                 select(Person.id), name="x", principal=Principal(id="x", tenant=tenant)
             )
             with pytest.raises((QueryExecutionError, ForbiddenError, NotFreezableError)):
-                await asked
+                await response
     assert not await left_behind(secure[1])
 
 

@@ -38,11 +38,11 @@ async def stream(
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("name", SOME)
 async def test_a_stream_is_that_of_the_tenant_s_own_database(site: Site, name: str) -> None:
-    for written in FORMATS:
+    for format_name in FORMATS:
         with backends_taken() as taken:
-            found = await stream(site.narrowed, PORTABLE[name], principal_of(TENANT), written)
-            expected = await stream(site.plain[TENANT], PORTABLE[name], None, written)
-        assert found == expected
+            actual = await stream(site.narrowed, PORTABLE[name], principal_of(TENANT), format_name)
+            expected = await stream(site.plain[TENANT], PORTABLE[name], None, format_name)
+        assert actual == expected
         assert taken[0] == taken[1] != "by_sqlalchemy"
 
 
@@ -68,8 +68,8 @@ async def check_columns(site: Site, statement: Statement) -> None:
     whole = await lines(server, response.resource_id, None)
     for chosen in {tuple(names[:1]), tuple(names[-1:]), (names[-1], names[0]), tuple(names[1::2])} - {()}:
         if len(set(chosen)) == len(chosen):
-            found = await lines(server, response.resource_id, chosen)
-            assert found == [[row[names.index(name)] for name in chosen] for row in whole], chosen
+            rows = await lines(server, response.resource_id, chosen)
+            assert rows == [[row[names.index(name)] for name in chosen] for row in whole], chosen
 
 
 async def lines(
@@ -88,9 +88,9 @@ async def test_the_tenants_go_by_copy(site: Site) -> None:
     """The comparison above means that backend, too."""
     taken: set[str] = set()
     for name in SOME:
-        for written in ("csv", "arrow"):
+        for format_name in ("csv", "arrow"):
             with backends_taken() as backends:
-                await stream(site.narrowed, PORTABLE[name], principal_of(TENANT), written)
+                await stream(site.narrowed, PORTABLE[name], principal_of(TENANT), format_name)
             taken.update(backends)
     assert {"by_csv_copy", "by_arrow_copy"} <= taken
 
@@ -102,5 +102,5 @@ async def test_pages_of_the_short_way_are_the_tenant_s_own(site: Site, name: str
     url = site.shared.url
     async with DualResponseServer(url, base_url=BASE_URL, tables=REGISTRY, hooks=HOOKS) as server:
         assert server.parts.sources["default"].fast is not None
-        found = await answer(server, PORTABLE[name], principal_of(TENANT))
-    assert found == await answer(site.plain[TENANT], PORTABLE[name], None)
+        actual = await answer(server, PORTABLE[name], principal_of(TENANT))
+    assert actual == await answer(site.plain[TENANT], PORTABLE[name], None)

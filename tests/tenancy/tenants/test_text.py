@@ -45,9 +45,9 @@ async def check(site: Site, name: str, statement: Any) -> None:
     tenant = one_of_them(name)
     read = read_select(text_of(site, statement), REGISTRY, dialect_of(site).name)
     expected = await truth(site.own[tenant], statement)
-    found = await answer(site.narrowed, read, principal_of(tenant))
-    assert found.total == len(expected)
-    assert Counter(map(_values, found.rows)) == Counter(map(_values, expected))
+    actual = await answer(site.narrowed, read, principal_of(tenant))
+    assert actual.total == len(expected)
+    assert Counter(map(_values, actual.rows)) == Counter(map(_values, expected))
 
 
 def dialect_of(site: Site) -> Any:

@@ -174,7 +174,7 @@ def _written(kind: Kind, form: str) -> tuple[Kind, Maker]:
     kinds = {"n": "number", "t": "text", "m": "moment", "b": "truth"}
 
     def make(draw: Draw, depth: int) -> str:
-        filled = re.sub(r"\{([ntmb])\}", lambda found: draw.value(depth, kinds[found[1]]), form)
+        filled = re.sub(r"\{([ntmb])\}", lambda match: draw.value(depth, kinds[match[1]]), form)
         return re.sub(r"\{c\}", lambda _: draw.of(*ALL_COLUMNS), filled)
 
     return kind, make

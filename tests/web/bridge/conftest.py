@@ -51,13 +51,13 @@ class Bridge:
 
     async def start(self, tool: str, **options: Any) -> Any:
         """Call a tool, and show its result in the App."""
-        given = {"token": "token-of-ana", **options}
-        return await self.page.evaluate("([tool, options]) => start(tool, options)", [tool, given])
+        values = {"token": "token-of-ana", **options}
+        return await self.page.evaluate("([tool, options]) => start(tool, options)", [tool, values])
 
     async def log(self, kind: str) -> list[Any]:
         """What the App asked its host for."""
-        found: list[Any] = await self.page.evaluate("kind => log[kind]", kind)
-        return found
+        actual: list[Any] = await self.page.evaluate("kind => log[kind]", kind)
+        return actual
 
     async def result(self) -> Any:
         """What the model got."""

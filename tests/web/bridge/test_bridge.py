@@ -220,7 +220,7 @@ async def test_a_result_that_is_deleted_or_expires_while_it_is_open(host: Bridge
         await bridge.start("short")
         await expect(bridge.app.locator("tbody td").first).to_be_visible()
         resource_id = await id_of(bridge)
-        await until(lambda: host.dual.unchecked.get(resource_id), lambda found: found is None)
+        await until(lambda: host.dual.unchecked.get(resource_id), lambda actual: actual is None)
         await bridge.app.locator("button.sort", has_text="delay").click()
         await expect(bridge.app.locator("#message")).to_contain_text("expired")
 
@@ -267,6 +267,6 @@ async def test_no_serious_findings_of_axe(host: Bridged, theme: str, width: int)
 async def findings_are_none(bridge: Bridge) -> None:
     frame = bridge.page.frames[-1]
     await frame.evaluate(AXE.read_text())
-    found = await frame.evaluate("axe.run({ iframes: false })")
-    serious = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
+    actual = await frame.evaluate("axe.run({ iframes: false })")
+    serious = [each for each in actual["violations"] if each["impact"] in ("serious", "critical")]
     assert not serious, [(each["id"], each["nodes"][0]["html"][:200]) for each in serious]
