@@ -224,19 +224,14 @@ def method_route(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence
         methods: listed in the answer 405, and in that to OPTIONS, which every path has and which looks up no id.
     """
     methods = methods if "OPTIONS" in methods else (*methods, "OPTIONS")
-
-    async def list_methods(_: Request) -> Response:
-        return Response(status_code=204, headers={"Allow": ", ".join(methods)})
-
-    async def refuse_method(_: Request) -> Response:
-        raise MethodNotAllowedError("The method is not allowed for this path.", methods=methods)
-
-    by_method = {"OPTIONS": list_methods, **endpoints}
-    if "GET" in endpoints:
-        by_method["HEAD"] = endpoints["GET"]
+    by_method = dict(endpoints, HEAD=endpoints["GET"]) if "GET" in endpoints else endpoints
 
     async def answer(request: Request) -> Response:
-        return await by_method.get(request.method, refuse_method)(request)
+        if (endpoint := by_method.get(request.method)) is not None:
+            return await endpoint(request)
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"Allow": ", ".join(methods)})
+        raise MethodNotAllowedError("The method is not allowed for this path.", methods=methods)
 
     return _MethodRoute(path, answer, methods=methods)
 

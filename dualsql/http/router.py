@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -19,6 +20,8 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import refuse_unknown
+from dualsql.formats.cells import run_heavy
+from dualsql.formats.json import dumps
 from dualsql.http import parameters
 from dualsql.http.conditional import is_current, metadata_etag, not_modified
 from dualsql.http.problems import (
@@ -225,7 +228,8 @@ class Routes:
 async def answer_page(request: Request, reading: Coroutine[Any, Any, ResultPage]) -> Response:
     """The answer with a page, which is read while its caller waits."""
     page = await while_connected(request.receive, reading)
-    return JSONAnswer(await page.to_json())
+    write = partial(dumps, page.to_wire(), has_times=page.has_times)
+    return JSONAnswer(await run_heavy(write) if page.is_heavy else write())
 
 
 class Opened(NamedTuple):

@@ -8,7 +8,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import sha512
 from typing import NamedTuple
 from uuid import UUID
@@ -204,11 +204,6 @@ class ResultPage:
             page["cut"] = list(self.cut)
         return page
 
-    async def to_json(self) -> bytes:
-        """`to_wire` as JSON."""
-        write = partial(json.dumps, self.to_wire(), has_times=self.has_times)
-        return await run_heavy(write) if self.is_heavy else write()
-
 
 class PageRequest(NamedTuple):
     """A request for a page of a result.
@@ -308,13 +303,14 @@ class ResultPages:
         following, preceding = _cursors(page_rows, select, rows, start)
         total = _corrected_total(target.total, page_rows, is_counted=start is None)
         as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
+        maker, columns = view.record_maker(as_strings)
         width = len(view.columns)
         # After the columns of the result come the keys of the cursor that are not among them.
         values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
         is_heavy = are_heavy(view.columns, values)
 
         def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
-            records = view.records(values, integer_strings=as_strings)
+            records = maker.records(values)
             if request.cell_limit is None:
                 return records, None
             from dualsql.formats.cell_limit import cut_cells
@@ -323,10 +319,10 @@ class ResultPages:
 
         records, cut = await run_heavy(make_records) if is_heavy else make_records()
         return ResultPage(
-            columns=view.described(as_strings),
+            columns=columns,
             rows=records,
             is_heavy=is_heavy,
-            has_times=view.has_times,
+            has_times=maker.has_times,
             cut=cut,
             total_count=total.rows,
             total_count_kind=total.kind,

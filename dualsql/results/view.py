@@ -28,7 +28,7 @@ from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resour
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
-from dualsql_client.wire import Column, Row, SortKey
+from dualsql_client.wire import Column, SortKey
 
 if TYPE_CHECKING:
     from dualsql.results.kept_rows import KeptReader
@@ -160,18 +160,9 @@ class View:
         """A question over this statement, on the same source."""
         return replace(self, derived=derived)
 
-    def records(self, rows: Rows, *, integer_strings: Sequence[str] = ()) -> list[Row]:
-        """Rows of this statement as objects by column name; see `dualsql.formats.json.RecordMaker`."""
-        return self.output.record_maker(self.dialect, integer_strings)[0].records(rows)
-
-    def described(self, integer_strings: Sequence[str] = ()) -> Sequence[Column]:
-        """The columns as answers describe them; not to be changed."""
-        return self.output.record_maker(self.dialect, integer_strings)[1]
-
-    @property
-    def has_times(self) -> bool:
-        """Whether a cell may hold a time of day; see `dualsql.formats.json.dumps`."""
-        return self.output.record_maker(self.dialect, ())[0].has_times
+    def record_maker(self, integer_strings: Sequence[str] = ()) -> tuple[RecordMaker, Sequence[Column]]:
+        """What makes objects of rows of this statement, and the columns as answers describe them; not to be changed."""
+        return self.output.record_maker(self.dialect, integer_strings)
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""

@@ -107,7 +107,8 @@ async def row_labels(
                 opened = server.parts.views.open(source, source.freeze(statement), principal)
                 sample = await opened.sample(_MOST_LABELS, CountMethod("none"))
                 # Whole numbers as texts: a double of JavaScript could be the key of another row.
-                records = opened.records(sample.rows, integer_strings=integer_columns(opened.columns))
+                maker, _ = opened.record_maker(integer_columns(opened.columns))
+                records = maker.records(sample.rows)
                 pairs = [[row["row_key"], _short(row["row_label"])] for row in records]
         answers.append(pairs)
     return answers
