@@ -24,7 +24,7 @@ from dualsql.errors import (
     ResourcePendingError,
     shown,
 )
-from dualsql_client.identifiers import ID_ALPHABET, ID_RANDOM, with_checksum
+from dualsql_client.identifiers import ID_RANDOM, id_characters, with_checksum
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
@@ -345,7 +345,7 @@ class Clock:
 def new_resource_id(start: str = "") -> str:
     """A fresh identifier: `start`, up to 160 random bits (MCP asks for UUIDv4's 122), and a checksum for clients."""
     while True:
-        text = start + "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM - len(start)))
+        text = start + id_characters(secrets.randbits(8 * ID_RANDOM), ID_RANDOM - len(start))
         # Detection skips words of one case: one of 1.2 million draws.
         if not (text.islower() or text.isupper()):
             return with_checksum(text)

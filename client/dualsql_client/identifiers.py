@@ -48,8 +48,16 @@ def _remainder(characters: str) -> int:
 
 
 def _checksum(remainder: int) -> str:
-    base = len(ID_ALPHABET)
-    return "".join(ID_ALPHABET[remainder // base**place % base] for place in range(_ID_CHECKSUM))
+    return id_characters(remainder, _ID_CHECKSUM)
+
+
+def id_characters(number: int, count: int) -> str:
+    """`count` digits of a number in the base of `ID_ALPHABET`, the least first."""
+    characters = ""
+    for _ in range(count):
+        number, digit = divmod(number, len(ID_ALPHABET))
+        characters += ID_ALPHABET[digit]
+    return characters
 
 
 def may_hold_id(text: str) -> bool:

@@ -24,7 +24,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.store.tables import metadata
-from dualsql_client.identifiers import ID_ALPHABET
+from dualsql_client.identifiers import id_characters
 from dualsql_client.local_servers import MARK_LENGTH, make_private
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class MarkedIds(Feature):
 
 def new_mark() -> str:
     """A mark for a server whose results end with its process."""
-    return "".join(secrets.choice(ID_ALPHABET) for _ in range(MARK_LENGTH))
+    return id_characters(secrets.randbits(8 * MARK_LENGTH), MARK_LENGTH)
 
 
 def state_folder() -> Path:
@@ -100,11 +100,7 @@ def _identity(options: ServeOptions) -> str:
 
 
 def _mark(identity: bytes) -> str:
-    number, characters = int.from_bytes(identity[16:]), ""
-    for _ in range(MARK_LENGTH):
-        number, place = divmod(number, len(ID_ALPHABET))
-        characters += ID_ALPHABET[place]
-    return characters
+    return id_characters(int.from_bytes(identity[16:]), MARK_LENGTH)
 
 
 def _secret(path: Path) -> str:
