@@ -364,10 +364,9 @@ class Fetch:
             if self.may_be_fast and source.fast is not None and not is_listened_to(source.engine.sync_engine):
                 statement = self.statement_for(self.rules.dialect(source.engine.dialect))
                 if statement is not None and source.fast.reads(statement):
-                    # A slot, although no connection of the pool is taken: the limit is on statements that run.
-                    async with source.limits.slot():
-                        read = partial(source.fast.fetch, statement, self.timeout)
-                        rows = await self._measure("page_reader", read)
+                    # Without a slot: these run one after the other, and end at once.
+                    read = partial(source.fast.fetch, statement, self.timeout)
+                    rows = await self._measure("page_reader", read)
                     if rows is not None:
                         return rows
         return await in_session(

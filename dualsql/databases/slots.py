@@ -229,9 +229,13 @@ class Slots:
             self.queue.waiting -= 1
             EVENTS.report(SlotAwaited(self.name, time.perf_counter() - start))
 
+    def _expire(self, slot: asyncio.Future[None]) -> None:
+        if not slot.done():
+            slot.set_exception(self._refused("Too many queries are running, and none ended in time."))
+
     def _leave(self, caller: Caller, slot: asyncio.Future[None]) -> None:
         """The request does not wait any longer. It may have got its slot in the same moment."""
-        if slot.done() and not slot.cancelled():
+        if slot.done() and not slot.cancelled() and slot.exception() is None:
             self.give_back(caller)
             return
         slots = self._waiting.get(caller, deque())

@@ -283,10 +283,6 @@ _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<po
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-_CHECKED = "dualsql.host_check"
-"""In the scope of a request: what its headers were checked for."""
-
-
 class HostCheck:
     """Answers 403 unless the Host header names one of `hosts` and the Origin header, if any, one of `origins`.
 
@@ -310,15 +306,10 @@ class HostCheck:
         self.origins = frozenset(origins)
         self.is_local = is_local
         self.needs_host = needs_host
-        self._terms = (self.hosts, self.origins, is_local, needs_host)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        # An application that holds these routes may have checked the same.
-        if scope["type"] == "http" and scope.get(_CHECKED) != self._terms:
-            if refusal := self.refuse(Headers(scope=scope)):
-                return problem_response(refusal)(scope, receive, send)
-            scope[_CHECKED] = self._terms
-        return self.app(scope, receive, send)
+        refusal = self.refuse(Headers(scope=scope)) if scope["type"] == "http" else None
+        return (problem_response(refusal) if refusal else self.app)(scope, receive, send)
 
     def refuse(self, headers: Headers) -> ForeignRequestError | None:
         """The error for a request with these headers; None if it is allowed."""

@@ -79,12 +79,11 @@ class PageProcess:
         if answer_of is None:
             return None
         self._pages_without = 0
+        expiry = self._loop.call_later(_ANSWER_SECONDS, self.close)
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                answer = await answer_of
-        except TimeoutError:
-            self.close()
-            return None
+            answer = await answer_of
+        finally:
+            expiry.cancel()
         self._alone = 0 if self._pages > pages_before else self._alone + 1
         if answer is None:
             return None
