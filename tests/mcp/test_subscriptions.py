@@ -70,6 +70,7 @@ async def test_a_stream_tells_of_pins_and_deletions(dual: DualResponseServer, se
         assert await told(stream) == ResourceUpdated(uri=uri)
 
 
+@pytest.mark.long
 async def test_a_stream_tells_of_an_expiry(make_dual: MakeDual, server: Any) -> None:
     dual = make_dual(watch_interval=timedelta(hours=1))
     add_resources(dual, server)

@@ -234,6 +234,7 @@ Prices are in Swiss francs, without tax.
 """
 
 
+@pytest.mark.long
 async def test_what_a_model_reads_is_the_operators_choice(shop: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes.md"
     notes.write_text(NOTES, encoding="utf-8")
