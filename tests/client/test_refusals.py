@@ -17,8 +17,8 @@ from tests.javascript.running import node, run
 Call = Callable[[ParsedDualResponse, Path], Awaitable[Any]]
 
 
-async def _rows_of_page(parsed: ParsedDualResponse, **asked: Any) -> list[Any]:
-    return (await parsed.fetch(**asked)).data
+async def _rows_of_page(parsed: ParsedDualResponse, **options: Any) -> list[Any]:
+    return (await parsed.fetch(**options)).data
 
 
 _CALLS: dict[str, Call] = {

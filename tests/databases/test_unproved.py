@@ -82,7 +82,9 @@ def test_a_text_could_write(institutions_url: str) -> None:
 
 async def test_no_write_is_tried_and_the_operator_is_told(institutions: AsyncEngine) -> None:
     sent: list[str] = []
-    event.listen(institutions.sync_engine, "before_cursor_execute", lambda *told: sent.append(told[2]))
+    event.listen(
+        institutions.sync_engine, "before_cursor_execute", lambda *arguments: sent.append(arguments[2])
+    )
     async with server_on({"data": institutions}, unproved_read_only=["data"]) as server:
         response = await server.create_response(select(INSTITUTIONS), name="All")
         assert response.total_count == len(ROWS)
@@ -101,7 +103,9 @@ async def test_no_write_is_tried_and_the_operator_is_told(institutions: AsyncEng
 async def test_nothing_is_tried_after_an_outage(institutions_url: str) -> None:
     source = open_source("default", institutions_url, Registry(METADATA), Settings(unproved_read_only=True))
     tried: list[str] = []
-    event.listen(source.engine.sync_engine, "before_cursor_execute", lambda *told: tried.append(told[2]))
+    event.listen(
+        source.engine.sync_engine, "before_cursor_execute", lambda *arguments: tried.append(arguments[2])
+    )
     health = SourceHealth(source, (), Settings(), timedelta(seconds=2))
     health._must_be_proved = True
     assert await health.state() == "ok"

@@ -67,7 +67,7 @@ def as_bound(text: str) -> str:
 def test_every_step_sends_statements(texts: dict[str, dict[str, list[str]]]) -> None:
     assert texts.keys() == PARSERS.keys()
     for name, steps in texts.items():
-        sent = {step.partition(": ")[2] for step, found in steps.items() if found}
+        sent = {step.partition(": ")[2] for step, each in steps.items() if each}
         assert sent >= STEPS, name
         assert sum(map(len, steps.values())) > 400
 

@@ -161,12 +161,12 @@ def test_no_header_makes_it_fail(headers: list[tuple[bytes, bytes]]) -> None:
 ], ids=["data", "error"])  # fmt: skip
 def test_code_gets_no_display(answer: Any) -> None:
     assert present(answer, RequestedForm()) == answer
-    for asked in (
+    for question in (
         RequestedForm("json", "chat"),
         RequestedForm("markdown", "code"),
         RequestedForm("json", "code"),
     ):
-        seen = present(answer, asked)
+        seen = present(answer, question)
         assert "display" not in seen
         assert {**seen, "display": answer["display"]} == answer
         assert validate_dual_mode(seen) == []

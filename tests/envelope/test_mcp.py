@@ -107,8 +107,8 @@ def test_whatever_a_tool_returns_its_mcp_result_is_valid(value: Any) -> None:
     for links in ("text", "resource_link"):
         response = wrap_tool_response(lambda: value)()
         read_by_the_sdk(to_mcp_tool_result(response, links=links))
-    for asked in (RequestedForm(), RequestedForm("json")):
-        read_by_the_sdk(dual_mode_tool_result(wrap_dual_mode(lambda: value)(), asked))
+    for question in (RequestedForm(), RequestedForm("json")):
+        read_by_the_sdk(dual_mode_tool_result(wrap_dual_mode(lambda: value)(), question))
 
 
 @pytest.mark.parametrize(

@@ -63,38 +63,38 @@ ROWS = [
 PROBLEM = LimitExceededError("Too much.", hint="Ask for less.", details={"limit": "rows"})
 
 
-def writer(written: str, columns: Any = COLUMNS, **options: Any) -> Writer:
-    return FORMATS[written].writer(columns, DIALECT, WriterOptions(**options))
+def writer(format_name: str, columns: Any = COLUMNS, **options: Any) -> Writer:
+    return FORMATS[format_name].writer(columns, DIALECT, WriterOptions(**options))
 
 
-def whole(written: str, pieces: list[list[Any]], columns: Any = COLUMNS, **options: Any) -> bytes:
-    made = writer(written, columns, **options)
+def whole(format_name: str, pieces: list[list[Any]], columns: Any = COLUMNS, **options: Any) -> bytes:
+    made = writer(format_name, columns, **options)
     data = made.head() + b"".join([made.rows(rows).data for rows in pieces])
     return data + made.end(StreamEnd(sum(map(len, pieces))))
 
 
-@pytest.mark.parametrize("written", FORMATS)
-def test_however_it_is_cut(written: str) -> None:
-    once = read(written, whole(written, [ROWS]), COLUMNS)
-    assert read(written, whole(written, [[row] for row in ROWS]), COLUMNS) == once
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_however_it_is_cut(format_name: str) -> None:
+    once = read(format_name, whole(format_name, [ROWS]), COLUMNS)
+    assert read(format_name, whole(format_name, [[row] for row in ROWS]), COLUMNS) == once
     assert once["text"] == [row[1] for row in ROWS]
     assert once["price"] == [row[4] for row in ROWS]
     assert once["json"] == [{"k": [1]}, None, "text"]
 
 
-@pytest.mark.parametrize("written", [name for name in FORMATS if FORMATS[name].is_stateless])
-def test_a_writer_without_a_state_writes_several_streams_at_once(written: str) -> None:
+@pytest.mark.parametrize("format_name", [name for name in FORMATS if FORMATS[name].is_stateless])
+def test_a_writer_without_a_state_writes_several_streams_at_once(format_name: str) -> None:
     """Results keep such a writer for all of their streams."""
-    shared = writer(written)
+    shared = writer(format_name)
     streams = [shared.head(), shared.head()]
     for row in ROWS:
         streams = [data + shared.rows([row]).data for data in streams]
     streams[0] += shared.end(StreamEnd(len(ROWS)))
-    assert shared.failure(PROBLEM, StreamEnd(len(ROWS))) == writer(written).failure(
+    assert shared.failure(PROBLEM, StreamEnd(len(ROWS))) == writer(format_name).failure(
         PROBLEM, StreamEnd(len(ROWS))
     )
     streams[1] += shared.end(StreamEnd(len(ROWS)))
-    assert streams == [whole(written, [[row] for row in ROWS])] * 2
+    assert streams == [whole(format_name, [[row] for row in ROWS])] * 2
 
 
 def test_null_is_not_an_empty_text_in_csv() -> None:
@@ -265,9 +265,9 @@ def test_a_failure_in_arrow_is_told_and_stops_a_careless_reader() -> None:
         pa.ipc.open_stream(data + failed).read_all()
 
 
-@pytest.mark.parametrize("written", ["json", "csv", "parquet", "xlsx"])
-def test_formats_without_a_last_record_are_cut(written: str) -> None:
-    made = writer(written)
+@pytest.mark.parametrize("format_name", ["json", "csv", "parquet", "xlsx"])
+def test_formats_without_a_last_record_are_cut(format_name: str) -> None:
+    made = writer(format_name)
     made.head()
     assert made.failure(PROBLEM, StreamEnd(0, complete=False)) is None
 

@@ -321,7 +321,7 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
             .exclude(method="OPTIONS")
             .exclude(path=[WELL_KNOWN, OPENAPI])
         )
-        described = [found.ok() for found in schema.get_all_operations() if isinstance(found, Ok)]
+        described = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
         as_described, otherwise = (
             [one.as_strategy(generation_mode=mode) for one in described]
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)

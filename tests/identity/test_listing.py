@@ -184,5 +184,5 @@ async def test_the_server_s_own_code_lists_too(institutions_url: str) -> None:
     async with people(institutions_url) as application:
         path = await application.create(principal=ANA)
         listing: Any = await application.server.list_resources(ANA, limit=1)
-        assert [f"/resources/{found.id}" for found in listing.resources] == [path]
+        assert [f"/resources/{each.id}" for each in listing.resources] == [path]
         assert listing.next_cursor is None

@@ -57,13 +57,13 @@ numbers = Table(
 
 
 async def batches(
-    dual: DualResponseServer, made: DualResponse, lane: str = "arrow_reader", **asked: Any
+    dual: DualResponseServer, made: DualResponse, lane: str = "arrow_reader", **options: Any
 ) -> pa.Table:
     """The rows of an Arrow stream that was read in this lane."""
     record = RequestRecord(id="test")
     token = REQUEST.set(record)
     try:
-        stream = await dual.stream(made.resource_id, None, StreamRequest(format="arrow", **asked))
+        stream = await dual.stream(made.resource_id, None, StreamRequest(format="arrow", **options))
         data = b"".join([chunk.data async for chunk in stream.chunks])
     finally:
         REQUEST.reset(token)
@@ -211,10 +211,10 @@ async def test_what_python_has_no_value_for_is_refused(typed: Path, tmp_path: Pa
             )
 
 
-async def ending(dual: DualResponseServer, statement: Any, written: str) -> str | None:
+async def ending(dual: DualResponseServer, statement: Any, format_name: str) -> str | None:
     """What ended a stream of a result."""
     response = await dual.create_response(statement, name="ends")
-    stream = await dual.stream(response.resource_id, None, StreamRequest(format=written))
+    stream = await dual.stream(response.resource_id, None, StreamRequest(format=format_name))
     with suppress(DualResponseError):
         async for _ in stream.chunks:
             pass

@@ -130,8 +130,8 @@ async def test_a_stream_says_that_its_rows_are_not_the_kept_ones(
     ):
         result = f"/r/{server.kept.resource_id}"
 
-        async def notes(route: str, body: dict[str, Any], written: str) -> list[str]:
-            answer = await http.post(f"{result}/{route}", json=body | {"format": written})
+        async def notes(route: str, body: dict[str, Any], format_name: str) -> list[str]:
+            answer = await http.post(f"{result}/{route}", json=body | {"format": format_name})
             assert answer.status_code == 200, answer.text
             actual: list[str] = loads(answer.headers.get("Dualsql-Notes", "[]"))
             return actual

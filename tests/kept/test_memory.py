@@ -215,10 +215,10 @@ def peak() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-async def sorted_rows(dual: DualResponseServer, made: DualResponse, **asked: Any) -> int:
+async def sorted_rows(dual: DualResponseServer, made: DualResponse, **options: Any) -> int:
     """The rows of a stream that DuckDB sorts as a whole."""
     order = (SortKey(field="s", order="desc"),)
-    stream = await dual.stream(made.resource_id, None, StreamRequest(sort=order, **asked))
+    stream = await dual.stream(made.resource_id, None, StreamRequest(sort=order, **options))
     return sum([chunk.rows async for chunk in stream.chunks])
 
 

@@ -50,8 +50,8 @@ LEFT = 21
 
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[KeptServer]:
-    async with kept_server(tmp_path) as found:
-        yield found
+    async with kept_server(tmp_path) as server:
+        yield server
 
 
 @contextmanager

@@ -116,13 +116,15 @@ class KeptServer:
     async def said(self, made: DualResponse, principal: Principal | None = None) -> Any:
         return (await self.dual.describe(made.resource_id, principal)).get("kept")
 
-    async def lines(self, made: DualResponse, principal: Principal | None = None, **asked: Any) -> list[str]:
-        stream = await self.dual.stream(made.resource_id, principal, StreamRequest(**asked))
+    async def lines(
+        self, made: DualResponse, principal: Principal | None = None, **options: Any
+    ) -> list[str]:
+        stream = await self.dual.stream(made.resource_id, principal, StreamRequest(**options))
         data = b"".join([chunk.data async for chunk in stream.chunks])
         return data.decode().splitlines()[:-1]
 
-    async def page(self, made: DualResponse, principal: Principal | None = None, **asked: Any) -> Any:
-        return await self.dual.read_page(made.resource_id, principal, PageRequest(**asked))
+    async def page(self, made: DualResponse, principal: Principal | None = None, **options: Any) -> Any:
+        return await self.dual.read_page(made.resource_id, principal, PageRequest(**options))
 
     def files(self) -> list[Path]:
         return [path for path in self.storage.iterdir() if path.name != "storage-id"]
@@ -143,8 +145,8 @@ async def kept_server(folder: Path, **options: Any) -> AsyncIterator[KeptServer]
 
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[KeptServer]:
-    async with kept_server(tmp_path) as found:
-        yield found
+    async with kept_server(tmp_path) as server:
+        yield server
 
 
 async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
@@ -174,7 +176,7 @@ async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
     return {
         "pages": pages,
         "questions": [list(map(list, map(dict.values, rows))) for rows in questions],
-        "streams": [await kept.lines(made, format=written) for written in ("ndjson", "csv")],
+        "streams": [await kept.lines(made, format=format_name) for format_name in ("ndjson", "csv")],
         "sorted": await kept.lines(made, sort=(SortKey(field="price"),), columns=("price", "id")),
         "profile": (await kept.dual.profiles.profile(made.resource_id, None, kind="full"))["covers"],
         "total": (await kept.dual.describe(made.resource_id, None, count="exact"))["total_count"],

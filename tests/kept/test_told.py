@@ -123,7 +123,7 @@ async def test_progress_of_a_call_says_how_many_rows_were_read(
     sdk: Any, wait: timedelta | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, add = threading.Event(), KeptFileWriter.add
-    monkeypatch.setattr(KeptFileWriter, "add", lambda *given: go_on.wait(PATIENCE) and add(*given))
+    monkeypatch.setattr(KeptFileWriter, "add", lambda *arguments: go_on.wait(PATIENCE) and add(*arguments))
     monkeypatch.setattr("dualsql.mcp.negotiation.PROGRESS_SECONDS", 0.01)
     numbers: list[float] = []
 
@@ -166,9 +166,9 @@ async def test_a_pending_result_says_how_many_rows_were_read(
 ) -> None:
     go_on, add = threading.Event(), KeptFileWriter.add
 
-    def waits(*given: Any) -> None:
+    def waits(*arguments: Any) -> None:
         assert go_on.wait(PATIENCE)
-        add(*given)
+        add(*arguments)
 
     monkeypatch.setattr(KeptFileWriter, "add", waits)
     monkeypatch.setattr(jobs, "NOTE_INTERVAL", timedelta(milliseconds=10))

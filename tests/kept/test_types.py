@@ -55,14 +55,14 @@ NOT_KEPT = {
 FORMATS = ("ndjson", "csv", "json", "arrow", "parquet", "xlsx")
 
 
-def read(answer: httpx.Response, written: str) -> Any:
+def read(answer: httpx.Response, format_name: str) -> Any:
     """The bytes of an answer; of Arrow and Parquet the schema and the values.
 
     PostgreSQL's own batches have another layout, and its documents in them have spaces.
     """
-    if written in ("arrow", "parquet") and answer.status_code == 200:
+    if format_name in ("arrow", "parquet") and answer.status_code == 200:
         with suppress(pa.ArrowInvalid):  # it ends with a problem
-            actual = table_of(answer, written)
+            actual = table_of(answer, format_name)
             return actual.schema, [list(map(parsed, row.values())) for row in actual.to_pylist()]
     return answer.content
 
@@ -78,7 +78,8 @@ async def answers(server: Served, statement: Any, **options: Any) -> tuple[Any, 
     described = await server.dual.describe(response.resource_id, None)
     path = f"/resources/{response.resource_id}/rows"
     actual = {
-        written: read(await server.http.post(path, json={"format": written}), written) for written in FORMATS
+        format_name: read(await server.http.post(path, json={"format": format_name}), format_name)
+        for format_name in FORMATS
     }
     actual["sample"] = response.sample, response.columns
     return described.get("kept"), actual
@@ -95,7 +96,8 @@ async def refined(server: Served, statement: Any, *, keep: bool) -> dict[str, An
     assert (said is not None and said["kept"]) is keep, said
     path = f"/resources/{response.resource_id}/rows"
     return {
-        written: read(await server.http.post(path, json={"format": written}), written) for written in FORMATS
+        format_name: read(await server.http.post(path, json={"format": format_name}), format_name)
+        for format_name in FORMATS
     }
 
 
@@ -103,8 +105,8 @@ async def compared(server: Served, statement: Any) -> str | None:
     """Compare the kept answers with the live ones. Returns why the rows are not kept."""
     _, live = await answers(server, statement)
     said, kept = await answers(server, statement, keep=True)
-    for written, answer in kept.items():
-        assert answer == live[written], written
+    for format_name, answer in kept.items():
+        assert answer == live[format_name], format_name
     if said["kept"]:
         assert said["rows"] >= 1
         return None
@@ -135,8 +137,8 @@ async def test_every_type_comes_back_as_it_was(
         assert await compared(server, select(declared.c.id, *kept)) is None
         whole = select(declared.c.id, *kept)
         live, of_kept = [await refined(server, whole, keep=keep) for keep in (False, True)]
-        for written, answer in of_kept.items():
-            assert answer == live[written], written
+        for format_name, answer in of_kept.items():
+            assert answer == live[format_name], format_name
     storage = LocalResultStorage(tmp_path / "too small")
     async with served(url, declared.metadata, storage=storage, keep_bytes=1) as server:
         # The sample is of the first rows of the run, whose file is given up.

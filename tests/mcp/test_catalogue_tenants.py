@@ -132,8 +132,8 @@ async def test_what_is_not_in_one_s_catalogue_is_unknown_to_one_s_sql(
         add_execute_query(dual, server)
         async with running(dual, server, listening):
             async with calling(host, origin, "token-of-ana") as connection:
-                for asked in ({"query": "SELECT level FROM programs"}, {"query_name": "earnings"}):
-                    assert not (await connection.call("execute_query", **asked)).is_error
+                for question in ({"query": "SELECT level FROM programs"}, {"query_name": "earnings"}):
+                    assert not (await connection.call("execute_query", **question)).is_error
             async with calling(host, origin, "token-of-bob") as connection:
                 said = {}
                 for name in ("programs", "programt"):

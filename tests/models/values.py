@@ -165,10 +165,10 @@ def _iso_duration(value: dt.timedelta) -> str:
 def csv_rows(text: str) -> list[list[str | None]]:
     """The records of a CSV file, where an empty field is None and "" is an empty text."""
     rows: list[list[str | None]] = [[]]
-    for found in _FIELD.finditer(text):
-        if found.start() == len(text):
+    for match in _FIELD.finditer(text):
+        if match.start() == len(text):
             break
-        quoted, bare, end = found.groups()
+        quoted, bare, end = match.groups()
         rows[-1].append(quoted.replace('""', '"') if quoted is not None else bare or None)
         if end != ",":
             rows.append([])

@@ -54,7 +54,7 @@ class TestOtherDialect(DatabaseTests):
         compiled = source.compiled._small  # no statement here is large
         compiled.clear()
         await http.get(url, params={"limit": 10, "sort": "kind,id", "cursor": first["next_cursor"]})
-        sent += [str(found) for found in compiled.values()]
+        sent += [str(each) for each in compiled.values()]
         assert any(" OR " in text and "CASE WHEN" in text for text in sent)
         assert not any("NULLS" in text or "(kind, id)" in text for text in sent)
         by_double = (await http.get(url, params={"limit": 10, "sort": "ratio"})).json()

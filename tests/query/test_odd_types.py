@@ -307,7 +307,7 @@ async def test_bytes_of_no_declared_type_are_found_as_shown(url: str) -> None:
         result = await server.result(select(table).order_by(table.c.id))
         shown = [row["v"] for row in (await result.fetch()).data][:-1]
         assert shown == [b64encode(one).decode() for one in _BYTES]
-        asked: Any
+        condition: Any
         # Where the database says that they are bytes, they have no order, as declared ones.
         is_described = result.columns[1]["encoding"] == "base64"
         assert is_described == (name in {"postgresql", "duckdb"})
@@ -315,14 +315,14 @@ async def test_bytes_of_no_declared_type_are_found_as_shown(url: str) -> None:
             for said, holds in _COMPARED.items():
                 if is_described and said not in {"eq", "ne"}:
                     continue
-                asked = {"column": "v", "op": said, "value": value}
-                actual = {row["id"] for row in (await result.query(filters=asked)).data}
-                assert actual == {n for n, one in enumerate(_BYTES) if holds(one, given)}, asked
-        asked = {"column": "v", "op": "in", "value": shown[1:3]}
-        assert [row["id"] for row in (await result.query(filters=asked)).data] == [1, 2]
+                condition = {"column": "v", "op": said, "value": value}
+                actual = {row["id"] for row in (await result.query(filters=condition)).data}
+                assert actual == {n for n, one in enumerate(_BYTES) if holds(one, given)}, condition
+        condition = {"column": "v", "op": "in", "value": shown[1:3]}
+        assert [row["id"] for row in (await result.query(filters=condition)).data] == [1, 2]
         if not is_described:
-            asked = {"column": "v", "op": "between", "value": [shown[0], shown[1]]}
-            assert [row["id"] for row in (await result.query(filters=asked)).data] == [0, 1]
+            condition = {"column": "v", "op": "between", "value": [shown[0], shown[1]]}
+            assert [row["id"] for row in (await result.query(filters=condition)).data] == [0, 1]
     engine.dispose()
 
 
@@ -334,10 +334,10 @@ async def test_a_column_of_texts_and_bytes_is_found_as_shown(sqlite_url: str) ->
         await opened.exec_driver_sql("INSERT INTO loose VALUES (1, 'YQ=='), (2, x'61'), (3, 'a'), (4, 1234)")
     async with served(sqlite_url, table.metadata) as server:
         result = await server.result(select(table).order_by(table.c.id))
-        asked: Any
+        condition: Any
         for value, expected in (("YQ==", [1, 2]), ("a", [3]), (1234, [4]), ("1234", [])):
-            asked = {"column": "v", "op": "eq", "value": value}
-            assert [row["id"] for row in (await result.query(filters=asked)).data] == expected, value
+            condition = {"column": "v", "op": "eq", "value": value}
+            assert [row["id"] for row in (await result.query(filters=condition)).data] == expected, value
 
 
 # --- what SQLAlchemy has no type for ---------------------------------------------------------------------------

@@ -150,10 +150,8 @@ async def test_a_table_s_columns_are_all_read(url: str) -> None:
     """The order of the result is carried in columns whose names begin as `order_id` does."""
     async with flights_at(url, authenticate=by_header) as application:
         path = await application.create(FEW, principal=person("north"))
-        [found] = await rows(
-            application, path, "SELECT f.* FROM data JOIN flights f USING (id) WHERE f.id = 5"
-        )
-        assert found == ROWS[4]
+        [row] = await rows(application, path, "SELECT f.* FROM data JOIN flights f USING (id) WHERE f.id = 5")
+        assert row == ROWS[4]
 
 
 async def test_data_is_the_result_and_no_table(tmp_path: Path) -> None:

@@ -495,8 +495,8 @@ async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str, tmp_pa
 async def test_sighup_reads_the_secrets_again(shop: str, tmp_path: Path) -> None:
     file = tmp_path / "secrets"
     file.write_text(f"{SECRET}\n")
-    asked = ("--database", shop, "--all", "--secret-file", str(file))
-    async with serving_process(*asked) as served, asyncio.timeout(60):
+    options = ("--database", shop, "--all", "--secret-file", str(file))
+    async with serving_process(*options) as served, asyncio.timeout(60):
         assert served.process.stdout is not None
         for written, said in (
             (f"another {SECRET}\n{SECRET}\n", b"The secrets were read again.\n"),
@@ -621,17 +621,17 @@ async def test_a_server_without_tls_is_named(postgresql_url: str) -> None:
 def test_a_role_that_can_write_is_refused(postgresql_server: PostgreSQL, postgresql_url: str) -> None:
     name = str(make_url(postgresql_url).database)
     role = f"role_{name}"
-    asked = ("--database", postgresql_url, "--all", "--port", "0", "--read-only-role")
+    options = ("--database", postgresql_url, "--all", "--port", "0", "--read-only-role")
     postgresql_server.execute(
         f"CREATE TABLE parts (id INTEGER PRIMARY KEY); CREATE ROLE {role}; GRANT SELECT, DELETE ON parts TO {role}",
         name,
     )
     try:
-        assert f"The role '{role}' can change: parts." in one_line(*asked, role)
-        assert "The role 'postgres' can change: parts." in one_line(*asked, "postgres"), "a superuser"
-        assert "has no such role" in one_line(*asked, "no_such_role")
+        assert f"The role '{role}' can change: parts." in one_line(*options, role)
+        assert "The role 'postgres' can change: parts." in one_line(*options, "postgres"), "a superuser"
+        assert "has no such role" in one_line(*options, "no_such_role")
         postgresql_server.execute(f"REVOKE DELETE ON parts FROM {role}", name)
-        asyncio.run(_answered(*asked, role))
+        asyncio.run(_answered(*options, role))
     finally:
         postgresql_server.execute(f"DROP OWNED BY {role}; DROP ROLE {role}", name)
 
@@ -650,8 +650,8 @@ async def test_an_authenticate_of_ones_own(shop: str, tmp_path: Path) -> None:
         "    name = request.headers.get('x-name')\n"
         "    return None if name is None else Principal(id=name)\n"
     )
-    asked = ("--database", shop, "--all", "--authenticate", "doors:who")
-    async with serving_process(*asked, PYTHONPATH=":".join([str(tmp_path), *sys.path])) as served:
+    options = ("--database", shop, "--all", "--authenticate", "doors:who")
+    async with serving_process(*options, PYTHONPATH=":".join([str(tmp_path), *sys.path])) as served:
         async with calling(served.origin, {"x-name": "ana"}) as model:
             result = await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})
         structure = result.structured_content

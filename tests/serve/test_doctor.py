@@ -279,9 +279,9 @@ async def test_clocks_that_differ_are_a_warning(
     monkeypatch.setattr(SQLResourceStore, "clock", clock)
     monkeypatch.setenv("DUALSQL_SECRET", SECRET)
     options = ServeOptions(database=shop, everything=True, store=tmp_path_store)
-    [found] = [each for each in await examine(options) if each.check == "clock"]
-    assert found.state == "warning"
-    assert "3,600 seconds ahead of" in found.message and "NTP" in found.hint
+    [finding] = [each for each in await examine(options) if each.check == "clock"]
+    assert finding.state == "warning"
+    assert "3,600 seconds ahead of" in finding.message and "NTP" in finding.hint
 
 
 @pytest.fixture
@@ -404,9 +404,9 @@ async def answering(kind: str, shop: str) -> AsyncIterator[str]:
 async def test_the_base_url_is_asked(shop: str, kind: str, state: str, told: str) -> None:
     async with answering(kind, shop) as base_url:
         options = ServeOptions(database=shop, everything=True, base_url=base_url, token=TOKEN)
-        [found] = [each for each in await examine(options) if each.check == "base URL"]
-    assert found.state == state and told in found.message
-    assert bool(found.hint) is (state != "ok")
+        [finding] = [each for each in await examine(options) if each.check == "base URL"]
+    assert finding.state == state and told in finding.message
+    assert bool(finding.hint) is (state != "ok")
 
 
 def test_nothing_answers_at_the_base_url(shop: str) -> None:

@@ -103,7 +103,7 @@ async def test_the_kernel_alone_creates_pages_streams_and_deletes(url: str) -> N
 async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -> None:
     async with served(url) as server:
         response = await server.create_response(select(people), name="people")
-        for asked in (
+        for question in (
             lambda: server.queries,
             lambda: server.sql,
             lambda: server.charts,
@@ -113,7 +113,7 @@ async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -
             lambda: server.features.get(OpenAPI),
         ):
             with pytest.raises(ConfigurationError, match="This server has no feature"):
-                asked()
+                question()
         with pytest.raises(ConfigurationError, match="Profiles"):
             await server.create_response(select(people), name="people", profile="sample")
         with pytest.raises(ConfigurationError, match="Samples"):

@@ -124,7 +124,7 @@ async def test_hidden_tables_decide_no_answer_over_a_result(path: Path) -> None:
 async def test_named_texts_are_answered_beside_hidden_tables(path: Path) -> None:
     async with server(path, hidden_names(list(NAMED))) as twin:
         answers = [await answer(twin, text) for text in NAMED[:6]]
-    assert [found for found in answers if b"SQL" in found] == []
+    assert [each for each in answers if b"SQL" in each] == []
 
 
 def test_no_table_has_a_name_of_ours(path: Path) -> None:

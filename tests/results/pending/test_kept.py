@@ -47,12 +47,12 @@ async def until_nothing_is_left(folder: Path) -> None:
 
 async def statements(slow: Slow) -> list[str]:
     """The statements that run in the database, but for our own."""
-    asked = text(
+    statement = text(
         "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'"
         " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
     )
     async with slow.engine.connect() as connection:
-        return list((await connection.execute(asked)).scalars())
+        return list((await connection.execute(statement)).scalars())
 
 
 async def until_it_is_kept(slow: Slow) -> None:

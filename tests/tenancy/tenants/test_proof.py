@@ -85,7 +85,7 @@ def _is_one_source(select: exp.Select, table: exp.Table) -> bool:
 
     A table without a key has its row's number beside its columns, by which rows are ordered.
     """
-    clauses = {name for name, found in select.args.items() if found} - {"expressions", "from_", "where"}
+    clauses = {name for name, each in select.args.items() if each} - {"expressions", "from_", "where"}
     columns = [_unaliased(column).name for column in select.expressions]
     known = TABLES[table.name]
     expected = [column.name for column in known.c]
@@ -115,7 +115,7 @@ def _is_through(condition: Tree, table: exp.Table) -> bool:
     """IN or EXISTS of the table that says whose the rows are, which is proved by itself."""
     if not isinstance(condition, exp.In | exp.Exists):
         return False
-    return {found.name for found in tables_in(condition)} == {THROUGH[table.name]}
+    return {each.name for each in tables_in(condition)} == {THROUGH[table.name]}
 
 
 def _in_rule_of_another(select: exp.Select) -> bool:
