@@ -120,9 +120,9 @@ async def test_a_server_that_ignores_where_to_begin_repeats_no_row(host: Host, o
     parsed = open_at(host.serve(first_rows))
     with pytest.raises(FetchError, match="which rows"):
         await parsed.fetch_all(batch_size=3)
-    told = open_at(host.serve(Reference(named="from")))
+    opened_result = open_at(host.serve(Reference(named="from")))
     with pytest.raises(FetchError, match="which rows"):
-        await told.fetch_all(batch_size=3)
+        await opened_result.fetch_all(batch_size=3)
 
 
 @pytest.mark.parametrize(

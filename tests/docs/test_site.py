@@ -91,11 +91,11 @@ def test_nothing_is_fetched_from_another_host(site: Path, pages: dict[Path, Page
 
 
 def test_no_path_of_this_machine_is_published(site: Path) -> None:
-    told = {str(ROOT), str(Path.home()) + "/", str(site.parent), sys.prefix}
+    paths = {str(ROOT), str(Path.home()) + "/", str(site.parent), sys.prefix}
     for file in site.rglob("*"):
         if file.suffix in {".html", ".md", ".txt", ".json", ".xml"}:
             text = file.read_text(encoding="utf-8")
-            assert [path for path in told if path in text] == [], file
+            assert [path for path in paths if path in text] == [], file
 
 
 def test_every_public_name_is_explained_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:

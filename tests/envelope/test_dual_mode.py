@@ -81,8 +81,8 @@ def test_cached_is_what_the_caller_says() -> None:
 
 
 def test_a_display_may_be_made_elsewhere() -> None:
-    made = {"type": "html", "content": "<p>Three</p>"}
-    assert create_dual_mode_response(3, operation="x", shown=made)["display"] == made  # type: ignore[arg-type]
+    display = {"type": "html", "content": "<p>Three</p>"}
+    assert create_dual_mode_response(3, operation="x", shown=display)["display"] == display  # type: ignore[arg-type]
     for wrong in ({"type": "pdf", "content": ""}, {"content": "x"}, {"type": "html", "content": 3}):
         with pytest.raises(BadParameterError):
             create_dual_mode_response(3, operation="x", shown=wrong)  # type: ignore[arg-type]

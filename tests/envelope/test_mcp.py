@@ -181,15 +181,15 @@ def with_fast_context(ctx: FastContext, state: str) -> str:
 
 def servers() -> list[tuple[Any, Any]]:
     """Both SDKs' servers with the wrapped tools, and the client each comes with."""
-    made = []
+    results = []
     kits = ((MCPServer("test"), Client, with_context), (FastMCP("test"), FastClient, with_fast_context))
     for server, client, contextual in kits:
         server.tool(name="contextual")(wrap_tool_response(contextual))
         for tool, name in ((find, "find"), (later, "later")):
             server.tool(name=name)(wrap_tool_response(tool, name=name))
             server.tool(name=f"{name}_dual")(wrap_dual_mode(tool, operation=name))
-        made.append((server, client))
-    return made
+        results.append((server, client))
+    return results
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["mcp", "fastmcp"])

@@ -118,8 +118,8 @@ async def test_a_caller_nobody_knows_is_asked_who_it_is(institutions_url: str) -
 async def test_where_nobody_can_be_known_there_is_no_listing(institutions_url: str) -> None:
     async with running(institutions_url) as application:
         await application.create()
-        told = problem_of(await application.http.get(HERE), 404)
-        assert "does not know its callers" in told["message"] and "link" in told["hint"]
+        problem = problem_of(await application.http.get(HERE), 404)
+        assert "does not know its callers" in problem["message"] and "link" in problem["hint"]
 
 
 async def test_authorize_hides_what_may_not_be_read(institutions_url: str) -> None:

@@ -34,9 +34,9 @@ class Asked(NamedTuple):
     live: DualResponse
     kept: DualResponse
 
-    async def answer(self, made: DualResponse, sql: str) -> Any:
+    async def answer(self, response: DualResponse, sql: str) -> Any:
         """The rows and columns of a text as JSON, or the code of its refusal; and whether they are kept rows."""
-        resource = await self.dual.get_resource(made.resource_id)
+        resource = await self.dual.get_resource(response.resource_id)
         assert resource is not None
         try:
             page = await self.dual.queries.page_unchecked(
@@ -48,7 +48,9 @@ class Asked(NamedTuple):
 
     async def compare(self, sql: str) -> bool:
         """Whether kept rows gave the answer, which is that of the database."""
-        (wanted, _), (actual, is_kept) = [await self.answer(made, sql) for made in (self.live, self.kept)]
+        (wanted, _), (actual, is_kept) = [
+            await self.answer(response, sql) for response in (self.live, self.kept)
+        ]
         assert actual == wanted, sql
         return bool(is_kept)
 

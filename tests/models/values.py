@@ -44,9 +44,9 @@ def plain(value: Any) -> Plain:
         value = value.value if isinstance(value, OrderStatus) else value.name
     if value is None:
         return None
-    for classes, kind, made in _KINDS:
+    for classes, kind, make in _KINDS:
         if isinstance(value, classes):
-            return kind, made(value)
+            return kind, make(value)
     raise TypeError(f"no comparable form of {type(value).__name__}")
 
 

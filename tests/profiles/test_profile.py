@@ -172,17 +172,17 @@ async def test_one_pass_and_one_statement_for_each_column_s_values(
     response = await dual.create_response(select(things), name="things")
     resource = await dual.unchecked.get(response.resource_id)
     assert resource is not None
-    sent: list[str] = []
+    statements: list[str] = []
 
     def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
         if "things" in sql:
-            sent.append(sql)
+            statements.append(sql)
 
     event.listen(engine.sync_engine, "before_cursor_execute", note)
     try:
         await dual.profiles.profile(resource.id, None, kind="full")
     finally:
         event.remove(engine.sync_engine, "before_cursor_execute", note)
-    frequent = [sql for sql in sent if "counted_values" in sql]
-    assert len(sent) - len(frequent) == 1
+    frequent = [sql for sql in statements if "counted_values" in sql]
+    assert len(statements) - len(frequent) == 1
     assert len(frequent) == len(things.c) - 2, "for all but the document and the bytes"

@@ -427,8 +427,10 @@ async def test_a_feature_that_fails_does_not_stop_the_others(
     calls = ["attach", "start", "sweep", "forget", "drain", "close", "release"]
     assert (before.calls[:7], after.calls[:7]) == (calls, calls)
     wait_until_logged()
-    said = [record.getMessage() for record in caplog.records if "The feature Failing" in record.getMessage()]
-    assert [text.rpartition(" to ")[2] for text in said] == ["sweep", "forget a result", "drain"]
+    messages = [
+        record.getMessage() for record in caplog.records if "The feature Failing" in record.getMessage()
+    ]
+    assert [text.rpartition(" to ")[2] for text in messages] == ["sweep", "forget a result", "drain"]
 
 
 async def test_a_server_without_a_storage_says_that_a_refresh_runs_elsewhere(url: str) -> None:

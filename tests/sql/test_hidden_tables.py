@@ -48,9 +48,9 @@ def hidden_names(texts: list[str]) -> list[str]:
     """Each word of the texts, and the names that a translation has made of it."""
     seen = {table.name for table in METADATA.tables.values()}
     words = {word.lower() for text in texts for word in re.findall(r"[a-zA-Z_]\w{0,40}", text)}
-    made = [f"{word}_{number}" for word in ("derived", "operand", "rollup") for number in range(1, 4)]
+    names = [f"{word}_{number}" for word in ("derived", "operand", "rollup") for number in range(1, 4)]
     numbered = [f"{word}_{number}" for word in words for number in range(1, 4)]
-    free = {*words, *made, *numbered} - seen
+    free = {*words, *names, *numbered} - seen
     return sorted(name for name in free if not name.startswith(OWN_NAMES))
 
 

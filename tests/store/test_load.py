@@ -54,8 +54,8 @@ async def site(
     data = f"{sqlite_url}.data"
     await fill(make_engine(data))
     async with server_of(store_url, data) as server:
-        made = [await server.create_response(SOME, name="x", expiration=LONG) for _ in range(3)]
-        shared = tuple(response.resource_id for response in made)
+        responses = [await server.create_response(SOME, name="x", expiration=LONG) for _ in range(3)]
+        shared = tuple(response.resource_id for response in responses)
         yield Site(Order(store_url, data, seconds=60, tasks=16, seed=0, shared=shared), server)
 
 

@@ -274,6 +274,6 @@ async def test_a_browser_signs_in(institutions_url: str) -> None:
 )
 async def test_a_forged_session_is_none(institutions_url: str, cookie: str) -> None:
     async with home(institutions_url, authenticate=session()) as http:
-        sent = httpx.Headers([(b"cookie", f"dualsql_session_8000={cookie}".encode())])
-        assert (await http.get("", headers=sent)).status_code == 303
-        assert (await http.post("resources/x", json={}, headers=sent)).status_code == 401
+        headers = httpx.Headers([(b"cookie", f"dualsql_session_8000={cookie}".encode())])
+        assert (await http.get("", headers=headers)).status_code == 303
+        assert (await http.post("resources/x", json={}, headers=headers)).status_code == 401

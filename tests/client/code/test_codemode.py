@@ -138,9 +138,9 @@ async def test_a_failure_is_told_and_never_taken_for_data(
     answer: Any, code: str, message: str, hint: str
 ) -> None:
     tools = CodeMode(Tools(tool=answer))
-    told = await tools.invoke("tool")
-    assert not told.success and told.data is None and told.rows is None
-    assert (told.error.code, told.error.message, told.error.hint) == (code, message, hint)
+    result = await tools.invoke("tool")
+    assert not result.success and result.data is None and result.rows is None
+    assert (result.error.code, result.error.message, result.error.hint) == (code, message, hint)
     with pytest.raises(ToolFailedError) as caught:
         await tools.get_data("tool")
     assert caught.value.code == code

@@ -66,8 +66,8 @@ class Draw:
         if self.chance(3):
             names = [name for name, each in self._kinds.items() if each == kind] or self.functions
             return self.call(depth - 1, self.of(*names))
-        made = [maker for each, maker in MAKERS.values() if each in (kind, "")]
-        return self._random.choice(made)(self, depth - 1) if made else self.column(kind)
+        makers = [maker for each, maker in MAKERS.values() if each in (kind, "")]
+        return self._random.choice(makers)(self, depth - 1) if makers else self.column(kind)
 
     def call(self, depth: int, name: str) -> str:
         """A call of the function, with up to three arguments."""
