@@ -308,14 +308,14 @@ def store_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def make_engine(anyio_backend: str) -> AsyncIterator[Callable[[str], AsyncEngine]]:
     """A function from a URL to an AsyncEngine; all it made are disposed when the test ends."""
-    made: list[AsyncEngine] = []
+    engines_of_test: list[AsyncEngine] = []
 
     def make(url: str) -> AsyncEngine:
-        made.append(create_async_engine(url))
-        return made[-1]
+        engines_of_test.append(create_async_engine(url))
+        return engines_of_test[-1]
 
     yield make
-    for engine in made:
+    for engine in engines_of_test:
         await engine.dispose()
 
 

@@ -13,6 +13,7 @@ from dualsql.catalogue.describe import (
     MOST_COLUMNS,
     ColumnDefinition,
     ForeignKey,
+    ForeignKeyForModel,
     QueryDefinition,
     TableDefinition,
     TableLink,
@@ -107,14 +108,6 @@ class ColumnForModel(TypedDict):
     comment: NotRequired[str]
     values: NotRequired[list[str]]
     masked: NotRequired[bool]
-
-
-class ForeignKeyForModel(TypedDict):
-    """Columns that refer to columns of another table."""
-
-    columns: list[str]
-    target_table: str
-    target_columns: list[str]
 
 
 class TableForModel(TypedDict, total=False):

@@ -34,13 +34,18 @@ class ColumnDefinition(TypedDict):
     masked: NotRequired[bool]
 
 
-class ForeignKey(TypedDict):
-    """Columns that hold the key of another table. Flat, so that it is a row of a table in texts."""
+class ForeignKeyForModel(TypedDict):
+    """Columns that refer to columns of another table."""
 
     columns: list[str]
-    target_schema: str
     target_table: str
     target_columns: list[str]
+
+
+class ForeignKey(ForeignKeyForModel):
+    """The same, with what identifies the other table. Flat, so that it is a row of a table in texts."""
+
+    target_schema: str
     target_uri: str
 
 

@@ -23,7 +23,6 @@ from dualsql.catalogue.catalogue import (
 )
 from dualsql.catalogue.definitions import (
     ColumnForModel,
-    ForeignKeyForModel,
     ListedTable,
     MatchForModel,
     TableForModel,
@@ -32,6 +31,7 @@ from dualsql.catalogue.definitions import (
     search_all,
     table_for_model,
 )
+from dualsql.catalogue.describe import ForeignKeyForModel
 from dualsql.catalogue.search import (
     MOST_MATCHES,
     MOST_TERMS,

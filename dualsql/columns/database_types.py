@@ -125,6 +125,7 @@ def without_digits(type_: Any) -> Any:
 
 
 def _changed(type_: Any, **attributes: Any) -> Any:
-    copied = copy(type_)
-    vars(copied).update(attributes)
-    return copied
+    other = copy(type_)
+    for name, value in attributes.items():
+        setattr(other, name, value)
+    return other

@@ -282,8 +282,8 @@ LETTER = "\N{BAMUM LETTER A}"
 
 def test_characters_without_a_font_are_told(caplog: pytest.LogCaptureFixture) -> None:
     chart = draw(COUNT, [column("x", "text"), column("y", "integer")], [{"x": LETTER, "y": 1}])
-    told, untold = picture(chart, "png").content, vl_convert.vegalite_to_png(chart, scale=1.5)
-    assert told != untold
+    picture_of_ours, untold = picture(chart, "png").content, vl_convert.vegalite_to_png(chart, scale=1.5)
+    assert picture_of_ours != untold
     assert "has U+A6A0" in caplog.text and "fonts-noto-cjk" in caplog.text
     caplog.clear()
     plain = draw(COUNT, [column("x", "text"), column("y", "integer")], [{"x": "Zürich, Αθήνα", "y": 1}])

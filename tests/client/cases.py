@@ -58,10 +58,10 @@ def cases() -> list[Case]:
     document = json.loads((Path(__file__).parent / "cases.json").read_text("utf-8"))
     return [
         *(Case(*filled([each["name"], each["value"], each["found"]])) for each in document),
-        *(Case(f"passed on: {name}", value, found) for name, (value, found) in SHAPES.items()),
+        *(Case(f"passed on: {name}", value, each) for name, (value, each) in SHAPES.items()),
         *(Case(f"beside: {name}", value, []) for name, value in OTHERS.items()),
         *(Case(f"strange: {name}", value, []) for name, value in ORDINARY.items()),
-        *(Case(f"form: {name}", value, found) for name, (value, found) in forms.SHAPES.items()),
+        *(Case(f"form: {name}", value, each) for name, (value, each) in forms.SHAPES.items()),
         *(Case(f"quotation: {name}", value, []) for name, value in quotations.OTHERS.items()),
         *(Case(f"service: {name}", value, []) for name, value in services.RESULTS.items()),
     ]

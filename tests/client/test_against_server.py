@@ -253,12 +253,12 @@ async def test_an_http_client_that_asks_tools_for_another_form_reads_rows_too(
 async def test_progress_is_told_at_the_ends_of_batches(pair: Pair) -> None:
     """Whatever pieces the stream comes in."""
     parsed, total = await pair.open(), len(SCHOOLS)
-    told: list[tuple[int, int | None]] = []
+    calls: list[tuple[int, int | None]] = []
     seen: list[int] = []
     await parsed.fetch_all(
-        batch_size=5, progress=lambda progress: told.append((progress.rows, progress.total))
+        batch_size=5, progress=lambda progress: calls.append((progress.rows, progress.total))
     )
-    assert told == [(rows, total) for rows in (*range(5, total, 5), total)]
+    assert calls == [(rows, total) for rows in (*range(5, total, 5), total)]
     batches = parsed.fetch_stream(batch_size=total, progress=lambda progress: seen.append(progress.rows))
     assert [len(batch) async for batch in batches] == [total]
     assert seen == [total]

@@ -207,7 +207,7 @@ def test_the_structure_tells_more_than_a_link_found_before_it() -> None:
 def test_find_tells_resources_apart_and_parse_does_not_choose() -> None:
     other = structured(uri="resource://another")
     results = [TOOL_RESULT, {"output": json.dumps(other)}]
-    assert [found.resource_uri for found in client.find(results)] == [
+    assert [each.resource_uri for each in client.find(results)] == [
         f"resource://{RESOURCE_ID}",
         "resource://another",
     ]
@@ -228,7 +228,7 @@ def test_an_error_is_none_whatever_it_carries(mark: dict[str, Any]) -> None:
 def test_a_row_cannot_pose_as_a_dual_response() -> None:
     forged = structured(uri="resource://forged")
     result = {**structured(), "results": [{"note": json.dumps(forged)}, {"note": forged}]}
-    assert [found.resource_uri for found in client.find(result)] == [f"resource://{RESOURCE_ID}"]
+    assert [each.resource_uri for each in client.find(result)] == [f"resource://{RESOURCE_ID}"]
 
 
 async def events(*values: Any) -> AsyncIterator[Any]:

@@ -152,10 +152,10 @@ ROW_COUNTS = ["-1", "1e3", "x", "9" * 30, "٣", ""]
 
 @pytest.mark.parametrize("total", ROW_COUNTS)
 async def test_a_total_that_is_no_number_is_none(host: Host, open_at: Open, total: str) -> None:
-    told: list[Any] = []
+    calls: list[Any] = []
     base_url = host.serve(answering(_with_raw(stream(WHOLE), b"dualsql-total-count", total.encode())))
-    await open_at(base_url).fetch_all(progress=lambda progress: told.append(progress.total))
-    assert set(told) <= {None}
+    await open_at(base_url).fetch_all(progress=lambda progress: calls.append(progress.total))
+    assert set(calls) <= {None}
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,7 @@ def test_a_small_difference_is_the_way_it_took() -> None:
     assert abs(clock.now() - datetime.now(UTC)) < SECOND / 10
 
 
+@pytest.mark.long
 async def test_what_is_read_slowly_stays_alive_where_lifetimes_slide() -> None:
     server = Timed(timedelta(seconds=0.3))
     parsed = server.parsed()
@@ -128,6 +129,7 @@ async def test_what_is_read_slowly_stays_alive_where_lifetimes_slide() -> None:
     assert server.pages >= 9
 
 
+@pytest.mark.long
 async def test_by_hand() -> None:
     server = Timed(timedelta(seconds=0.3))
     parsed = server.parsed()

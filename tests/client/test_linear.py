@@ -87,12 +87,12 @@ def seconds(read: Callable[[Any], object], text: Any) -> float:
     return time.process_time() - started
 
 
-def check(read: Callable[[str], object], made: Callable[[int], str]) -> None:
+def check(read: Callable[[str], object], write: Callable[[int], str]) -> None:
     """Four times the text takes about four times as long; sixteen times would be quadratic."""
     for _ in range(4):
-        large = seconds(read, made(4 * SIZE))
+        large = seconds(read, write(4 * SIZE))
         # What takes 15 ms for 64 KB would take 4 seconds for the largest text, if it were quadratic.
-        if large < 0.015 or large < 8 * seconds(read, made(SIZE)):
+        if large < 0.015 or large < 8 * seconds(read, write(SIZE)):
             return
     raise AssertionError(f"{large:.2f} s for {4 * SIZE:,} characters")
 

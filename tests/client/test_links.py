@@ -30,9 +30,9 @@ def uris(anything: Any) -> list[str]:
 
 
 def test_every_id_that_a_server_makes() -> None:
-    made = {new_resource_id() for _ in range(5_000)}
-    assert len(made) == 5_000
-    for identifier in made:
+    ids = {new_resource_id() for _ in range(5_000)}
+    assert len(ids) == 5_000
+    for identifier in ids:
         assert identifier.isalnum()
         assert list(ids_in(f"see resource%3A%2F%2F{identifier}\\n")) == [(21, identifier)]
 

@@ -86,17 +86,17 @@ async def test_a_server_may_send_smaller_pages_than_asked_for(host: Host, open_a
 
 
 async def test_progress_is_told_to_functions_and_coroutines(host: Host, open_at: Open) -> None:
-    told: list[tuple[int, int | None]] = []
+    calls: list[tuple[int, int | None]] = []
 
     async def tell(progress: Progress) -> None:
-        told.append((progress.rows, progress.total))
+        calls.append((progress.rows, progress.total))
 
     base_url = host.serve(contract())
     await open_at(base_url).fetch_all(
-        batch_size=4, progress=lambda progress: told.append((progress.rows, progress.total))
+        batch_size=4, progress=lambda progress: calls.append((progress.rows, progress.total))
     )
     await open_at(base_url).fetch_all(batch_size=4, progress=tell)
-    assert told == [(4, 7), (7, 7)] * 2
+    assert calls == [(4, 7), (7, 7)] * 2
 
 
 async def test_rows_deleted_between_pages_end_it(host: Host, open_at: Open) -> None:

@@ -128,8 +128,8 @@ def test_headings_lead_to_all_rows_in_that_order() -> None:
     page = Page(response([row], base_url="http://127.0.0.1:8000/resources")._repr_html_())
     page.assert_harmless()
     hrefs = [urlsplit(str(attributes["href"])) for tag, attributes in page.tags if tag == "a"]
-    assert {found.path for found in hrefs} == {f"/resources/{RESOURCE_ID}"}
-    values = [parse_qs(found.query)["sort"] for found in hrefs[:-1]]
+    assert {each.path for each in hrefs} == {f"/resources/{RESOURCE_ID}"}
+    values = [parse_qs(each.query)["sort"] for each in hrefs[:-1]]
     assert values == [["a b&c=d#e"], ['"><script>'], ["/../x?"]]
 
 

@@ -84,9 +84,9 @@ async def test_a_page_by_get(host: Host, open_at: Open) -> None:
 
 async def test_what_pages_by_get_cannot_do_is_an_error(host: Host, open_at: Open) -> None:
     parsed = open_at(host.serve(Reference()))
-    for asked in ({"sort": {"field": "id"}}, {"cursor": "abc"}):
+    for question in ({"sort": {"field": "id"}}, {"cursor": "abc"}):
         with pytest.raises(FetchError, match="takes no POST"):
-            await parsed.fetch(**asked)
+            await parsed.fetch(**question)
     assert (await parsed.fetch(limit=1)).data == ROWS[:1]
 
 
@@ -120,9 +120,9 @@ async def test_a_server_that_ignores_where_to_begin_repeats_no_row(host: Host, o
     parsed = open_at(host.serve(first_rows))
     with pytest.raises(FetchError, match="which rows"):
         await parsed.fetch_all(batch_size=3)
-    told = open_at(host.serve(Reference(named="from")))
+    opened_result = open_at(host.serve(Reference(named="from")))
     with pytest.raises(FetchError, match="which rows"):
-        await told.fetch_all(batch_size=3)
+        await opened_result.fetch_all(batch_size=3)
 
 
 @pytest.mark.parametrize(
@@ -212,16 +212,16 @@ async def test_a_missing_resource_is_asked_for_by_get_unless_a_code_says_so(
     host: Host, open_at: Open, code: str | None, methods: list[str]
 ) -> None:
     """Without a code, the same words may be those of a server that has no such route."""
-    asked = []
+    requests = []
 
     async def unknown(request: Request) -> Response:
-        asked.append(request.method)
+        requests.append(request.method)
         body = {"error": "not_found", "message": "Resource not found or expired", "code": code}
         return JSONResponse(body, 404)
 
     with pytest.raises(ResourceNotFoundError):
         await open_at(host.serve(unknown)).fetch()
-    assert asked == methods
+    assert requests == methods
 
 
 async def test_a_server_that_takes_neither_is_told_as_it_answered_first(host: Host, open_at: Open) -> None:

@@ -17,8 +17,8 @@ from tests.javascript.running import node, run
 Call = Callable[[ParsedDualResponse, Path], Awaitable[Any]]
 
 
-async def _rows_of_page(parsed: ParsedDualResponse, **asked: Any) -> list[Any]:
-    return (await parsed.fetch(**asked)).data
+async def _rows_of_page(parsed: ParsedDualResponse, **options: Any) -> list[Any]:
+    return (await parsed.fetch(**options)).data
 
 
 _CALLS: dict[str, Call] = {
@@ -70,6 +70,7 @@ async def test_what_is_said_of_each_refusal(http: Any, tmp_path: Path) -> None:
                     await _check(client, expected, tmp_path)
 
 
+@pytest.mark.long
 async def test_the_javascript_client_says_the_same() -> None:
     async with serving_refusals() as table:
         await run(node(), "refusals.test.mjs", given=[expected._asdict() for expected in table])

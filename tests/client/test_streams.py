@@ -196,17 +196,17 @@ async def test_batches_are_of_the_size_asked_for(
 
 async def test_columns_sort_and_limit(service: Service, plain_http: httpx.AsyncClient) -> None:
     parsed = await service.open(plain_http)
-    told: list[tuple[int, int | None]] = []
+    calls: list[tuple[int, int | None]] = []
     rows = await parsed.fetch_all(
         columns=["size", "id"],
         sort={"field": "id", "order": "desc"},
         limit=5,
-        progress=lambda progress: told.append((progress.rows, progress.total)),
+        progress=lambda progress: calls.append((progress.rows, progress.total)),
     )
     assert [list(row.items()) for row in rows] == [
         [("size", row["size"]), ("id", row["id"])] for row in ROWS[:-6:-1]
     ]
-    assert told[-1] == (5, 5)
+    assert calls[-1] == (5, 5)
 
 
 async def test_formulas_are_guarded_when_asked(
@@ -506,16 +506,16 @@ async def test_a_resource_that_is_not_there(service: Service, plain_http: httpx.
 async def test_progress_counts_rows_bytes_and_seconds(
     service: Service, plain_http: httpx.AsyncClient
 ) -> None:
-    told: list[Progress] = []
+    calls: list[Progress] = []
 
     async def tell(progress: Progress) -> None:
-        told.append(progress)
+        calls.append(progress)
 
     parsed = await service.open(plain_http)
     await parsed.fetch_all(progress=tell)
-    assert (told[-1].rows, told[-1].total) == (len(ROWS), len(ROWS))
-    assert [p.bytes for p in told] == sorted({p.bytes for p in told})
-    assert [p.seconds for p in told] == sorted(p.seconds for p in told)
+    assert (calls[-1].rows, calls[-1].total) == (len(ROWS), len(ROWS))
+    assert [p.bytes for p in calls] == sorted({p.bytes for p in calls})
+    assert [p.seconds for p in calls] == sorted(p.seconds for p in calls)
     table_told: list[Progress] = []
     await parsed.to_arrow(progress=table_told.append)
     assert table_told[-1].rows == len(ROWS)

@@ -127,8 +127,8 @@ def test_every_row_without_an_await(served: Served, client: SyncDualResponseClie
 
 
 def test_pins_and_deletes(served: Served, client: SyncDualResponseClient) -> None:
-    made = asyncio.run_coroutine_threadsafe(served.tool_result_of(select(SCHOOLS)), served.loop)
-    other = client.parse(made.result(), strict=True)
+    future = asyncio.run_coroutine_threadsafe(served.tool_result_of(select(SCHOOLS)), served.loop)
+    other = client.parse(future.result(), strict=True)
     assert other.is_expired() is False
     assert other.pin()
     assert other.expires_at is None

@@ -78,6 +78,7 @@ async def test_a_command_that_is_no_client_fails(command: str, reason: str) -> N
     assert all(each.reason.startswith(reason) for each in outcomes), outcomes[0].reason
 
 
+@pytest.mark.long
 async def test_a_command_that_hangs_is_ended_once_with_what_it_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ async def outcomes_of(
     return {each.sentence.number: each for each in outcomes}
 
 
+@pytest.mark.long
 async def test_a_correct_server_passes() -> None:
     outcomes = await outcomes_of()
     assert {number: each.reason for number, each in outcomes.items() if each.verdict == "failed"} == {}
@@ -96,6 +97,7 @@ async def test_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcomes["4.12"].reason == outcomes["7.4"].reason == "the run has sent 50 requests"
 
 
+@pytest.mark.long
 async def test_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "MOST_SECONDS", 2.0)
     monkeypatch.setattr(run, "_CLEANING_SECONDS", 1.0)

@@ -63,15 +63,15 @@ def fill_synchronously(url: T) -> T:
 @pytest.fixture
 async def make_server(database: Database) -> AsyncIterator[MakeServer]:
     """A function from settings to a started server; all it made are shut down when the test ends."""
-    made: list[DualResponseServer] = []
+    servers: list[DualResponseServer] = []
 
     async def make(**options: object) -> DualResponseServer:
-        made.append(create_server(database, base_url=BASE_URL, tables=Base, **options))
-        await made[-1].start()
-        return made[-1]
+        servers.append(create_server(database, base_url=BASE_URL, tables=Base, **options))
+        await servers[-1].start()
+        return servers[-1]
 
     yield make
-    for server in made:
+    for server in servers:
         await server.shutdown()
 
 
@@ -84,16 +84,16 @@ async def source(make_server: MakeServer) -> Source:
 @pytest.fixture
 async def make_server_on() -> AsyncIterator[MakeServer]:
     """A function from an async engine, which it fills, and settings to a started server."""
-    made: list[DualResponseServer] = []
+    servers: list[DualResponseServer] = []
 
     async def make(engine: AsyncEngine, **options: object) -> DualResponseServer:
         await fill(engine)
-        made.append(create_server(engine, base_url=BASE_URL, tables=Base, **options))
-        await made[-1].start()
-        return made[-1]
+        servers.append(create_server(engine, base_url=BASE_URL, tables=Base, **options))
+        await servers[-1].start()
+        return servers[-1]
 
     yield make
-    for server in made:
+    for server in servers:
         await server.shutdown()
 
 

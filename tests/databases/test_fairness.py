@@ -191,7 +191,9 @@ async def test_heavy_queries_of_one_caller_keep_no_page_of_others_waiting(
     server = await make_server(query_timeout=timedelta(seconds=SECONDS), queue_timeout=timedelta(seconds=60))
     slots: Any = server.parts.sources["default"].limits.queries
     callers = [Principal(id=f"bystander {number}") for number in range(BYSTANDERS)]
-    made = [await server.create_response(select(School), name="schools", principal=each) for each in callers]
+    responses = [
+        await server.create_response(select(School), name="schools", principal=each) for each in callers
+    ]
     glutton = Principal(id="glutton")
 
     async def heavy() -> None:
@@ -202,7 +204,9 @@ async def test_heavy_queries_of_one_caller_keep_no_page_of_others_waiting(
         seconds = []
         for _ in range(PAGES):
             began = time.perf_counter()
-            page = await server.read_page(made[number].resource_id, callers[number], PageRequest(limit=10))
+            page = await server.read_page(
+                responses[number].resource_id, callers[number], PageRequest(limit=10)
+            )
             seconds.append(time.perf_counter() - began)
             shares.append(slots._shares._held["principal", "glutton", ""])
             assert page.rows

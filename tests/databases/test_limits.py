@@ -189,15 +189,15 @@ def test_large_compiled_statements_are_bounded_by_their_size_and_drop_no_others(
         return statement.compile(dialect=sqlite.dialect())
 
     cache["short"] = short = compiled(100)
-    made = {number: compiled(20_000, number) for number in range(30)}
-    for number, statement in made.items():
+    statements = {number: compiled(20_000, number) for number in range(30)}
+    for number, statement in statements.items():
         cache[number] = statement
         assert cache.get(number) is statement
-        assert cache.get(0) is made[0], "it was used last"
-    kept = [number for number in made if cache.get(number) is not None]
+        assert cache.get(0) is statements[0], "it was used last"
+    kept = [number for number in statements if cache.get(number) is not None]
     assert kept == [0, *range(19, 30)] and cache.large.weight <= 250_000
-    cache[29] = made[29]
-    assert cache.large.weight == sum(len(made[number].string) for number in kept)
+    cache[29] = statements[29]
+    assert cache.large.weight == sum(len(statements[number].string) for number in kept)
     assert cache.get("short") is short and cache.get("unknown") is None
     cache["largest"] = largest = compiled(300_000)
     assert cache.get("largest") is largest and cache.get(29) is None

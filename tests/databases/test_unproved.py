@@ -81,13 +81,15 @@ def test_a_text_could_write(institutions_url: str) -> None:
 
 
 async def test_no_write_is_tried_and_the_operator_is_told(institutions: AsyncEngine) -> None:
-    sent: list[str] = []
-    event.listen(institutions.sync_engine, "before_cursor_execute", lambda *told: sent.append(told[2]))
+    statements: list[str] = []
+    event.listen(
+        institutions.sync_engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
+    )
     async with server_on({"data": institutions}, unproved_read_only=["data"]) as server:
         response = await server.create_response(select(INSTITUTIONS), name="All")
         assert response.total_count == len(ROWS)
-        assert any(text.startswith("SELECT") for text in sent)
-        assert not [text for text in sent if "CREATE" in text]
+        assert any(text.startswith("SELECT") for text in statements)
+        assert not [text for text in statements if "CREATE" in text]
         [notice] = server.notices
         assert "'data'" in notice and "Loose" in notice and "unproved_read_only" in notice
         health = Starlette(routes=list(server.features.get(Health).process_routes()))
@@ -101,7 +103,9 @@ async def test_no_write_is_tried_and_the_operator_is_told(institutions: AsyncEng
 async def test_nothing_is_tried_after_an_outage(institutions_url: str) -> None:
     source = open_source("default", institutions_url, Registry(METADATA), Settings(unproved_read_only=True))
     tried: list[str] = []
-    event.listen(source.engine.sync_engine, "before_cursor_execute", lambda *told: tried.append(told[2]))
+    event.listen(
+        source.engine.sync_engine, "before_cursor_execute", lambda *arguments: tried.append(arguments[2])
+    )
     health = SourceHealth(source, (), Settings(), timedelta(seconds=2))
     health._must_be_proved = True
     assert await health.state() == "ok"
@@ -119,6 +123,6 @@ def test_the_command_says_so(institutions_url: str) -> None:
         # The words of a command, and not of Python.
         assert "Then add --unproved-read-only." in each.output
         assert "unproved_read_only" not in each.output
-    told = CliRunner().invoke(app, ["doctor", *of_it, "--json", "--unproved-read-only"])
-    actual = {each["check"]: each for each in json.loads(told.stdout)["checks"]}
+    result = CliRunner().invoke(app, ["doctor", *of_it, "--json", "--unproved-read-only"])
+    actual = {each["check"]: each for each in json.loads(result.stdout)["checks"]}
     assert actual["read-only"]["state"] == "warning" and "nothing proves" in actual["read-only"]["message"]

@@ -107,9 +107,9 @@ def test_a_missing_extra_is_named_in_one_line(module: str) -> None:
 
 def test_a_secret_is_made_once_however_many_ask(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        made = set(threads.map(keep_secret, [tmp_path] * 32))
-    assert len(made) == 1
-    assert len(made.pop()) >= 32
+        keys = set(threads.map(keep_secret, [tmp_path] * 32))
+    assert len(keys) == 1
+    assert len(keys.pop()) >= 32
     assert [file.name for file in tmp_path.iterdir()] == ["demo.secret"]
     assert (tmp_path / "demo.secret").stat().st_mode & 0o777 == 0o600
 

@@ -67,8 +67,8 @@ def as_bound(text: str) -> str:
 def test_every_step_sends_statements(texts: dict[str, dict[str, list[str]]]) -> None:
     assert texts.keys() == PARSERS.keys()
     for name, steps in texts.items():
-        sent = {step.partition(": ")[2] for step, found in steps.items() if found}
-        assert sent >= STEPS, name
+        statements = {step.partition(": ")[2] for step, each in steps.items() if each}
+        assert statements >= STEPS, name
         assert sum(map(len, steps.values())) > 400
 
 
@@ -102,9 +102,9 @@ def test_each_table_stands_under_the_rule(texts: dict[str, dict[str, list[str]]]
 def test_the_database_has_each_function(texts: dict[str, dict[str, list[str]]], name: str) -> None:
     assert len(texts[name]["words"]) == 17
     actual = [text for each in texts[name].values() for text in each if not text.startswith("!")]
-    sent = {word.lower() for text in actual for word in re.findall(r"\b([A-Za-z]\w*)\(", text)}
+    functions = {word.lower() for text in actual for word in re.findall(r"\b([A-Za-z]\w*)\(", text)}
     own_names = {"numbers"}  # of a recursive query
-    assert sent - own_names <= FUNCTIONS[name]
+    assert functions - own_names <= FUNCTIONS[name]
 
 
 @pytest.mark.parametrize("name", PARSERS)

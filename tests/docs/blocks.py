@@ -68,11 +68,11 @@ def blocks_in(text: str, page: str = "") -> list[Block]:
     return [
         Block(
             page,
-            text.count("\n", 0, found.start("code")) + 1,
-            found["language"].strip(),
-            textwrap.dedent(found["code"]),
+            text.count("\n", 0, match.start("code")) + 1,
+            match["language"].strip(),
+            textwrap.dedent(match["code"]),
         )
-        for found in FENCE.finditer(text)
+        for match in FENCE.finditer(text)
     ]
 
 

@@ -91,11 +91,11 @@ def test_nothing_is_fetched_from_another_host(site: Path, pages: dict[Path, Page
 
 
 def test_no_path_of_this_machine_is_published(site: Path) -> None:
-    told = {str(ROOT), str(Path.home()) + "/", str(site.parent), sys.prefix}
+    paths = {str(ROOT), str(Path.home()) + "/", str(site.parent), sys.prefix}
     for file in site.rglob("*"):
         if file.suffix in {".html", ".md", ".txt", ".json", ".xml"}:
             text = file.read_text(encoding="utf-8")
-            assert [path for path in told if path in text] == [], file
+            assert [path for path in paths if path in text] == [], file
 
 
 def test_every_public_name_is_explained_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:
@@ -138,9 +138,9 @@ def origin(site: Path) -> Iterator[str]:
 
 @needs_chromium
 async def test_a_browser_asks_no_other_host_and_finds_words(origin: str) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
     async with chromium() as browser, tab(browser, width=400) as page:
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requests.append(request.url))
         for path in ("index", "tutorial", "reference/server", "types", "settings"):
             await page.goto(f"{origin}/{path}.html", wait_until="networkidle")
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
@@ -148,7 +148,7 @@ async def test_a_browser_asks_no_other_host_and_finds_words(origin: str) -> None
         await page.get_by_placeholder("Search").fill("TenantFilter")
         await page.locator("a[href*='reference/rules.html?h=']").first.click()
         await page.wait_for_url("**/reference/rules.html?h=TenantFilter#tenantfilter")
-    assert [url for url in asked if not url.startswith((origin, "data:", "blob:"))] == []
+    assert [url for url in requests if not url.startswith((origin, "data:", "blob:"))] == []
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ async def test_kill_9_amid_a_stream(own_cluster: Cluster, shop: str, report: Rep
     variables = {"DUALSQL_SECRET": SECRET, "DUALSQL_STORE": own_cluster.url("postgres")}
     async with relaying(Balancer()) as balancer:
         base = f"http://127.0.0.1:{balancer.port}"
-        asked = ("--database", shop, "--all", "--base-url", base)
+        options = ("--database", shop, "--all", "--base-url", base)
         ports = [free_port(), free_port()]
         async with (
-            serving_process(*asked, "--port", str(ports[0]), **variables) as first,
-            serving_process(*asked, "--port", str(ports[1]), **variables),
+            serving_process(*options, "--port", str(ports[0]), **variables) as first,
+            serving_process(*options, "--port", str(ports[1]), **variables),
         ):
             balancer.targets = ports
             async with Client(f"{base}/mcp") as model:

@@ -81,8 +81,8 @@ def test_cached_is_what_the_caller_says() -> None:
 
 
 def test_a_display_may_be_made_elsewhere() -> None:
-    made = {"type": "html", "content": "<p>Three</p>"}
-    assert create_dual_mode_response(3, operation="x", shown=made)["display"] == made  # type: ignore[arg-type]
+    display = {"type": "html", "content": "<p>Three</p>"}
+    assert create_dual_mode_response(3, operation="x", shown=display)["display"] == display  # type: ignore[arg-type]
     for wrong in ({"type": "pdf", "content": ""}, {"content": "x"}, {"type": "html", "content": 3}):
         with pytest.raises(BadParameterError):
             create_dual_mode_response(3, operation="x", shown=wrong)  # type: ignore[arg-type]
@@ -161,12 +161,12 @@ def test_no_header_makes_it_fail(headers: list[tuple[bytes, bytes]]) -> None:
 ], ids=["data", "error"])  # fmt: skip
 def test_code_gets_no_display(answer: Any) -> None:
     assert present(answer, RequestedForm()) == answer
-    for asked in (
+    for question in (
         RequestedForm("json", "chat"),
         RequestedForm("markdown", "code"),
         RequestedForm("json", "code"),
     ):
-        seen = present(answer, asked)
+        seen = present(answer, question)
         assert "display" not in seen
         assert {**seen, "display": answer["display"]} == answer
         assert validate_dual_mode(seen) == []

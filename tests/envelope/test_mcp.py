@@ -107,8 +107,8 @@ def test_whatever_a_tool_returns_its_mcp_result_is_valid(value: Any) -> None:
     for links in ("text", "resource_link"):
         response = wrap_tool_response(lambda: value)()
         read_by_the_sdk(to_mcp_tool_result(response, links=links))
-    for asked in (RequestedForm(), RequestedForm("json")):
-        read_by_the_sdk(dual_mode_tool_result(wrap_dual_mode(lambda: value)(), asked))
+    for question in (RequestedForm(), RequestedForm("json")):
+        read_by_the_sdk(dual_mode_tool_result(wrap_dual_mode(lambda: value)(), question))
 
 
 @pytest.mark.parametrize(
@@ -181,15 +181,15 @@ def with_fast_context(ctx: FastContext, state: str) -> str:
 
 def servers() -> list[tuple[Any, Any]]:
     """Both SDKs' servers with the wrapped tools, and the client each comes with."""
-    made = []
+    results = []
     kits = ((MCPServer("test"), Client, with_context), (FastMCP("test"), FastClient, with_fast_context))
     for server, client, contextual in kits:
         server.tool(name="contextual")(wrap_tool_response(contextual))
         for tool, name in ((find, "find"), (later, "later")):
             server.tool(name=name)(wrap_tool_response(tool, name=name))
             server.tool(name=f"{name}_dual")(wrap_dual_mode(tool, operation=name))
-        made.append((server, client))
-    return made
+        results.append((server, client))
+    return results
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["mcp", "fastmcp"])

@@ -195,7 +195,7 @@ async def test_what_is_not_http_passes() -> None:
 
 
 async def test_an_application_that_breaks_off_leaves_no_half_answer() -> None:
-    sent: list[Any] = []
+    messages: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send(start((b"content-length", b"10")))
@@ -203,8 +203,8 @@ async def test_an_application_that_breaks_off_leaves_no_half_answer() -> None:
         raise OSError("the database went away")
 
     async def send(message: Any) -> None:
-        sent.append(message)
+        messages.append(message)
 
     with pytest.raises(OSError, match="went away"):
         await ValidateResponses(app)({"type": "http", "method": "GET"}, asyncio.Event().wait, send)  # type: ignore[arg-type]
-    assert sent == []
+    assert messages == []

@@ -63,17 +63,17 @@ BAD: dict[str, Any] = {
 
 def changed(answer: dict[str, Any], path: str, value: Any = None) -> dict[str, Any]:
     """A copy with another value at `path`; without one, the place is removed."""
-    made: Any = copy.deepcopy(answer)
+    other: Any = copy.deepcopy(answer)
     *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-    inner = made
+    inner = other
     for part in parents:
         inner = inner[part]
     if value is None:
         del inner[last]
     else:
         inner[last] = value
-    assert isinstance(made, dict)
-    return made
+    assert isinstance(other, dict)
+    return other
 
 
 def test_an_answer_in_order_has_no_faults() -> None:
@@ -237,13 +237,13 @@ def test_another_validator_agrees_close_to_the_edge(
 
 
 def test_items_are_made_in_order_or_not_at_all() -> None:
-    made: list[ContentItem] = [
+    items: list[ContentItem] = [
         text_item("half \ud800"),
         image_item("/charts/1.png", "A chart", width=10, height=20, caption="One"),
         image_item("data:image/png;base64,AAAA", ""),
         resource_item("dual_response", "resource://r1", "Schools", description="All", metadata={"rows": 3}),
     ]
-    assert validate_response(create_success_response(content=made)) == []
+    assert validate_response(create_success_response(content=items)) == []
 
 
 @pytest.mark.parametrize(

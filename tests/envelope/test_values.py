@@ -77,8 +77,8 @@ Pair = namedtuple("Pair", "left right")
     ],
 )
 def test_each_value_has_one_form(value: Any, expected: Any) -> None:
-    made = plain_value(value)
-    assert made == expected and type(made) is type(expected)
+    plain = plain_value(value)
+    assert plain == expected and type(plain) is type(expected)
 
 
 def test_a_row_of_sqlalchemy_is_an_object() -> None:
@@ -96,11 +96,11 @@ def test_json_stays_as_it_is(value: Any) -> None:
 @given(anything)
 def test_what_is_made_can_be_sent_or_is_refused(value: Any) -> None:
     try:
-        made = plain_value(value)
+        plain = plain_value(value)
     except (BadParameterError, LimitExceededError):
         return
-    json.dumps(made, allow_nan=False, ensure_ascii=False).encode()
-    assert is_plain(made) and plain_value(made) == made
+    json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
+    assert is_plain(plain) and plain_value(plain) == plain
 
 
 def holding_itself() -> dict[str, Any]:

@@ -151,8 +151,8 @@ def test_half_an_envelope_is_made_whole(returned: Any, expected: dict[str, Any])
 
 
 def test_a_whole_answer_stays_as_it_is() -> None:
-    made = create_success_response({"a": 1}, text="One.")
-    assert wrap_tool_response(answering(made))() == made
+    response = create_success_response({"a": 1}, text="One.")
+    assert wrap_tool_response(answering(response))() == response
     failed = create_error_response("Gone.", "GONE", {"suggestion": "Look again."})
     assert wrap_tool_response(answering(failed))() == failed
 
@@ -402,11 +402,11 @@ def test_a_hook_nobody_would_await_is_refused() -> None:
 
 
 def test_a_dual_mode_answer_that_knows_more_stays() -> None:
-    made = create_dual_mode_response({"a": 1}, operation="find", cached=True, shown="html")
-    answer = wrap_dual_mode(answering(made), operation="other")()
+    response = create_dual_mode_response({"a": 1}, operation="find", cached=True, shown="html")
+    answer = wrap_dual_mode(answering(response), operation="other")()
     assert answer["metadata"]["cached"] is True
     assert answer["metadata"]["operation"] == "find"
-    assert answer["display"] == made["display"]
+    assert answer["display"] == response["display"]
 
 
 def test_half_a_dual_mode_answer_is_made_whole() -> None:

@@ -115,30 +115,30 @@ def document_of(statement: Any, registry: Registry, dialect: Any) -> tuple[str, 
     return f"{document[:2].hex()} {zlib.decompress(document[6:]).decode()}", thaw(document, registry)
 
 
-async def pin(dual: DualResponseServer, made: DualResponse) -> None:
+async def pin(dual: DualResponseServer, response: DualResponse) -> None:
     """Keep a result for ever."""
-    await dual.unchecked.pin(made.resource_id)
+    await dual.unchecked.pin(response.resource_id)
 
 
-async def delete(dual: DualResponseServer, made: DualResponse) -> None:
+async def delete(dual: DualResponseServer, response: DualResponse) -> None:
     """Delete a result."""
-    await dual.unchecked.delete(made.resource_id)
+    await dual.unchecked.delete(response.resource_id)
 
 
 async def link_to(
-    dual: DualResponseServer, made: DualResponse, principal: Principal | None = None, **options: Any
+    dual: DualResponseServer, response: DualResponse, principal: Principal | None = None, **options: Any
 ) -> str:
     """A signed link to a result, as a path with its query."""
-    return (await dual.links.create(made.resource_id, principal, **options)).removeprefix(
+    return (await dual.links.create(response.resource_id, principal, **options)).removeprefix(
         "http://127.0.0.1:8000"
     )
 
 
 async def chart_of(
-    dual: DualResponseServer, made: DualResponse, specification: Mapping[str, Any], **options: Any
+    dual: DualResponseServer, response: DualResponse, specification: Mapping[str, Any], **options: Any
 ) -> DualResponse:
     """A chart of a result."""
-    return await dual.charts.create(made, specification, **options)
+    return await dual.charts.create(response, specification, **options)
 
 
 __all__ = [

@@ -111,14 +111,14 @@ async def test_metadata_and_life(asker: Asker) -> None:
 async def test_conditional_requests(asker: Asker) -> None:
     path = await asker.path()
     etag = (await asker.rest.ask("GET", path)).headers["etag"]
-    for told, value in {
+    for words, value in {
         "the etag": etag,
         "the strong etag": etag.removeprefix("W/"),
         "one of two": f'"other", {etag}',
         "another": '"other"',
         "any": "*",
     }.items():
-        await asker.rest.ask("GET", path, told=f"{path} if not {told}", headers={"if-none-match": value})
+        await asker.rest.ask("GET", path, told=f"{path} if not {words}", headers={"if-none-match": value})
 
 
 async def test_the_service_and_the_collection(asker: Asker) -> None:
@@ -629,9 +629,9 @@ async def test_people(schools: str, exchanges: Exchanges) -> None:
         await asker.rest.ask("DELETE", mine, headers=AS_BOB)
         await asker.rest.ask("DELETE", mine, headers=AS_ANA)
         for event in trail:
-            told = {name: getattr(event, name) for name in type(event).__dataclass_fields__}
-            del told["request_id"]  # random
-            exchanges.add("audit", told)
+            fields = {name: getattr(event, name) for name in type(event).__dataclass_fields__}
+            del fields["request_id"]  # random
+            exchanges.add("audit", fields)
 
 
 async def test_tenants(schools: str, exchanges: Exchanges) -> None:
@@ -834,7 +834,7 @@ async def test_samples_counts_and_forms(asker: Asker, sample: str) -> None:
         )
     for text_format in ("markdown", "json", "csv"):
         try:
-            told: Any = response.to_text(text_format=text_format)
+            text: Any = response.to_text(text_format=text_format)
         except Exception as error:  # noqa: BLE001 - what is raised is what is recorded
-            told = error_of(error)
-        asker.rest.exchanges.add(f"told as {text_format}", {"text": told})
+            text = error_of(error)
+        asker.rest.exchanges.add(f"told as {text_format}", {"text": text})

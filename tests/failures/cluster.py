@@ -87,16 +87,16 @@ def cluster(*settings: str, standby_of: Cluster | None = None) -> Iterator[Clust
     identity = unprivileged_user()
     if identity:
         os.chown(folder, identity["user"], identity["group"])
-    made = Cluster(find_programs() or _embedded_programs(), folder)
+    server = Cluster(find_programs() or _embedded_programs(), folder)
     try:
         if standby_of is None:
-            made.initialize()
+            server.initialize()
         else:
-            made.initialize_as_standby_of(standby_of)
-        made.start(*settings)
-        yield made
+            server.initialize_as_standby_of(standby_of)
+        server.start(*settings)
+        yield server
     finally:
-        made.stop(signal.SIGQUIT)
+        server.stop(signal.SIGQUIT)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -24,8 +24,8 @@ from tests.waiting import wait_until_logged
 
 @pytest.fixture
 async def app(url: str) -> AsyncIterator[Application]:
-    async with running(url) as made:
-        yield made
+    async with running(url) as server:
+        yield server
 
 
 @pytest.mark.long

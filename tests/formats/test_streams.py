@@ -63,38 +63,38 @@ ROWS = [
 PROBLEM = LimitExceededError("Too much.", hint="Ask for less.", details={"limit": "rows"})
 
 
-def writer(written: str, columns: Any = COLUMNS, **options: Any) -> Writer:
-    return FORMATS[written].writer(columns, DIALECT, WriterOptions(**options))
+def writer(format_name: str, columns: Any = COLUMNS, **options: Any) -> Writer:
+    return FORMATS[format_name].writer(columns, DIALECT, WriterOptions(**options))
 
 
-def whole(written: str, pieces: list[list[Any]], columns: Any = COLUMNS, **options: Any) -> bytes:
-    made = writer(written, columns, **options)
-    data = made.head() + b"".join([made.rows(rows).data for rows in pieces])
-    return data + made.end(StreamEnd(sum(map(len, pieces))))
+def whole(format_name: str, pieces: list[list[Any]], columns: Any = COLUMNS, **options: Any) -> bytes:
+    one = writer(format_name, columns, **options)
+    data = one.head() + b"".join([one.rows(rows).data for rows in pieces])
+    return data + one.end(StreamEnd(sum(map(len, pieces))))
 
 
-@pytest.mark.parametrize("written", FORMATS)
-def test_however_it_is_cut(written: str) -> None:
-    once = read(written, whole(written, [ROWS]), COLUMNS)
-    assert read(written, whole(written, [[row] for row in ROWS]), COLUMNS) == once
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_however_it_is_cut(format_name: str) -> None:
+    once = read(format_name, whole(format_name, [ROWS]), COLUMNS)
+    assert read(format_name, whole(format_name, [[row] for row in ROWS]), COLUMNS) == once
     assert once["text"] == [row[1] for row in ROWS]
     assert once["price"] == [row[4] for row in ROWS]
     assert once["json"] == [{"k": [1]}, None, "text"]
 
 
-@pytest.mark.parametrize("written", [name for name in FORMATS if FORMATS[name].is_stateless])
-def test_a_writer_without_a_state_writes_several_streams_at_once(written: str) -> None:
+@pytest.mark.parametrize("format_name", [name for name in FORMATS if FORMATS[name].is_stateless])
+def test_a_writer_without_a_state_writes_several_streams_at_once(format_name: str) -> None:
     """Results keep such a writer for all of their streams."""
-    shared = writer(written)
+    shared = writer(format_name)
     streams = [shared.head(), shared.head()]
     for row in ROWS:
         streams = [data + shared.rows([row]).data for data in streams]
     streams[0] += shared.end(StreamEnd(len(ROWS)))
-    assert shared.failure(PROBLEM, StreamEnd(len(ROWS))) == writer(written).failure(
+    assert shared.failure(PROBLEM, StreamEnd(len(ROWS))) == writer(format_name).failure(
         PROBLEM, StreamEnd(len(ROWS))
     )
     streams[1] += shared.end(StreamEnd(len(ROWS)))
-    assert streams == [whole(written, [[row] for row in ROWS])] * 2
+    assert streams == [whole(format_name, [[row] for row in ROWS])] * 2
 
 
 def test_null_is_not_an_empty_text_in_csv() -> None:
@@ -233,10 +233,10 @@ def _field(value: Any) -> str | None:
 
 
 def test_lines_of_a_database_get_their_ends() -> None:
-    made = writer("csv")
-    assert isinstance(made, DatabaseCSVWriter)
-    assert made.text(b"1,a\n2,b\n") == (b"1,a\r\n2,b\r\n", 2, 0)
-    assert made.text(b'1,"a\nb"\n2,"c""\n"\n') == (b'1,"a\nb"\r\n2,"c""\n"\r\n', 2, 0)
+    csv_writer = writer("csv")
+    assert isinstance(csv_writer, DatabaseCSVWriter)
+    assert csv_writer.text(b"1,a\n2,b\n") == (b"1,a\r\n2,b\r\n", 2, 0)
+    assert csv_writer.text(b'1,"a\nb"\n2,"c""\n"\n') == (b'1,"a\nb"\r\n2,"c""\n"\r\n', 2, 0)
 
 
 def test_whole_numbers_as_strings() -> None:
@@ -251,9 +251,9 @@ def test_a_failure_is_the_last_record() -> None:
 
 
 def test_a_failure_in_arrow_is_told_and_stops_a_careless_reader() -> None:
-    made = writer("arrow")
-    data = made.head() + made.rows(ROWS).data
-    failed = made.failure(PROBLEM, StreamEnd(3, complete=False))
+    arrow_writer = writer("arrow")
+    data = arrow_writer.head() + arrow_writer.rows(ROWS).data
+    failed = arrow_writer.failure(PROBLEM, StreamEnd(3, complete=False))
     assert failed is not None
     reader = pa.ipc.open_stream(data + failed)
     batches = reader.iter_batches_with_custom_metadata()
@@ -265,11 +265,11 @@ def test_a_failure_in_arrow_is_told_and_stops_a_careless_reader() -> None:
         pa.ipc.open_stream(data + failed).read_all()
 
 
-@pytest.mark.parametrize("written", ["json", "csv", "parquet", "xlsx"])
-def test_formats_without_a_last_record_are_cut(written: str) -> None:
-    made = writer(written)
-    made.head()
-    assert made.failure(PROBLEM, StreamEnd(0, complete=False)) is None
+@pytest.mark.parametrize("format_name", ["json", "csv", "parquet", "xlsx"])
+def test_formats_without_a_last_record_are_cut(format_name: str) -> None:
+    each_writer = writer(format_name)
+    each_writer.head()
+    assert each_writer.failure(PROBLEM, StreamEnd(0, complete=False)) is None
 
 
 def test_a_parquet_file_says_how_many_rows_it_has() -> None:
@@ -279,12 +279,12 @@ def test_a_parquet_file_says_how_many_rows_it_has() -> None:
 
 
 def test_row_groups_are_written_as_they_fill() -> None:
-    made = writer("parquet")
-    made.head()
+    parquet_writer = writer("parquet")
+    parquet_writer.head()
     wide = [(number, "x" * 100_000, None, None, None, None) for number in range(20)]
-    sizes = [len(made.rows(wide).data) for _ in range(10)]
+    sizes = [len(parquet_writer.rows(wide).data) for _ in range(10)]
     assert sum(map(bool, sizes)) >= 2
-    assert made.rows(wide).held >= 2_000_000
+    assert parquet_writer.rows(wide).held >= 2_000_000
 
 
 def test_arrow_s_types_are_those_of_the_select() -> None:
@@ -298,10 +298,10 @@ def test_arrow_s_types_are_those_of_the_select() -> None:
 
 
 def test_a_value_that_is_not_what_its_column_declares() -> None:
-    made = writer("arrow")
-    made.head()
+    arrow_writer = writer("arrow")
+    arrow_writer.head()
     with pytest.raises(ValueNotRepresentableError, match="'id'") as raised:
-        made.rows([("x", None, None, None, None, None)])
+        arrow_writer.rows([("x", None, None, None, None, None)])
     assert raised.value.details == {"column": "id", "type": "int64", "text_columns": ["id"]}
 
 

@@ -145,4 +145,4 @@ def test_the_client_s_table_is_the_mirror_of_the_server_s() -> None:
 def test_the_documents_list_every_format_with_its_media_type() -> None:
     text = (DOCS / "streams.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+)` \| `([\w/.-]+)` \|", text, re.MULTILINE)
-    assert listed == [(found.name, found.media_type) for found in FORMATS.values()]
+    assert listed == [(each.name, each.media_type) for each in FORMATS.values()]

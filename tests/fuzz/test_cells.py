@@ -57,8 +57,8 @@ KINDS: tuple[Any, ...] = (
 
 def cell(case: Case, kind: Any) -> Any:
     """A value that a column of this type holds exactly, or NULL."""
-    choices, made = case.choices, next(make for known, make in CELLS if isinstance(kind, known))
-    return None if choices.random() < 0.1 else made(case)
+    choices, make_cell = case.choices, next(make for known, make in CELLS if isinstance(kind, known))
+    return None if choices.random() < 0.1 else make_cell(case)
 
 
 CELLS: tuple[tuple[type, Callable[[Case], Any]], ...] = (

@@ -84,7 +84,7 @@ async def check_documents(application: Application) -> None:
     for method in ("get", "post"):
         assert TSV in document["paths"]["/{id}/rows"][method]["responses"]["200"]["content"]
     parameters = document["paths"]["/{id}/rows"]["get"]["parameters"]
-    named = {found["name"]: found for found in parameters if found["in"] == "query"}
+    named = {each["name"]: each for each in parameters if each["in"] == "query"}
     assert "tsv" in named["format"]["schema"]["enum"]
     assert named["headless"]["description"] == "TSV: without the names of the columns."
     body = document["paths"]["/{id}/rows"]["post"]["requestBody"]["content"]["application/json"]["schema"]
@@ -93,8 +93,8 @@ async def check_documents(application: Application) -> None:
     assert "same_letters" in comparison["properties"]["op"]["enum"]
     assert "span" in json.dumps(document["paths"]["/{id}/query"]["post"]["requestBody"])
     known = (await application.http.get("/resources/.well-known/resource-link-service")).json()
-    rows = [found for found in known["endpoints"] if found["path"] == "/{id}/rows"]
-    assert all("headless" in json.dumps(found["parameters"]) for found in rows)
+    rows = [each for each in known["endpoints"] if each["path"] == "/{id}/rows"]
+    assert all("headless" in json.dumps(each["parameters"]) for each in rows)
 
 
 async def check_page(application: Application) -> None:

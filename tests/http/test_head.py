@@ -93,8 +93,8 @@ async def test_head_runs_no_query(
     address = f"/resources/{(await ids_of(everything))[of_chart]}{asked}"
     run: list[str] = []
 
-    def note(*given: Any) -> None:
-        run.append(given[2])
+    def note(*arguments: Any) -> None:
+        run.append(arguments[2])
 
     event.listen(engine.sync_engine, "before_cursor_execute", note)
     try:

@@ -192,8 +192,8 @@ async def test_tables_that_are_missing_are_told_from_a_store_that_is(
         assert answer.status_code == 503 and "hunter2" not in answer.text
         shutil.move(tmp_path / "away", tmp_path / "hunter2.sqlite")
     assert "Traceback" not in caplog.text
-    told = [record for record in caplog.records if "health check" in record.getMessage()]
-    assert len(told) == 3, "begun, ended, begun: no line for each probe"
+    records = [record for record in caplog.records if "health check" in record.getMessage()]
+    assert len(records) == 3, "begun, ended, begun: no line for each probe"
 
 
 async def test_a_database_that_is_not_read_only_is_never_ready(

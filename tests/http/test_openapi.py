@@ -70,7 +70,7 @@ def operations(document: Document) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def query_names(operation: dict[str, Any]) -> list[str]:
-    return [found["name"] for found in operation.get("parameters", ()) if found["in"] == "query"]
+    return [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
 
 
 def body_names(operation: dict[str, Any]) -> list[str]:

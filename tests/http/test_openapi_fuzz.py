@@ -132,9 +132,9 @@ class Fuzzed(RuleBasedStateMachine):
     def begin(self) -> None:
         for token in (None, *TOKENS):
             principal = TOKENS.get(token or "")
-            made = self.loop.run_until_complete(self._create(principal))
-            self.ids.append(made)
-            chart = self.application.server.charts.create(made, CHART, principal=principal)
+            resource_id = self.loop.run_until_complete(self._create(principal))
+            self.ids.append(resource_id)
+            chart = self.application.server.charts.create(resource_id, CHART, principal=principal)
             self.ids.append(self.loop.run_until_complete(chart).resource_id)
             self.ids.append(self.loop.run_until_complete(self._create(principal, keep=True)))
             self.owners.update(dict.fromkeys(self.ids[-3:], token))
@@ -199,9 +199,9 @@ class Fuzzed(RuleBasedStateMachine):
                 del held[name]
 
     async def _send(self, case: Any, data: st.DataObject) -> httpx.Response:
-        sent = case.as_transport_kwargs(base_url=BASE_URL)
+        keywords = case.as_transport_kwargs(base_url=BASE_URL)
         headers = {
-            name: value for name, value in sent["headers"].items() if name.lower() != "accept-encoding"
+            name: value for name, value in keywords["headers"].items() if name.lower() != "accept-encoding"
         }
         headers["Accept-Encoding"] = data.draw(st.sampled_from(["gzip", "identity"]))  # what httpx can read
         owner = self.owners.get((case.path_parameters or {}).get("id", ""), next(iter(TOKENS)))
@@ -213,12 +213,16 @@ class Fuzzed(RuleBasedStateMachine):
         )
         if accepted is not None:
             headers["Accept"] = accepted
-        body = {"json": sent["json"]} if sent.get("json") is not None else {"content": sent.get("data")}
-        if isinstance(sent.get("data"), dict):
-            body = {"data": sent["data"]}
+        body = (
+            {"json": keywords["json"]}
+            if keywords.get("json") is not None
+            else {"content": keywords.get("data")}
+        )
+        if isinstance(keywords.get("data"), dict):
+            body = {"data": keywords["data"]}
         encoded = {name: value.encode("latin-1", "replace") for name, value in headers.items()}
         request = self.application.http.build_request(
-            sent["method"], sent["url"], params=sent.get("params"), headers=encoded, **body
+            keywords["method"], keywords["url"], params=keywords.get("params"), headers=encoded, **body
         )
         return await self.application.http.send(request)
 
@@ -246,19 +250,19 @@ async def ask_each(machine: type[Fuzzed]) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     for operation in machine.operations:
         keep = operation.path == "/{id}/refresh"
-        made = (await server.create_response(ALL, name="All", principal=owner, keep=keep)).resource_id
+        resource_id = (await server.create_response(ALL, name="All", principal=owner, keep=keep)).resource_id
         if operation.path == "/{id}/chart":
-            made = (await server.charts.create(made, CHART, principal=owner)).resource_id
-        path, method = f"/resources{operation.path.format(id=made)}", operation.method.upper()
+            resource_id = (await server.charts.create(resource_id, CHART, principal=owner)).resource_id
+        path, method = f"/resources{operation.path.format(id=resource_id)}", operation.method.upper()
         if (method, operation.path) == ("POST", "/{id}/view"):
-            link = await server.links.create(made, owner)
+            link = await server.links.create(resource_id, owner)
             response = await open_link(http, path.removesuffix("/view"), link.partition("link=")[2])
             http.cookies.clear()
         else:
             body = FITTING.get(operation.path) if method == "POST" else None
             response = await http.request(method, path, json=body, headers=headers)
         assert response.status_code < 400, (method, operation.path, response.text)
-        case = operation.Case(path_parameters={"id": made} if "{id}" in operation.path else None)
+        case = operation.Case(path_parameters={"id": resource_id} if "{id}" in operation.path else None)
         machine.check(case, response, CHECKS)
 
 
@@ -321,7 +325,7 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
             .exclude(method="OPTIONS")
             .exclude(path=[WELL_KNOWN, OPENAPI])
         )
-        described = [found.ok() for found in schema.get_all_operations() if isinstance(found, Ok)]
+        described = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
         as_described, otherwise = (
             [one.as_strategy(generation_mode=mode) for one in described]
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)

@@ -79,16 +79,16 @@ async def raw_request(app: Any, path: str, *headers: tuple[bytes, bytes]) -> lis
         "root_path": "", "scheme": "http", "query_string": b"", "server": ("127.0.0.1", 8000),
         "headers": [(b"host", b"127.0.0.1:8000"), *headers],
     }  # fmt: skip
-    sent: list[Mapping[str, Any]] = []
+    messages: list[Mapping[str, Any]] = []
 
     async def receive() -> Mapping[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Mapping[str, Any]) -> None:
-        sent.append(message)
+        messages.append(message)
 
     await app(scope, receive, send)
-    return list(sent[0]["headers"])
+    return list(messages[0]["headers"])
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_a_malformed_trace_is_none(value: object) -> None:
 async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(institutions_url: str, log: Log) -> None:
     async with people(institutions_url) as application:
         path = await application.create(principal=ANA)
-        sent = {**AS_ANA, "X-Request-Id": "mine", "traceparent": TRACEPARENT}
-        page = await application.http.get(f"{path}?limit=7", headers=sent)
+        headers = {**AS_ANA, "X-Request-Id": "mine", "traceparent": TRACEPARENT}
+        page = await application.http.get(f"{path}?limit=7", headers=headers)
         rows = await application.http.get(
             f"{path}/rows?format=csv", headers={**AS_ANA, "Accept-Encoding": "identity"}
         )
@@ -195,7 +195,7 @@ async def test_no_line_holds_what_opens_a_result_or_what_is_in_it(institutions_u
             f"{path}/query", json={"where": [{"field": "name", "value": "secret-value"}]}, headers=AS_ANA
         )
         await http.post(path, content=b"secret-value{", headers=AS_ANA)
-    told = log.text.getvalue() + log.json.getvalue()
+    text = log.text.getvalue() + log.json.getvalue()
     assert len(log.requests) > 300
     for secret in (
         own,
@@ -209,7 +209,7 @@ async def test_no_line_holds_what_opens_a_result_or_what_is_in_it(institutions_u
         "link=",
         "?",
     ):
-        assert secret not in told, secret
+        assert secret not in text, secret
     assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ", line) for line in log.lines)
 
 

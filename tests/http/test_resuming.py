@@ -40,11 +40,11 @@ async def texts(engine: AsyncEngine, sqlite_url: str) -> AsyncIterator[Applicati
         yield application
 
 
-def rows_in(body: bytes, written: str) -> list[bytes]:
+def rows_in(body: bytes, format_name: str) -> list[bytes]:
     """Each row's bytes, as a client finds them in a stream that it reads."""
-    if written == "ndjson":
+    if format_name == "ndjson":
         return body.splitlines()[:-1]
-    if written == "json":
+    if format_name == "json":
         return [] if body == b"[]\n" else body[1:].removesuffix(b"]\n").split(b",\n")
     records = re.findall(rb'((?:[^"\r]|"(?:[^"]|"")*"|\r(?!\n))*)\r\n', body)
     return records[1:]
@@ -63,16 +63,16 @@ def received(body: bytes, rows: list[bytes], after: int) -> bytes:
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("written", ["ndjson", "json", "csv"])
+@pytest.mark.parametrize("format_name", ["ndjson", "json", "csv"])
 @pytest.mark.parametrize("is_checked", [True, False])
 @pytest.mark.parametrize("query", [{}, {"sort": "-body"}, {"limit": 7}])
 async def test_the_rest_continues_byte_for_byte(
-    texts: Application, written: str, is_checked: bool, query: dict[str, Any]
+    texts: Application, format_name: str, is_checked: bool, query: dict[str, Any]
 ) -> None:
     path = f"{await texts.create(select(TEXTS))}/rows"
-    query = query | {"format": written}
+    query = query | {"format": format_name}
     whole = await texts.http.get(path, params=query)
-    rows = rows_in(whole.content, written)
+    rows = rows_in(whole.content, format_name)
     assert len(rows) == query.get("limit", len(BODIES))
     for after in range(len(rows) + 1):
         asked = query | {"resume": whole.headers[RESUME_HEADER], "after": after}

@@ -155,8 +155,8 @@ class TestBearerTokens:
         assert len({person.id, service.id, elsewhere.id}) == 3
 
     def test_a_subject_that_is_only_a_claim_counts(self) -> None:
-        told = principal_of_token(access(subject=None, claims={"iss": ISSUER, "sub": "ana"}))
-        assert told.id == principal_of_token(access(subject="ana")).id
+        principal = principal_of_token(access(subject=None, claims={"iss": ISSUER, "sub": "ana"}))
+        assert principal.id == principal_of_token(access(subject="ana")).id
 
     def test_without_claims_there_is_no_tenant(self) -> None:
         assert principal_of_token(access(claims=None)).tenant is None

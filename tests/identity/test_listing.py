@@ -118,8 +118,8 @@ async def test_a_caller_nobody_knows_is_asked_who_it_is(institutions_url: str) -
 async def test_where_nobody_can_be_known_there_is_no_listing(institutions_url: str) -> None:
     async with running(institutions_url) as application:
         await application.create()
-        told = problem_of(await application.http.get(HERE), 404)
-        assert "does not know its callers" in told["message"] and "link" in told["hint"]
+        problem = problem_of(await application.http.get(HERE), 404)
+        assert "does not know its callers" in problem["message"] and "link" in problem["hint"]
 
 
 async def test_authorize_hides_what_may_not_be_read(institutions_url: str) -> None:
@@ -184,5 +184,5 @@ async def test_the_server_s_own_code_lists_too(institutions_url: str) -> None:
     async with people(institutions_url) as application:
         path = await application.create(principal=ANA)
         listing: Any = await application.server.list_resources(ANA, limit=1)
-        assert [f"/resources/{found.id}" for found in listing.resources] == [path]
+        assert [f"/resources/{each.id}" for each in listing.resources] == [path]
         assert listing.next_cursor is None

@@ -191,7 +191,7 @@ async def test_creators_in_several_processes(
             listing = await servers[0].server.list_resources(ANA)
             assert len(listing.resources) <= 5 + 3
         last = await servers[0].create(principal=ANA)
-        left = {f"/resources/{found.id}" for found in (await servers[1].server.list_resources(ANA)).resources}
+        left = {f"/resources/{each.id}" for each in (await servers[1].server.list_resources(ANA)).resources}
         assert len(left) == 5 and {pinned, last} <= left
         assert await _alive(servers[2], bystander) == [True]
 

@@ -211,8 +211,8 @@ async def test_principals_at_one_address_share_its_rate(institutions_url: str) -
         path = await application.create(principal=ANA)
         other = await application.create(principal=Principal(id="bob", tenant="acme"))
         statuses = [
-            (await application.http.get(f"{found}?limit=1", headers=headers)).status_code
-            for found, headers in ((path, AS_ANA), (other, AS_BOB), (path, AS_ANA), (other, AS_BOB))
+            (await application.http.get(f"{each}?limit=1", headers=headers)).status_code
+            for each, headers in ((path, AS_ANA), (other, AS_BOB), (path, AS_ANA), (other, AS_BOB))
         ]
     assert statuses == [200, 200, 429, 429]
 

@@ -196,10 +196,10 @@ class TestAuthorize:
 
     @pytest.mark.long
     async def test_it_is_not_asked_of_what_is_not_there_or_foreign(self, institutions_url: str) -> None:
-        asked: list[tuple[Any, ...]] = []
+        requests: list[tuple[Any, ...]] = []
 
         async def note(principal: Principal | None, resource: Resource, action: Action) -> bool:
-            asked.append((principal, resource.id, action))
+            requests.append((principal, resource.id, action))
             return True
 
         async with people(institutions_url, authorize=note) as application:
@@ -207,9 +207,9 @@ class TestAuthorize:
             for headers in STRANGERS:
                 await every_verb(application.http, path, headers=headers)
                 await every_verb(application.http, "/resources/unknown", headers=headers)
-            assert asked == []
+            assert requests == []
             await application.http.delete(path, headers=AS_ANA)
-            assert asked == [(ANA, path.rpartition("/")[2], action) for action in ("read", "delete")]
+            assert requests == [(ANA, path.rpartition("/")[2], action) for action in ("read", "delete")]
 
     async def test_when_it_breaks_nothing_opens(self, institutions_url: str) -> None:
         async def broken(principal: Principal | None, resource: Resource, action: Action) -> bool:

@@ -57,13 +57,13 @@ numbers = Table(
 
 
 async def batches(
-    dual: DualResponseServer, made: DualResponse, lane: str = "arrow_reader", **asked: Any
+    dual: DualResponseServer, response: DualResponse, lane: str = "arrow_reader", **options: Any
 ) -> pa.Table:
     """The rows of an Arrow stream that was read in this lane."""
     record = RequestRecord(id="test")
     token = REQUEST.set(record)
     try:
-        stream = await dual.stream(made.resource_id, None, StreamRequest(format="arrow", **asked))
+        stream = await dual.stream(response.resource_id, None, StreamRequest(format="arrow", **options))
         data = b"".join([chunk.data async for chunk in stream.chunks])
     finally:
         REQUEST.reset(token)
@@ -119,19 +119,19 @@ def numbered(table: pa.Table, expected: range) -> bool:
     return bool(table["n"].equals(pa.chunked_array([pa.array(expected)])))
 
 
-async def stopped_early(dual: DualResponseServer, made: DualResponse) -> None:
+async def stopped_early(dual: DualResponseServer, response: DualResponse) -> None:
     """A reader that is slow holds few rows, and one that leaves ends the query and gives its connection back."""
     (file,) = dual.features.get(ResultKeeper)._open.values()
     before = pa.total_allocated_bytes()
     for _ in range(20):
-        stream = await dual.stream(made.resource_id, None, StreamRequest(format="arrow"))
+        stream = await dual.stream(response.resource_id, None, StreamRequest(format="arrow"))
         async with aclosing(stream.chunks) as chunks:
             async for chunk in chunks:
                 if chunk.rows:
                     break
     await until(partial(is_idle, file.source))
     assert pa.total_allocated_bytes() - before < 8 * 1024 * 1024
-    assert (await batches(dual, made, limit=1)).num_rows == 1
+    assert (await batches(dual, response, limit=1)).num_rows == 1
 
 
 KINDS: dict[str, Any] = {
@@ -211,10 +211,10 @@ async def test_what_python_has_no_value_for_is_refused(typed: Path, tmp_path: Pa
             )
 
 
-async def ending(dual: DualResponseServer, statement: Any, written: str) -> str | None:
+async def ending(dual: DualResponseServer, statement: Any, format_name: str) -> str | None:
     """What ended a stream of a result."""
     response = await dual.create_response(statement, name="ends")
-    stream = await dual.stream(response.resource_id, None, StreamRequest(format=written))
+    stream = await dual.stream(response.resource_id, None, StreamRequest(format=format_name))
     with suppress(DualResponseError):
         async for _ in stream.chunks:
             pass

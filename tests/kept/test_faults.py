@@ -148,9 +148,9 @@ def arrange(monkeypatch: pytest.MonkeyPatch, moment: str, path: Path, fault: Cal
     }[moment]
     whole = getattr(owner, name)
 
-    def failing(*given: Any) -> Any:
+    def failing(*arguments: Any) -> Any:
         fault(path)
-        return whole(*given)
+        return whole(*arguments)
 
     monkeypatch.setattr(owner, name, failing)
 

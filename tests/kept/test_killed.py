@@ -162,9 +162,9 @@ async def test_a_killed_process_leaves_no_row_without_its_file_and_no_file_for_e
     assert files_of(storage_of(place, folder), folder) != set()
     left = await swept(folder, place)
     async with server(folder, storage_of(place, folder), keep_for=timedelta(days=50_000)) as kept:
-        made = (await kept.dual.list_resources(ANN)).resources
-        assert len(made) == len(left) == (step == "stored")
-        for resource in made:
+        resources = (await kept.dual.list_resources(ANN)).resources
+        assert len(resources) == len(left) == (step == "stored")
+        for resource in resources:
             stream = await kept.dual.stream(resource.id, ANN)
             assert sum([chunk.rows async for chunk in stream.chunks]) == ROWS
             assert (await kept.dual.describe(resource.id, ANN))["kept"]["kept"]

@@ -50,11 +50,11 @@ class Hasty:
     async def make(self) -> DualResponse:
         return await self.kept.make(ANN, **SLOW_TO_SORT)
 
-    async def page(self, made: DualResponse, headers: Any, body: Any = IN_ORDER) -> httpx.Response:
-        return await self.http.post(made.resource_id, json=body, headers=headers)
+    async def page(self, response: DualResponse, headers: Any, body: Any = IN_ORDER) -> httpx.Response:
+        return await self.http.post(response.resource_id, json=body, headers=headers)
 
-    async def is_running(self, made: DualResponse) -> bool:
-        return "rows_so_far" in (await self.kept.said(made, ANN) or {})
+    async def is_running(self, response: DualResponse) -> bool:
+        return "rows_so_far" in (await self.kept.said(response, ANN) or {})
 
 
 @asynccontextmanager
@@ -186,8 +186,8 @@ async def test_a_stream_that_has_begun_is_not_ended(hasty: Hasty) -> None:
 
 @pytest.mark.long
 async def test_many_at_once_and_those_who_leave(hasty: Hasty, caplog: pytest.LogCaptureFixture) -> None:
-    made = [await hasty.make() for _ in range(3)]
-    answers = await asyncio.gather(*(hasty.page(made[n % 3], LATE) for n in range(30)))
+    responses = [await hasty.make() for _ in range(3)]
+    answers = await asyncio.gather(*(hasty.page(responses[n % 3], LATE) for n in range(30)))
     assert {answer.status_code for answer in answers} <= {202, 504, 503}
     assert any(answer.status_code == 202 for answer in answers)
     left = await hasty.make()
@@ -223,9 +223,9 @@ async def test_a_page_is_as_late_as_before_where_the_caller_cannot_be_asked_agai
 
 @pytest.mark.long
 async def test_the_client_waits_for_the_rows_of_a_late_page(hasty: Hasty) -> None:
-    made, other = await hasty.make(), await hasty.make()
+    response, other = await hasty.make(), await hasty.make()
     async with DualResponseClient(str(hasty.http.base_url), http=hasty.http) as client:
-        parsed = await client.open(made.resource_id)
+        parsed = await client.open(response.resource_id)
         pages = [page async for page in parsed.pages(sort="-n", limit=200)]
         assert sum(len(page.data) for page in pages) == ROWS
         counts = [row["n"] for page in pages for row in page.data]

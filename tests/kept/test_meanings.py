@@ -34,9 +34,9 @@ class Asked(NamedTuple):
     live: DualResponse
     kept: DualResponse
 
-    async def answer(self, made: DualResponse, sql: str) -> Any:
+    async def answer(self, response: DualResponse, sql: str) -> Any:
         """The rows and columns of a text as JSON, or the code of its refusal; and whether they are kept rows."""
-        resource = await self.dual.get_resource(made.resource_id)
+        resource = await self.dual.get_resource(response.resource_id)
         assert resource is not None
         try:
             page = await self.dual.queries.page_unchecked(
@@ -48,7 +48,9 @@ class Asked(NamedTuple):
 
     async def compare(self, sql: str) -> bool:
         """Whether kept rows gave the answer, which is that of the database."""
-        (wanted, _), (actual, is_kept) = [await self.answer(made, sql) for made in (self.live, self.kept)]
+        (wanted, _), (actual, is_kept) = [
+            await self.answer(response, sql) for response in (self.live, self.kept)
+        ]
         assert actual == wanted, sql
         return bool(is_kept)
 
@@ -130,8 +132,8 @@ async def test_a_stream_says_that_its_rows_are_not_the_kept_ones(
     ):
         result = f"/r/{server.kept.resource_id}"
 
-        async def notes(route: str, body: dict[str, Any], written: str) -> list[str]:
-            answer = await http.post(f"{result}/{route}", json=body | {"format": written})
+        async def notes(route: str, body: dict[str, Any], format_name: str) -> list[str]:
+            answer = await http.post(f"{result}/{route}", json=body | {"format": format_name})
             assert answer.status_code == 200, answer.text
             actual: list[str] = loads(answer.headers.get("Dualsql-Notes", "[]"))
             return actual

@@ -44,12 +44,12 @@ async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Pa
     async with kept_server(
         tmp_path, keep_memory=LEAST_KEEP_MEMORY, queue_timeout=timedelta(seconds=20)
     ) as kept:
-        made = [await kept.make(select=select(sales).where(sales.c.id >= n)) for n in range(4)]
+        responses = [await kept.make(select=select(sales).where(sales.c.id >= n)) for n in range(4)]
         shares = kept.dual.features.get(ResultKeeper).shares
         assert shares.size == LEAST_KEEP_MEMORY // 2
 
         async def read(number: int) -> None:
-            lines = await kept.lines(made[number % 4])
+            lines = await kept.lines(responses[number % 4])
             assert len(lines) == ROWS - number % 4 and len(shares._holders) <= 1
 
         await asyncio.gather(*(read(number) for number in range(10)))
@@ -121,7 +121,7 @@ async def test_what_does_not_fit_the_memory_is_bounded_on_the_disk(tmp_path: Pat
 
 async def test_the_spill_of_readers_stays_and_that_of_a_process_that_died_goes(tmp_path: Path) -> None:
     async with kept_server(tmp_path) as kept:
-        made, never = [await kept.make() for _ in range(2)]
+        response, never = [await kept.make() for _ in range(2)]
         spills = [path.with_name(f"{path.name}.tmp") for path in kept.files()]
         await kept.dual.features.get(ResultKeeper).release()
         for folder in spills:
@@ -129,7 +129,7 @@ async def test_the_spill_of_readers_stays_and_that_of_a_process_that_died_goes(t
             (folder / "blocks").write_bytes(b"rows")
             os.utime(folder, (0, 0))
         # Nobody has the file open: the folder is not a reader's.
-        await kept.page(made, limit=1)
+        await kept.page(response, limit=1)
         (left,) = [folder for folder in spills if folder.exists()]
         assert left.name.startswith(never.resource_id)
         (mine,) = [folder for folder in spills if folder != left]
@@ -215,10 +215,10 @@ def peak() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-async def sorted_rows(dual: DualResponseServer, made: DualResponse, **asked: Any) -> int:
+async def sorted_rows(dual: DualResponseServer, response: DualResponse, **options: Any) -> int:
     """The rows of a stream that DuckDB sorts as a whole."""
     order = (SortKey(field="s", order="desc"),)
-    stream = await dual.stream(made.resource_id, None, StreamRequest(sort=order, **asked))
+    stream = await dual.stream(response.resource_id, None, StreamRequest(sort=order, **options))
     return sum([chunk.rows async for chunk in stream.chunks])
 
 

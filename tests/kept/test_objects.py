@@ -116,12 +116,12 @@ async def test_a_host_reads_and_deletes_what_another_one_kept(s3: int, bucket: s
         return kept_server(tmp_path, storage=storage, store=SQLResourceStore(url), secrets=["s" * 40])
 
     async with host("one") as one, host("two") as two:
-        made, gone, forged = [await one.make(ANN) for _ in range(3)]
+        response, gone, forged = [await one.make(ANN) for _ in range(3)]
         change(one.data)
         assert len(await objects_of(store)) == 3 and copies(tmp_path / "two") == {}
         # Many readers at once, of a copy that is not there yet.
-        lines = await asyncio.gather(*(two.lines(made, ANN) for _ in range(6)))
-        assert [len(each) for each in lines] == [ROWS] * 6 and (await two.said(made, ANN))["kept"]
+        lines = await asyncio.gather(*(two.lines(response, ANN) for _ in range(6)))
+        assert [len(each) for each in lines] == [ROWS] * 6 and (await two.said(response, ANN))["kept"]
         files = {name.partition("@")[0]: name for name in await objects_of(store)}
         # A file that is gone is read from the database, and one that was changed is not read.
         await obstore.delete_async(store, files[gone.resource_id])
@@ -132,7 +132,7 @@ async def test_a_host_reads_and_deletes_what_another_one_kept(s3: int, bucket: s
         with pytest.raises(TamperedError):
             await two.lines(forged, ANN)
         # Whoever deletes a result deletes its object. The other copies go with the next sweep.
-        for result in (made, gone, forged):
+        for result in (response, gone, forged):
             await two.dual.delete_resource(result.resource_id, ANN)
         assert await objects_of(store) == set() == set(copies(tmp_path / "two"))
         await one.dual.features.get(ResultKeeper).release()
@@ -208,11 +208,11 @@ async def test_open_files_that_nobody_reads_are_closed_for_another_one(tmp_path:
     store, cache = local_store(tmp_path / "objects"), tmp_path / "cache"
     storage = ObjectResultStorage(store, cache=cache, cache_bytes=MIB)
     async with kept_server(tmp_path, storage=storage) as kept:
-        made = [await kept.make(ANN) for _ in range(3)]
+        responses = [await kept.make(ANN) for _ in range(3)]
         size = max(copies(cache).values())
         assert size < MIB < 2 * size, "one file has room, two have not"
         for _ in range(2):
-            for result in made:
+            for result in responses:
                 page = await kept.page(result, ANN, limit=10)
                 assert len(page.rows) == 10 and (await kept.said(result, ANN))["kept"]
                 assert len(copies(cache)) == 1
@@ -320,12 +320,12 @@ async def test_copies_outlive_the_store_and_nothing_tells_where_it_is(
     store = s3_store(relay.port, bucket, seconds=1)
     storage = ObjectResultStorage(store, cache=tmp_path / "cache", recheck=AT_ONCE)
     caplog.set_level(logging.DEBUG)
-    told = []
+    texts = []
     async with kept_server(tmp_path, storage=storage) as kept:
-        made, far = [await kept.make(ANN) for _ in range(2)]
+        response, far = [await kept.make(ANN) for _ in range(2)]
         relay.target = 1
         await relay.end()
-        assert len(await kept.lines(made, ANN)) == ROWS and (await kept.said(made, ANN))["kept"]
+        assert len(await kept.lines(response, ANN)) == ROWS and (await kept.said(response, ANN))["kept"]
         for name in copies(tmp_path / "cache"):
             if name.startswith(far.resource_id):
                 (tmp_path / "cache" / storage.id / name).unlink()
@@ -335,8 +335,8 @@ async def test_copies_outlive_the_store_and_nothing_tells_where_it_is(
         assert (await kept.said(late, ANN))["reason"] == "The rows could not be written."
     with pytest.raises(ConfigurationError) as refused:
         await opened(store, tmp_path / "cache")
-    told += ["".join(traceback.format_exception(refused.value)), repr(storage)]
-    for text in (*told, caplog.text):
+    texts += ["".join(traceback.format_exception(refused.value)), repr(storage)]
+    for text in (*texts, caplog.text):
         for secret in (SECRET, bucket, f":{relay.port}", "some/where"):
             assert secret not in text, text
 

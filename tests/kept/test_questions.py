@@ -32,9 +32,9 @@ class Compared(NamedTuple):
     names: Sequence[str]
     shown: Sequence[Any]
 
-    async def page(self, made: DualResponse, question: Any) -> Any:
+    async def page(self, response: DualResponse, question: Any) -> Any:
         """The rows and columns as JSON, or the words of a refusal; and whether the rows are kept ones."""
-        resource = await self.dual.get_resource(made.resource_id)
+        resource = await self.dual.get_resource(response.resource_id)
         assert resource is not None
         try:
             page = await self.dual.queries.page_unchecked(
@@ -45,21 +45,21 @@ class Compared(NamedTuple):
         rows = json.dumps(list(page.rows)), json.dumps(list(page.columns))
         return (*rows, page.total_count), page.as_of is not None
 
-    async def sorted_page(self, made: DualResponse, column: str, order: Any) -> Any:
+    async def sorted_page(self, response: DualResponse, column: str, order: Any) -> Any:
         keys = [SortKey(field=column, order=order)]
         try:
-            page = await self.dual.read_page(made.resource_id, None, PageRequest(limit=200, sort=keys))
+            page = await self.dual.read_page(response.resource_id, None, PageRequest(limit=200, sort=keys))
         except DualResponseError as error:
             return error.code, error.message, error.hint
         return json.dumps(list(page.rows))
 
-    async def profile(self, made: DualResponse, kind: str) -> Any:
-        actual = await self.dual.profiles.profile(made.resource_id, None, kind=kind)
+    async def profile(self, response: DualResponse, kind: str) -> Any:
+        actual = await self.dual.profiles.profile(response.resource_id, None, kind=kind)
         return {column["name"]: column for column in actual["columns"]}
 
-    async def chart(self, made: DualResponse, chart: Any) -> Any:
+    async def chart(self, response: DualResponse, chart: Any) -> Any:
         try:
-            drawn = await self.dual.charts.create(made, chart)
+            drawn = await self.dual.charts.create(response, chart)
             resource = await self.dual.get_resource(drawn.resource_id)
             assert resource is not None
             return await self.dual.charts.draw_unchecked(resource)
@@ -123,14 +123,14 @@ async def compare_others(server: Compared, every: int) -> None:
     for name in server.names:
         for order in ("asc", "desc"):
             wanted, actual = [
-                await server.sorted_page(made, name, order) for made in (server.live, server.kept)
+                await server.sorted_page(response, name, order) for response in (server.live, server.kept)
             ]
             assert actual == wanted, (name, order)
     for kind in ("sample", "full"):
-        wanted, actual = [await server.profile(made, kind) for made in (server.live, server.kept)]
+        wanted, actual = [await server.profile(response, kind) for response in (server.live, server.kept)]
         assert actual == wanted, kind
     for chart in islice(questions.charts(server.names), 0, None, every):
-        wanted, actual = [await server.chart(made, chart) for made in (server.live, server.kept)]
+        wanted, actual = [await server.chart(response, chart) for response in (server.live, server.kept)]
         assert actual == wanted, chart
 
 
@@ -161,9 +161,9 @@ async def test_an_order_that_only_the_database_has_is_of_its_rows(
             assert page.notes == ([] if is_kept else [ROWS_OF_NOW]), name
 
 
-async def lines(server: Compared, made: DualResponse, sql: str) -> list[Any]:
+async def lines(server: Compared, response: DualResponse, sql: str) -> list[Any]:
     """The records of a stream of a text over a result."""
-    resource = await server.dual.get_resource(made.resource_id)
+    resource = await server.dual.get_resource(response.resource_id)
     assert resource is not None
     stream = await server.dual.queries.stream_unchecked(
         resource, read_result_query({"sql": sql}), StreamRequest()
@@ -178,7 +178,7 @@ async def test_a_stream_that_fails_before_its_first_row_is_of_the_database(
     async with compared("sqlite", tmp_path, request) as server:
         # 64-bit numbers that overflow are doubles in SQLite, and an error in the file of kept rows.
         for sql in ("SELECT b + b AS x FROM data ORDER BY id", "SELECT i + i AS x FROM data ORDER BY id"):
-            live, kept = [await lines(server, made, sql) for made in (server.live, server.kept)]
+            live, kept = [await lines(server, response, sql) for response in (server.live, server.kept)]
             assert kept == live, sql
             assert len(kept) > questions.ROWS, "rows and a summary"
 
@@ -194,10 +194,10 @@ async def test_the_example_of_a_hint_is_answered(
     """A filter with a wrong value is refused with an example. The same filter with the example has an answer."""
     followed = set()
     async with compared(engine, tmp_path, request) as server:
-        for made, name in product((server.live, server.kept), server.names):
+        for response, name in product((server.live, server.kept), server.names):
             for wrong in (True, 1.5, "no such value", "2024-02-30"):
                 part: Any = {"column": name, "op": "eq", "value": wrong}
-                answer, _ = await server.page(made, {"filters": [part]})
+                answer, _ = await server.page(response, {"filters": [part]})
                 if answer[0] != "BAD_PARAMETER" or not answer[2].startswith(("Write ", "It holds one of")):
                     continue
                 listed = answer[2].partition(": ")[2].rstrip(".").split(", ")
@@ -205,7 +205,7 @@ async def test_the_example_of_a_hint_is_answered(
                 examples = [f'"{word}"' for word in listed] if is_list else EXAMPLE.findall(answer[2])
                 for example in examples:
                     part["value"] = json.loads(example.encode())
-                    actual, _ = await server.page(made, {"filters": [part]})
+                    actual, _ = await server.page(response, {"filters": [part]})
                     assert isinstance(actual[0], bytes), (name, answer[2], actual)
                     followed.add(name)
     assert followed >= {"d", "h", "ts"}, followed

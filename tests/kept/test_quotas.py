@@ -27,10 +27,10 @@ async def size_of_one(folder: Path) -> int:
     return size
 
 
-async def reasons(kept: KeptServer, made: list[DualResponse], owner: Principal | None) -> list[str]:
+async def reasons(kept: KeptServer, responses: list[DualResponse], owner: Principal | None) -> list[str]:
     """Why the rows of results are not kept; empty for those that are. All are complete."""
     found = []
-    for one in made:
+    for one in responses:
         assert len(await kept.lines(one, owner)) == ROWS
         found.append((await kept.said(one, owner)).get("reason", ""))
     return found
@@ -47,8 +47,8 @@ async def test_one_principal_fills_its_own_quota_only(stored: str, tmp_path: Pat
         options = {"store": SQLResourceStore(url), "secrets": ["s" * 40]}
     async with kept_server(tmp_path, keep_quota=2 * size + 10, **options) as kept:
         full = f"All kept rows of one principal would be more than {2 * size + 10:,} bytes."
-        made = [await kept.make(ANN) for _ in range(4)]
-        assert await reasons(kept, made, ANN) == ["", "", full, full]
+        responses = [await kept.make(ANN) for _ in range(4)]
+        assert await reasons(kept, responses, ANN) == ["", "", full, full]
         assert len(kept.files()) == 2
         for owner in (BOB, CYD, None):
             assert await reasons(kept, [await kept.make(owner)], owner) == [""]
@@ -57,7 +57,7 @@ async def test_one_principal_fills_its_own_quota_only(stored: str, tmp_path: Pat
             "", f"All kept rows of callers without a principal would be more than {2 * size + 10:,} bytes.",
         ]  # fmt: skip
         # What is deleted makes room; also for another server, which counts the rows of the store.
-        assert await kept.dual.delete_resource(made[0].resource_id, ANN)
+        assert await kept.dual.delete_resource(responses[0].resource_id, ANN)
         assert await reasons(kept, [await kept.make(ANN) for _ in range(2)], ANN) == ["", full]
     if stored == "sqlite":
         async with kept_server(tmp_path, keep_quota=2 * size + 10, **options) as kept:
@@ -85,16 +85,18 @@ async def test_many_at_once_do_not_exceed_quota_and_total(tmp_path: Path) -> Non
     async with kept_server(
         tmp_path, keep_quota=quota, keep_total=total, queue_timeout=timedelta(minutes=1)
     ) as kept:
-        made = await asyncio.gather(*(kept.make(owner) for _ in range(6) for owner in OWNERS))
+        responses = await asyncio.gather(*(kept.make(owner) for _ in range(6) for owner in OWNERS))
         files = kept.files()
         assert sum(path.stat().st_size for path in files) <= total
-        said = {owner: await reasons(kept, made[n :: len(OWNERS)], owner) for n, owner in enumerate(OWNERS)}
+        said = {
+            owner: await reasons(kept, responses[n :: len(OWNERS)], owner) for n, owner in enumerate(OWNERS)
+        }
         assert sum(one.count("") for one in said.values()) == len(files) >= 1
         assert all(said[owner].count("") <= 2 for owner in OWNERS)
         # Nothing is left behind of those that found no room.
         assert all("@" in path.name for path in files)
         assert len(kept.dual.features.get(ResultKeeper)._files) == len(files)
-        for owner, one in zip(OWNERS * 6, made, strict=True):
+        for owner, one in zip(OWNERS * 6, responses, strict=True):
             await kept.dual.delete_resource(one.resource_id, owner)
         assert kept.files() == []
         assert await reasons(kept, [await kept.make(ANN)], ANN) == [""]

@@ -39,23 +39,27 @@ async def drawn(kept: KeptServer, chart: DualResponse) -> Any:
 
 
 async def test_refinements_and_charts_are_of_the_rows_of_the_run(kept: KeptServer) -> None:
-    live, made = await kept.make(keep=False), await kept.make()
+    live, response = await kept.make(keep=False), await kept.make()
     wanted = [await kept.lines(await refined(kept, live, asked)) for asked in REFINEMENTS]
     bars = await drawn(kept, await kept.dual.charts.create(live, CHART))
     change(kept.data)
-    said = await kept.said(made)
+    said = await kept.said(response)
     for asked, lines in zip(REFINEMENTS, wanted, strict=True):
-        made_of_it = await refined(kept, made, asked)
+        made_of_it = await refined(kept, response, asked)
         assert await kept.lines(made_of_it) == lines and made_of_it.total_count == len(lines)
-        told = await kept.said(made_of_it)
-        assert told["kept"] is True and told["as_of"] == said["as_of"] and told["rows"] == len(lines)
+        description = await kept.said(made_of_it)
+        assert (
+            description["kept"] is True
+            and description["as_of"] == said["as_of"]
+            and description["rows"] == len(lines)
+        )
         assert await kept.lines(await refined(kept, live, asked)) != lines
-    again = await refined(kept, await refined(kept, made, REFINEMENTS[0]), {"aggregates": ["count"]})
+    again = await refined(kept, await refined(kept, response, REFINEMENTS[0]), {"aggregates": ["count"]})
     assert [json.loads(line) for line in await kept.lines(again)] == [{"count": len(wanted[0])}]
-    chart = await kept.dual.charts.create(made, CHART)
+    chart = await kept.dual.charts.create(response, CHART)
     assert await drawn(kept, chart) == bars and (await kept.said(chart))["kept"]
     # A refinement has a file of its own, and outlives its parent.
-    await kept.dual.delete_resource(made.resource_id, None)
+    await kept.dual.delete_resource(response.resource_id, None)
     assert [json.loads(line) for line in await kept.lines(again)] == [{"count": len(wanted[0])}]
 
 
@@ -69,17 +73,17 @@ async def test_a_refinement_is_read_under_the_rules_of_now(
     state: dict[str, Any] = {}
     async with kept_server(tmp_path, hooks=hooks_of(rule, state)) as kept:
         parent = await kept.make(ANN)
-        made = await refined(kept, parent, REFINEMENTS[0], ANN)
-        assert (await kept.said(made, ANN))["kept"]
-        before = await kept.lines(made, ANN)
+        response = await refined(kept, parent, REFINEMENTS[0], ANN)
+        assert (await kept.said(response, ANN))["kept"]
+        before = await kept.lines(response, ANN)
         state.update(changed)
         live = await kept.make(ANN, keep=False)
         wanted = await kept.lines(await refined(kept, live, REFINEMENTS[0], ANN), ANN)
         # One that was made before the change, and one that is made after it.
-        for one in (made, await refined(kept, parent, REFINEMENTS[0], ANN)):
+        for one in (response, await refined(kept, parent, REFINEMENTS[0], ANN)):
             assert await kept.lines(one, ANN) == wanted != before
         with pytest.raises(ResourceNotFoundError):
-            await kept.lines(made, BOB)
+            await kept.lines(response, BOB)
         with pytest.raises(ResourceNotFoundError):
             await refined(kept, parent, REFINEMENTS[0], BOB)
 

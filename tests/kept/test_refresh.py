@@ -50,8 +50,8 @@ LEFT = 21
 
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[KeptServer]:
-    async with kept_server(tmp_path) as found:
-        yield found
+    async with kept_server(tmp_path) as server:
+        yield server
 
 
 @contextmanager
@@ -177,10 +177,10 @@ async def test_pages_beside_refreshes_are_each_of_one_run(kept: KeptServer) -> N
 
 
 async def test_only_who_owns_a_result_refreshes_it(kept: KeptServer) -> None:
-    made, anybodys = await kept.make(ANN), await kept.make()
+    response, anybodys = await kept.make(ANN), await kept.make()
     for stranger in (BOB, Principal(id="ann", tenant="b"), None):
         with pytest.raises(ResourceNotFoundError):
-            await kept.dual.kept.refresh(made.resource_id, stranger)
+            await kept.dual.kept.refresh(response.resource_id, stranger)
     for caller in (ANN, None):
         with pytest.raises(ForbiddenError, match="refresh"):
             await kept.dual.kept.refresh(anybodys.resource_id, caller)
@@ -261,22 +261,28 @@ async def test_while_it_runs_the_old_rows_are_read_and_nobody_begins_another(
         response = await kept.make(ANN)
         change(kept.data)
         with locked(kept.data):
-            said: Any = await kept.dual.kept.refresh(response.resource_id, ANN, wait=timedelta())
-            assert (said["kept"]["kept"], said["kept"]["rows"], said["kept"]["rows_so_far"]) == (
+            description: Any = await kept.dual.kept.refresh(response.resource_id, ANN, wait=timedelta())
+            assert (
+                description["kept"]["kept"],
+                description["kept"]["rows"],
+                description["kept"]["rows_so_far"],
+            ) == (
                 True,
                 ROWS,
                 0,
             )
             assert len(await kept.lines(response, ANN)) == ROWS
             for server in (kept, other):
-                said = await server.dual.kept.refresh(response.resource_id, ANN, wait=timedelta())
-                assert said["kept"]["rows_so_far"] == 0
+                description = await server.dual.kept.refresh(response.resource_id, ANN, wait=timedelta())
+                assert description["kept"]["rows_so_far"] == 0
             assert (
                 len(kept.dual.features.get(Refreshes)._running),
                 len(other.dual.features.get(Refreshes)._running),
             ) == (1, 0)
-        said = await kept.dual.kept.refresh(response.resource_id, ANN)  # which joins it, or begins the next
-        assert (said["kept"]["rows"], "rows_so_far" in said["kept"]) == (LEFT, False)
+        description = await kept.dual.kept.refresh(
+            response.resource_id, ANN
+        )  # which joins it, or begins the next
+        assert (description["kept"]["rows"], "rows_so_far" in description["kept"]) == (LEFT, False)
         assert len(kept.files()) == 1
 
 
@@ -431,15 +437,15 @@ async def test_with_the_client(web: tuple[KeptServer, httpx.AsyncClient]) -> Non
     kept, http = web
     response = await kept.make(ANN)
     change(kept.data)
-    told: list[Progress] = []
+    reports: list[Progress] = []
     async with DualResponseClient("http://127.0.0.1/resources", http=http) as client:
         parsed = await client.open(response.resource_id)
         with locked(kept.data):
-            refreshing = asyncio.ensure_future(parsed.refresh(progress=told.append))
-            await until(lambda: asyncio.sleep(0, told))
+            refreshing = asyncio.ensure_future(parsed.refresh(progress=reports.append))
+            await until(lambda: asyncio.sleep(0, reports))
         metadata = await refreshing
         assert metadata.kept is not None
-        assert (metadata.kept["rows"], parsed.total_count, told[0].rows) == (LEFT, LEFT, 0)
+        assert (metadata.kept["rows"], parsed.total_count, reports[0].rows) == (LEFT, LEFT, 0)
         assert len(await parsed.fetch_all()) == LEFT
         with closing(sqlite3.connect(kept.data)) as connection, connection:
             connection.execute("ALTER TABLE sales RENAME TO elsewhere")

@@ -113,16 +113,18 @@ class KeptServer:
         options = {"name": "sales", "keep": True, "principal": principal, **options}
         return await self.dual.create_response(select_, **options)
 
-    async def said(self, made: DualResponse, principal: Principal | None = None) -> Any:
-        return (await self.dual.describe(made.resource_id, principal)).get("kept")
+    async def said(self, response: DualResponse, principal: Principal | None = None) -> Any:
+        return (await self.dual.describe(response.resource_id, principal)).get("kept")
 
-    async def lines(self, made: DualResponse, principal: Principal | None = None, **asked: Any) -> list[str]:
-        stream = await self.dual.stream(made.resource_id, principal, StreamRequest(**asked))
+    async def lines(
+        self, response: DualResponse, principal: Principal | None = None, **options: Any
+    ) -> list[str]:
+        stream = await self.dual.stream(response.resource_id, principal, StreamRequest(**options))
         data = b"".join([chunk.data async for chunk in stream.chunks])
         return data.decode().splitlines()[:-1]
 
-    async def page(self, made: DualResponse, principal: Principal | None = None, **asked: Any) -> Any:
-        return await self.dual.read_page(made.resource_id, principal, PageRequest(**asked))
+    async def page(self, response: DualResponse, principal: Principal | None = None, **options: Any) -> Any:
+        return await self.dual.read_page(response.resource_id, principal, PageRequest(**options))
 
     def files(self) -> list[Path]:
         return [path for path in self.storage.iterdir() if path.name != "storage-id"]
@@ -143,13 +145,13 @@ async def kept_server(folder: Path, **options: Any) -> AsyncIterator[KeptServer]
 
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[KeptServer]:
-    async with kept_server(tmp_path) as found:
-        yield found
+    async with kept_server(tmp_path) as server:
+        yield server
 
 
-async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
+async def everything(kept: KeptServer, response: DualResponse) -> dict[str, Any]:
     """What readers get of a result, by the kind of the request."""
-    resource = await kept.dual.get_resource(made.resource_id)
+    resource = await kept.dual.get_resource(response.resource_id)
     assert resource is not None
     grouped = read_result_query(
         {"group_by": ["state"], "aggregates": ["count", {"function": "sum", "column": "price"}]}
@@ -159,7 +161,7 @@ async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
     )
     sql = read_result_query({"sql": "SELECT count(*) AS n, max(price) AS most FROM data"})
     pages = [
-        (await kept.page(made, **asked)).to_wire()["data"]
+        (await kept.page(response, **asked)).to_wire()["data"]
         for asked in (
             {"limit": 20},
             {"limit": 20, "offset": 230},
@@ -174,27 +176,31 @@ async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
     return {
         "pages": pages,
         "questions": [list(map(list, map(dict.values, rows))) for rows in questions],
-        "streams": [await kept.lines(made, format=written) for written in ("ndjson", "csv")],
-        "sorted": await kept.lines(made, sort=(SortKey(field="price"),), columns=("price", "id")),
-        "profile": (await kept.dual.profiles.profile(made.resource_id, None, kind="full"))["covers"],
-        "total": (await kept.dual.describe(made.resource_id, None, count="exact"))["total_count"],
+        "streams": [await kept.lines(response, format=format_name) for format_name in ("ndjson", "csv")],
+        "sorted": await kept.lines(response, sort=(SortKey(field="price"),), columns=("price", "id")),
+        "profile": (await kept.dual.profiles.profile(response.resource_id, None, kind="full"))["covers"],
+        "total": (await kept.dual.describe(response.resource_id, None, count="exact"))["total_count"],
         "again": (await kept.dual.features.get(Pending).show_again(resource, None)).sample,
     }
 
 
 async def test_every_read_is_of_the_rows_of_the_one_run(kept: KeptServer) -> None:
-    live, made = await kept.make(keep=False), await kept.make()
-    assert (made.sample, made.columns, made.total_count, made.total_count_kind) == (
+    live, response = await kept.make(keep=False), await kept.make()
+    assert (response.sample, response.columns, response.total_count, response.total_count_kind) == (
         live.sample, live.columns, ROWS, "exact",
     )  # fmt: skip
     before = await everything(kept, live)
-    assert await everything(kept, made) == before
+    assert await everything(kept, response) == before
     change(kept.data)
-    assert await everything(kept, made) == before
+    assert await everything(kept, response) == before
     assert await everything(kept, live) != before
-    said = await kept.said(made)
+    description = await kept.said(response)
     (file,) = kept.files()
-    assert (said["kept"], said["rows"], said["bytes"]) == (True, ROWS, file.stat().st_size)
+    assert (description["kept"], description["rows"], description["bytes"]) == (
+        True,
+        ROWS,
+        file.stat().st_size,
+    )
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -342,9 +348,9 @@ async def test_only_results_that_read_a_table_whose_rule_reads_another_one_stay_
     hooks = [Shared(sales), RowFilter(prices, lambda who: prices.c.id.in_(select(sales.c.id)))]
     async with kept_server(tmp_path, hooks=hooks, tables=[sales, prices]) as kept:
         response = await kept.make(ANN, select=statement)
-        said = await kept.said(response, ANN)
-        assert said["kept"] is is_kept
-        assert is_kept or said["reason"] == "A rule for the rows reads other rows."
+        description = await kept.said(response, ANN)
+        assert description["kept"] is is_kept
+        assert is_kept or description["reason"] == "A rule for the rows reads other rows."
 
 
 # Attacks ---------------------------------------------------------------------------------------------------
@@ -442,13 +448,13 @@ async def test_a_changed_file_is_refused(is_open: bool, kept: KeptServer) -> Non
 
 
 async def test_swapped_files_are_refused(kept: KeptServer) -> None:
-    made, other = await kept.make(), await kept.make(select=select(sales.c.id, sales.c.tenant))
+    response, other = await kept.make(), await kept.make(select=select(sales.c.id, sales.c.tenant))
     one, two = kept.files()
     spare = one.with_name("spare")
     one.rename(spare)
     two.rename(one)
     spare.rename(two)
-    for result in (made, other):
+    for result in (response, other):
         with pytest.raises(TamperedError):
             await kept.page(result)
 
@@ -487,9 +493,9 @@ async def test_a_question_reads_no_other_file(kept: KeptServer) -> None:
             await kept.dual.queries.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
 
 
-async def answer(kept: KeptServer, made: DualResponse, sql: str) -> Any:
+async def answer(kept: KeptServer, response: DualResponse, sql: str) -> Any:
     """The rows, or what the reader is told."""
-    resource = await kept.dual.get_resource(made.resource_id)
+    resource = await kept.dual.get_resource(response.resource_id)
     assert resource is not None
     try:
         page = await kept.dual.queries.page_unchecked(
@@ -506,19 +512,19 @@ async def test_questions_in_sql_name_the_table_as_those_of_the_live_result(kept:
         select(other.c.id).order_by(other.c.id),
         select(sales.c.id).join(other, sales.c.id == other.c.id).order_by(sales.c.id),
     ):
-        live, made = [await kept.make(select=statement, keep=keep) for keep in (False, True)]
+        live, response = [await kept.make(select=statement, keep=keep) for keep in (False, True)]
         for name in ("data", "other", "sales", "kept_rows"):
             sql = f"SELECT count(*) AS n FROM {name}"
-            assert await answer(kept, made, sql) == await answer(kept, live, sql)
-    assert await answer(kept, made, "SELECT count(*) AS n FROM data") == [{"n": ROWS}]
+            assert await answer(kept, response, sql) == await answer(kept, live, sql)
+    assert await answer(kept, response, "SELECT count(*) AS n FROM data") == [{"n": ROWS}]
 
 
 @pytest.mark.long
 async def test_few_files_are_open_and_each_once(kept: KeptServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_MOST_OPEN", 2)
-    made = [await kept.make(select=select(sales.c.id).where(sales.c.id < 10 + n)) for n in range(4)]
+    responses = [await kept.make(select=select(sales.c.id).where(sales.c.id < 10 + n)) for n in range(4)]
     for _ in range(2):
-        pages = await asyncio.gather(*(kept.page(made[n % 4], limit=1) for n in range(12)))
+        pages = await asyncio.gather(*(kept.page(responses[n % 4], limit=1) for n in range(12)))
         assert [page.rows[0]["id"] for page in pages] == [0] * 12
         assert len(kept.dual.features.get(ResultKeeper)._open) == 2
     await kept.dual.features.get(ResultKeeper).release()
@@ -530,8 +536,8 @@ async def test_few_files_are_open_and_each_once(kept: KeptServer, monkeypatch: p
         return files.digest_of(file)
 
     monkeypatch.setattr(service, "digest_of", noted)
-    await asyncio.gather(*(kept.page(made[0], limit=1) for _ in range(10)))
-    await kept.page(made[0], limit=1)
+    await asyncio.gather(*(kept.page(responses[0], limit=1) for _ in range(10)))
+    await kept.page(responses[0], limit=1)
     assert len(digests) == 1
 
 
@@ -653,8 +659,8 @@ async def test_sweeping_closes_files_that_another_process_deleted(kept: KeptServ
     keeper = kept.dual.kept.keeper
     assert keeper is not None
     stays, swept, gone = [await kept.make() for _ in range(3)]
-    for made in (stays, swept, gone):
-        assert len(await kept.lines(made)) == ROWS
+    for response in (stays, swept, gone):
+        assert len(await kept.lines(response)) == ROWS
     await kept.dual.maintenance.sweep()  # notes that their rows name the files
     assert len(keeper.shares._holders) == 3
     await kept.dual.store.delete(swept.resource_id)

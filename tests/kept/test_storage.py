@@ -107,12 +107,12 @@ async def test_a_folder_that_others_may_use_is_refused(tmp_path: Path, mode: int
 async def test_a_folder_in_which_a_process_writes_stays_there(tmp_path: Path) -> None:
     storage = LocalResultStorage(tmp_path / "kept")
     await storage.open()
-    made = storage.new_folder()
-    opened = os.open(made, os.O_RDONLY)
+    folder = storage.new_folder()
+    opened = os.open(folder, os.O_RDONLY)
     lock_file(opened)
     assert await storage.list_files() == []
     os.close(opened)
-    assert [one.name for one in await storage.list_files()] == [made.name]
+    assert [one.name for one in await storage.list_files()] == [folder.name]
 
 
 @pytest.mark.parametrize("name", ["storage-id", "storage-id.new"])

@@ -34,16 +34,16 @@ from tests.kept.test_results import ROWS, KeptServer, fill, kept_server, sales
 from tests.waiting import PATIENCE, until
 
 
-def minute(said: Any) -> str:
-    read = datetime.fromisoformat(said["as_of"])
+def minute(description: Any) -> str:
+    read = datetime.fromisoformat(description["as_of"])
     assert timedelta() <= datetime.now(UTC) - read < timedelta(minutes=5)
     return f"Rows as of {read:%Y-%m-%d %H:%M} UTC."
 
 
-async def shown(kept: KeptServer, made: DualResponse, asked: str) -> DualResponse:
+async def shown(kept: KeptServer, response: DualResponse, asked: str) -> DualResponse:
     if asked == "first":
-        return made
-    resource = await kept.dual.get_resource(made.resource_id)
+        return response
+    resource = await kept.dual.get_resource(response.resource_id)
     assert resource is not None
     return await kept.dual.features.get(Pending).show_again(resource, None)
 
@@ -55,9 +55,9 @@ async def test_the_model_is_told(asked: str, tmp_path: Path) -> None:
         for select_ in (select(sales), select(sales).where(sales.c.id < 0), select(sales).limit(2)):
             result = await kept.make(select=select_)
             response = await shown(kept, result, asked)
-            said = minute(await kept.said(result))
-            assert response.to_text().count(said) == 1
-            assert response.to_text(text_format="none").count(said) == 1
+            instant = minute(await kept.said(result))
+            assert response.to_text().count(instant) == 1
+            assert response.to_text(text_format="none").count(instant) == 1
             content = response.to_structured_content()
             assert content["metadata"]["as_of"] == (await kept.said(result))["as_of"]
             assert content["metadata"]["total_count_kind"] == "exact"
@@ -77,11 +77,11 @@ async def test_rows_that_are_no_longer_kept_are_not_said_to_be(tmp_path: Path) -
 
 async def test_tools_that_show_rows_of_a_result_say_it(tmp_path: Path) -> None:
     async with kept_server(tmp_path) as kept:
-        made, live = await kept.make(), await kept.make(keep=False)
+        response, live = await kept.make(), await kept.make(keep=False)
         server = MCPServer("test")
         add_data_manager(kept.dual, server)
         async with Client(server) as client:
-            for result, is_kept in ((made, True), (live, False)):
+            for result, is_kept in ((response, True), (live, False)):
                 question = {
                     "operation": "query",
                     "data_access_id": result.resource_id,
@@ -89,18 +89,20 @@ async def test_tools_that_show_rows_of_a_result_say_it(tmp_path: Path) -> None:
                 }
                 answer = (await client.call_tool("data_manager", question)).structured_content
                 assert answer is not None
-                assert answer["data"].get("asOf") == ((await kept.said(made))["as_of"] if is_kept else None)
+                assert answer["data"].get("asOf") == (
+                    (await kept.said(response))["as_of"] if is_kept else None
+                )
 
 
 async def test_the_page_of_a_result_says_it(tmp_path: Path) -> None:
     async with kept_server(tmp_path, pages=True) as kept:
-        made, live = await kept.make(), await kept.make(keep=False)
+        response, live = await kept.make(), await kept.make(keep=False)
         application = Starlette(routes=[Mount("/resources", kept.dual.router())])
-        transport, said = httpx.ASGITransport(app=application), (await kept.said(made))["as_of"]
+        transport, said = httpx.ASGITransport(app=application), (await kept.said(response))["as_of"]
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-            for result in (made, live):
+            for result in (response, live):
                 page = await http.get(f"/resources/{result.resource_id}", headers={"accept": "text/html"})
-                assert (f'rows as of <time datetime="{said[:16]}' in page.text) is (result is made)
+                assert (f'rows as of <time datetime="{said[:16]}' in page.text) is (result is response)
 
 
 async def test_a_task_says_how_many_rows_were_read(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ async def test_progress_of_a_call_says_how_many_rows_were_read(
     sdk: Any, wait: timedelta | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, add = threading.Event(), KeptFileWriter.add
-    monkeypatch.setattr(KeptFileWriter, "add", lambda *given: go_on.wait(PATIENCE) and add(*given))
+    monkeypatch.setattr(KeptFileWriter, "add", lambda *arguments: go_on.wait(PATIENCE) and add(*arguments))
     monkeypatch.setattr("dualsql.mcp.negotiation.PROGRESS_SECONDS", 0.01)
     numbers: list[float] = []
 
@@ -166,13 +168,13 @@ async def test_a_pending_result_says_how_many_rows_were_read(
 ) -> None:
     go_on, add = threading.Event(), KeptFileWriter.add
 
-    def waits(*given: Any) -> None:
+    def waits(*arguments: Any) -> None:
         assert go_on.wait(PATIENCE)
-        add(*given)
+        add(*arguments)
 
     monkeypatch.setattr(KeptFileWriter, "add", waits)
     monkeypatch.setattr(jobs, "NOTE_INTERVAL", timedelta(milliseconds=10))
-    store, told = Counting(), list[Progress]()
+    store, reports = Counting(), list[Progress]()
     async with kept_server(tmp_path, store=store) as kept:
         response = await kept.make(wait=timedelta())
         application = Starlette(routes=[Mount("/resources", kept.dual.router())])
@@ -189,12 +191,12 @@ async def test_a_pending_result_says_how_many_rows_were_read(
             parsed = await DualResponseClient("http://127.0.0.1/resources", http=http).open(
                 response.resource_id
             )
-            waiting = asyncio.ensure_future(parsed.wait_until_ready(progress=told.append))
-            await until(lambda: asyncio.sleep(0, told))
+            waiting = asyncio.ensure_future(parsed.wait_until_ready(progress=reports.append))
+            await until(lambda: asyncio.sleep(0, reports))
             assert store.noted == 1  # nothing is written while nothing changes
             go_on.set()
             ready = await waiting
-            assert (told[0].rows, ready.kept is not None and ready.kept["rows"]) == (so_far, ROWS)
+            assert (reports[0].rows, ready.kept is not None and ready.kept["rows"]) == (so_far, ROWS)
             assert ready.kept is not None
             assert "rows_so_far" not in ready.kept
 

@@ -55,14 +55,14 @@ NOT_KEPT = {
 FORMATS = ("ndjson", "csv", "json", "arrow", "parquet", "xlsx")
 
 
-def read(answer: httpx.Response, written: str) -> Any:
+def read(answer: httpx.Response, format_name: str) -> Any:
     """The bytes of an answer; of Arrow and Parquet the schema and the values.
 
     PostgreSQL's own batches have another layout, and its documents in them have spaces.
     """
-    if written in ("arrow", "parquet") and answer.status_code == 200:
+    if format_name in ("arrow", "parquet") and answer.status_code == 200:
         with suppress(pa.ArrowInvalid):  # it ends with a problem
-            actual = table_of(answer, written)
+            actual = table_of(answer, format_name)
             return actual.schema, [list(map(parsed, row.values())) for row in actual.to_pylist()]
     return answer.content
 
@@ -78,7 +78,8 @@ async def answers(server: Served, statement: Any, **options: Any) -> tuple[Any, 
     described = await server.dual.describe(response.resource_id, None)
     path = f"/resources/{response.resource_id}/rows"
     actual = {
-        written: read(await server.http.post(path, json={"format": written}), written) for written in FORMATS
+        format_name: read(await server.http.post(path, json={"format": format_name}), format_name)
+        for format_name in FORMATS
     }
     actual["sample"] = response.sample, response.columns
     return described.get("kept"), actual
@@ -91,11 +92,12 @@ async def refined(server: Served, statement: Any, *, keep: bool) -> dict[str, An
     response = await server.dual.create_response(
         name="refined", parent=parent.resource_uri, refinement=question
     )
-    said = (await server.dual.describe(response.resource_id, None)).get("kept")
-    assert (said is not None and said["kept"]) is keep, said
+    description = (await server.dual.describe(response.resource_id, None)).get("kept")
+    assert (description is not None and description["kept"]) is keep, description
     path = f"/resources/{response.resource_id}/rows"
     return {
-        written: read(await server.http.post(path, json={"format": written}), written) for written in FORMATS
+        format_name: read(await server.http.post(path, json={"format": format_name}), format_name)
+        for format_name in FORMATS
     }
 
 
@@ -103,8 +105,8 @@ async def compared(server: Served, statement: Any) -> str | None:
     """Compare the kept answers with the live ones. Returns why the rows are not kept."""
     _, live = await answers(server, statement)
     said, kept = await answers(server, statement, keep=True)
-    for written, answer in kept.items():
-        assert answer == live[written], written
+    for format_name, answer in kept.items():
+        assert answer == live[format_name], format_name
     if said["kept"]:
         assert said["rows"] >= 1
         return None
@@ -135,8 +137,8 @@ async def test_every_type_comes_back_as_it_was(
         assert await compared(server, select(declared.c.id, *kept)) is None
         whole = select(declared.c.id, *kept)
         live, of_kept = [await refined(server, whole, keep=keep) for keep in (False, True)]
-        for written, answer in of_kept.items():
-            assert answer == live[written], written
+        for format_name, answer in of_kept.items():
+            assert answer == live[format_name], format_name
     storage = LocalResultStorage(tmp_path / "too small")
     async with served(url, declared.metadata, storage=storage, keep_bytes=1) as server:
         # The sample is of the first rows of the run, whose file is given up.
@@ -179,10 +181,10 @@ async def extremes(engine: str, request: pytest.FixtureRequest, kinds: Any) -> t
         for number, (_, kind, _) in enumerate(kinds)
     ]
     async with opened(url) as database, database.begin() as connection:
-        for made, (sql_type, _, values) in zip(tables, kinds, strict=True):
+        for table, (sql_type, _, values) in zip(tables, kinds, strict=True):
             rows = ", ".join(f"({number}, {value})" for number, value in enumerate(values))
-            await connection.exec_driver_sql(f"CREATE TABLE {made} (id INTEGER PRIMARY KEY, v {sql_type})")
-            await connection.exec_driver_sql(f"INSERT INTO {made} VALUES {rows}")
+            await connection.exec_driver_sql(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, v {sql_type})")
+            await connection.exec_driver_sql(f"INSERT INTO {table} VALUES {rows}")
     return url, tables
 
 
@@ -193,10 +195,10 @@ async def test_extreme_values_come_back_as_they_were(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url, tables = await extremes(engine, request, EXTREMES[engine])
-    for made in tables:
-        async with served(url, made.metadata, storage=LocalResultStorage(tmp_path / made.name)) as server:
-            for columns in ((made.c.id, made.c.v), (made.c.v,)):
-                assert await compared(server, select(*columns).order_by(made.c.id)) is None, made.c.v.type
+    for each in tables:
+        async with served(url, each.metadata, storage=LocalResultStorage(tmp_path / each.name)) as server:
+            for columns in ((each.c.id, each.c.v), (each.c.v,)):
+                assert await compared(server, select(*columns).order_by(each.c.id)) is None, each.c.v.type
 
 
 @pytest.mark.quick(1, "sqlite")
@@ -210,19 +212,19 @@ async def test_extreme_values_come_back_as_they_were(
 async def test_texts_that_do_not_fit_are_not_kept(
     engine: str, kind: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url, (made,) = await extremes(engine, request, [kind])
-    async with served(url, made.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
-        reason = await compared(server, select(made).order_by(made.c.id))
+    url, (table,) = await extremes(engine, request, [kind])
+    async with served(url, table.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
+        reason = await compared(server, select(table).order_by(table.c.id))
     assert reason == "The column 'v' has a value that cannot be kept exactly."
 
 
 async def test_pages_sorted_by_instants_have_cursors(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     values = "'0001-01-01 00:00+00'", "'9999-12-31 23:59:59.999999+00'", "'2024-02-29 12:30+02'", "NULL"
-    url, (made,) = await extremes(
+    url, (table,) = await extremes(
         "PostgreSQL", request, [("TIMESTAMPTZ", DateTime(timezone=True), (*values, values[2]))]
     )
-    async with served(url, made.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
-        kept = await server.dual.create_response(select(made), name="instants", keep=True)
+    async with served(url, table.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
+        kept = await server.dual.create_response(select(table), name="instants", keep=True)
         parameters: Any = {"limit": 2, "sort": [{"field": "v", "order": "desc"}]}
         there: list[list[int]] = []
         page: Any = None
@@ -245,9 +247,9 @@ async def test_pages_sorted_by_instants_have_cursors(tmp_path: Path, request: py
 async def test_amounts_that_are_kept_as_texts_are_compared_by_the_database(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url, (made,) = await extremes("PostgreSQL", request, [("MONEY", pg.MONEY(), ("1234.5", "-0.01"))])
-    async with served(url, made.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
-        kept = await server.dual.create_response(select(made), name="amounts", keep=True)
+    url, (table,) = await extremes("PostgreSQL", request, [("MONEY", pg.MONEY(), ("1234.5", "-0.01"))])
+    async with served(url, table.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
+        kept = await server.dual.create_response(select(table), name="amounts", keep=True)
         resource = await server.dual.get_resource(kept.resource_id)
         assert resource is not None
 
@@ -286,7 +288,7 @@ async def test_a_document_is_null_exactly_where_it_is_in_its_database(
 ) -> None:
     """A JSON `null` is no NULL there, and both are shown as null."""
     kind, shown = ("JSON", JSON()) if engine == "SQLite" else ("JSONB", pg.JSONB())
-    url, (made,) = await extremes(engine, request, [(kind, shown, ("'null'", "NULL", "'{\"n\": 1}'"))])
+    url, (table,) = await extremes(engine, request, [(kind, shown, ("'null'", "NULL", "'{\"n\": 1}'"))])
     asked: Sequence[Any] = [
         {"filters": {"column": "v", "op": "is_null"}},
         {"filters": {"column": "v", "op": "is_null", "value": False}},
@@ -300,9 +302,9 @@ async def test_a_document_is_null_exactly_where_it_is_in_its_database(
         "SELECT id, v FROM data ORDER BY id",
     ]
     answers: list[list[Any]] = []
-    async with served(url, made.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
+    async with served(url, table.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
         for keep in (False, True):
-            response = await server.dual.create_response(select(made), name="documents", keep=keep)
+            response = await server.dual.create_response(select(table), name="documents", keep=keep)
             result = DualResponseClient(BASE, http=server.http).parse(
                 response.to_mcp_tool_result(), strict=True
             )

@@ -81,20 +81,20 @@ def pooler(server: PostgreSQL, *, size: int = 2) -> Iterator[Pooler]:
             **identity,
         )
     try:
-        made = Pooler(folder, server, size)
-        _wait_until_up(made, process, log)
-        yield made
+        running = Pooler(folder, server, size)
+        _wait_until_up(running, process, log)
+        yield running
     finally:
         process.terminate()
         process.wait(timeout=START_DEADLINE)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_until_up(made: Pooler, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_until_up(pooler_of_test: Pooler, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_DEADLINE
     while True:
         try:
-            return made.execute("SELECT 1")
+            return pooler_of_test.execute("SELECT 1")
         except OSError as error:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"PgBouncer did not start:\n{log.read_text()}") from error

@@ -34,8 +34,8 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def bouncer(postgresql_server: engines.PostgreSQL) -> Iterator[Pooler]:
-    with pooler(postgresql_server) as made:
-        yield made
+    with pooler(postgresql_server) as running:
+        yield running
 
 
 @pytest.fixture
@@ -108,10 +108,10 @@ async def test_nothing_of_a_session_is_left_for_the_next(filled_url: str, bounce
     async with DualResponseServer(filled_url, base_url=BASE_URL, tables=METADATA, hooks=[rule]) as server:
         states = ["NJ", "NY", "PA"] * 10
         callers = [Principal(id=f"{state}'s", tenant=state) for state in states]
-        made = await asyncio.gather(
+        responses = await asyncio.gather(
             *(server.create_response(ALL, name="x", principal=who) for who in callers)
         )
-        for state, response in zip(states, made, strict=True):
+        for state, response in zip(states, responses, strict=True):
             assert {row["state"] for row in response.sample} == {state}
     seen = await _of_each_session(bouncer, filled_url)
     assert seen == {("0", "off", "none", None)}

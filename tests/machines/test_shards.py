@@ -102,8 +102,8 @@ def sharded() -> Iterator[Sharded]:
         for shard in shards:
             shard.execute(f"CREATE TABLE part ({COLUMNS}, PRIMARY KEY (id, state))")
             shard.execute("CREATE TABLE part_of_notes (id integer PRIMARY KEY, text varchar)")
-        made = [SHARD.format(number=n, host=shard.socket_folder) for n, shard in enumerate(shards)]
-        coordinator.execute(COORDINATOR.format(columns=COLUMNS, shards="".join(made)))
+        lines = [SHARD.format(number=n, host=shard.socket_folder) for n, shard in enumerate(shards)]
+        coordinator.execute(COORDINATOR.format(columns=COLUMNS, shards="".join(lines)))
         coordinator.execute("CREATE DATABASE single")
         states = asyncio.run(_fill(coordinator))
         yield Sharded(coordinator, shards, states)
@@ -265,14 +265,14 @@ async def test_a_stream_whose_shard_is_killed_ends_with_an_error(
         sharded.shards[1].stop(signal.SIGKILL)
         try:
             read += b"".join([bytes(chunk.data) async for chunk in stream.chunks])
-            told = read.splitlines()[-1].decode()
+            message = read.splitlines()[-1].decode()
         except DatabaseBusyError as error:  # a CSV file cannot say it
-            told = f"{error.code} {error.for_caller}"
+            message = f"{error.code} {error.for_caller}"
         finally:
             sharded.shards[1].start(*SMALL, "log_statement=all")
     assert len(read) < NUMBER * 2000
-    assert "DATABASE_BUSY" in told and "Try again in a moment." in told
-    assert not [word for word in PRIVATE if word in told]
+    assert "DATABASE_BUSY" in message and "Try again in a moment." in message
+    assert not [word for word in PRIVATE if word in message]
 
 
 async def test_a_client_resumes_once_the_shard_is_up_again(sharded: Sharded) -> None:

@@ -34,8 +34,8 @@ def machine() -> Iterator[Cluster]:
         yield database
 
 
-async def _filled(made: Cluster) -> None:
-    async with opened(made.url("postgres")) as engine:
+async def _filled(database: Cluster) -> None:
+    async with opened(database.url("postgres")) as engine:
         await fill(engine)
         await fill_schools(engine)
 
@@ -61,8 +61,8 @@ async def test_a_statement_ends_with_an_error_that_says_try_again(
     server: DualResponseServer, relay: Relay
 ) -> None:
     asking = asyncio.create_task(server.create_response(SLOW, name="slow", count="none"))
-    sent = await relay.settled()
-    assert sent and not asking.done()
+    size = await relay.settled()
+    assert size and not asking.done()
     relay.vanish()
     async with asyncio.timeout(PATIENCE):
         with pytest.raises(DatabaseBusyError):

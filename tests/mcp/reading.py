@@ -75,10 +75,10 @@ class Reader:
         actual = await listing()
         return {template.uri_template: template.name for template in actual.resource_templates}
 
-    async def complete(self, template: str, name: str, value: str, **given: str) -> list[str]:
+    async def complete(self, template: str, name: str, value: str, **options: str) -> list[str]:
         """What a host offers to somebody who types `value`."""
         complete = self.session.complete_mcp if self.is_fast else self.session.complete
         reference = ResourceTemplateReference(uri=template)
-        actual = await complete(reference, {"name": name, "value": value}, given or None)
+        actual = await complete(reference, {"name": name, "value": value}, options or None)
         values: list[str] = actual.completion.values
         return values

@@ -301,9 +301,9 @@ async def test_what_fails_within_is_not_told(make_dual: MakeDual, host: Host) ->
         error = await Reader(connection).refusal(SCHOOLS)
         result = await connection.call("list_tables")
     assert error.code == -32603
-    for said in (str(error), str(result)):
-        assert "secret" not in said
-        assert "incident" in said
+    for text in (str(error), str(result)):
+        assert "secret" not in text
+        assert "incident" in text
 
 
 def test_a_scheme_that_is_taken_is_refused(dual: DualResponseServer, host: Host) -> None:

@@ -38,17 +38,17 @@ async def look(host: Host, origin: str, token: str) -> dict[str, Any]:
     async with calling(host, origin, token) as connection:
         reader = Reader(connection)
         uris = await reader.everything()
-        said = [json.dumps(await reader.read_json(uri)) for uri in uris]
-        said.append(json.dumps(await reader.read_json("catalog://default/catalog/contents")))
+        texts = [json.dumps(await reader.read_json(uri)) for uri in uris]
+        texts.append(json.dumps(await reader.read_json("catalog://default/catalog/contents")))
         for tool, arguments in (
             ("list_tables", {}),
             ("search_catalog", {"terms": ["programs", "visits", "earnings", "day"]}),
             ("describe_table", {"table": "schools"}),
             ("describe_table", {"table": "programz"}),
         ):
-            said.append(json.dumps((await connection.call(tool, **arguments)).structured_content))
+            texts.append(json.dumps((await connection.call(tool, **arguments)).structured_content))
         table = "catalog://{source}/schema/{schema}/table/{table}"
-        said.append(json.dumps(await reader.complete(table, "table", "")))
+        texts.append(json.dumps(await reader.complete(table, "table", "")))
         schools = await reader.read_json(SCHOOLS)
         foreign: dict[str, Any] = {}
         if PROGRAMS not in uris:
@@ -61,7 +61,7 @@ async def look(host: Host, origin: str, token: str) -> dict[str, Any]:
                 "unknown": unknown.structured_content,
             }
         masked = [column["name"] for column in schools["definition"]["columns"] if column.get("masked")]
-        return {"uris": uris, "said": "\n".join(said), "masked": masked, "foreign": foreign}
+        return {"uris": uris, "said": "\n".join(texts), "masked": masked, "foreign": foreign}
 
 
 @pytest.mark.quick(1)
@@ -87,8 +87,8 @@ async def test_each_tenant_sees_what_the_rules_let_it_see(make_dual: MakeDual, h
     for word in ("programs", "visits", "earnings"):
         assert word not in asked_for
     assert bob["foreign"]["read"].code == bob["foreign"]["query"].code == -32602
-    told, unknown = (json.dumps(bob["foreign"][way]) for way in ("describe", "unknown"))
-    assert told == unknown.replace("programt", "programs")
+    denied, unknown = (json.dumps(bob["foreign"][way]) for way in ("describe", "unknown"))
+    assert denied == unknown.replace("programt", "programs")
 
 
 async def test_a_token_that_stands_for_nobody_sees_nothing(make_dual: MakeDual, host: Host) -> None:
@@ -132,15 +132,15 @@ async def test_what_is_not_in_one_s_catalogue_is_unknown_to_one_s_sql(
         add_execute_query(dual, server)
         async with running(dual, server, listening):
             async with calling(host, origin, "token-of-ana") as connection:
-                for asked in ({"query": "SELECT level FROM programs"}, {"query_name": "earnings"}):
-                    assert not (await connection.call("execute_query", **asked)).is_error
+                for question in ({"query": "SELECT level FROM programs"}, {"query_name": "earnings"}):
+                    assert not (await connection.call("execute_query", **question)).is_error
             async with calling(host, origin, "token-of-bob") as connection:
-                said = {}
+                messages = {}
                 for name in ("programs", "programt"):
                     refused = await connection.call("execute_query", query=f"SELECT level FROM {name}")
-                    said[name] = json.dumps(refused.structured_content)
+                    messages[name] = json.dumps(refused.structured_content)
                 for name in ("earnings", "earningt"):
                     refused = await connection.call("execute_query", query_name=name)
-                    said[name] = json.dumps(refused.structured_content)
-    assert said["programs"] == said["programt"].replace("programt", "programs")
-    assert said["earnings"] == said["earningt"].replace("earningt", "earnings")
+                    messages[name] = json.dumps(refused.structured_content)
+    assert messages["programs"] == messages["programt"].replace("programt", "programs")
+    assert messages["earnings"] == messages["earningt"].replace("earningt", "earnings")

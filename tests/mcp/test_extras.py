@@ -75,6 +75,6 @@ def test_a_server_of_mcp_1_is_told_which_version_is_wanted(dual: DualResponseSer
 def test_a_module_that_needs_an_extra_names_it(wanted: str, missing: str, extra: str) -> None:
     program = f"import sys; sys.modules[{missing!r}] = None; import {wanted}"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    said = ran.stderr.splitlines()[-1]
-    assert said.startswith(f"ModuleNotFoundError: {missing}")
-    assert said.endswith(f' is not installed. pip install "dualsql[{extra}]"')
+    line = ran.stderr.splitlines()[-1]
+    assert line.startswith(f"ModuleNotFoundError: {missing}")
+    assert line.endswith(f' is not installed. pip install "dualsql[{extra}]"')

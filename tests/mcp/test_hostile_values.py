@@ -201,10 +201,10 @@ SHOWN = [
 ]
 COMPARED = [
     SavedQuery(
-        f"by_{column.name}_{said}", select(INSTITUTIONS).where(column > bindparam("v")), parameters=given
+        f"by_{column.name}_{kind}", select(INSTITUTIONS).where(column > bindparam("v")), parameters=given
     )
     for column in INSTITUTIONS.c
-    for said, given in (("typed", {}), ("loose", {"v": Any}))
+    for kind, given in (("typed", {}), ("loose", {"v": Any}))
 ]
 
 

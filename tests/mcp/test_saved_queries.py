@@ -26,7 +26,7 @@ def largest(**options: Any) -> SavedQuery:
 
 def test_parameters_are_what_the_statement_binds() -> None:
     schema = largest(description="The first schools of a state.").schema
-    assert {name: found["type"] for name, found in schema["properties"].items()} == {
+    assert {name: each["type"] for name, each in schema["properties"].items()} == {
         "state": "string",
         "above": "integer",
         "top": "integer",

@@ -70,6 +70,7 @@ async def test_a_stream_tells_of_pins_and_deletions(dual: DualResponseServer, se
         assert await told(stream) == ResourceUpdated(uri=uri)
 
 
+@pytest.mark.long
 async def test_a_stream_tells_of_an_expiry(make_dual: MakeDual, server: Any) -> None:
     dual = make_dual(watch_interval=timedelta(hours=1))
     add_resources(dual, server)
@@ -196,7 +197,7 @@ async def test_an_older_client_cannot_subscribe_to_what_it_cannot_read(
 async def test_the_server_s_own_resources_keep_their_own_handlers(
     dual: DualResponseServer, server: Any
 ) -> None:
-    asked: list[tuple[str, str]] = []
+    requests: list[tuple[str, str]] = []
     below = low_level_server(server)
     for method, params_type in (
         ("resources/subscribe", SubscribeRequestParams),
@@ -204,7 +205,7 @@ async def test_the_server_s_own_resources_keep_their_own_handlers(
     ):
 
         async def own(context: Any, params: Any, method: str = method) -> EmptyResult:
-            asked.append((method, str(params.uri)))
+            requests.append((method, str(params.uri)))
             return EmptyResult()
 
         below.add_request_handler(method, params_type, own)
@@ -216,7 +217,7 @@ async def test_the_server_s_own_resources_keep_their_own_handlers(
         assert dual.features.get(Changes).notifier._listeners
         for each in ("notes://today", uri):
             await client.unsubscribe_resource(each)
-    assert asked == [("resources/subscribe", "notes://today"), ("resources/unsubscribe", "notes://today")]
+    assert requests == [("resources/subscribe", "notes://today"), ("resources/unsubscribe", "notes://today")]
 
 
 @pytest.mark.parametrize("sdk", SDKS)

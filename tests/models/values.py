@@ -44,9 +44,9 @@ def plain(value: Any) -> Plain:
         value = value.value if isinstance(value, OrderStatus) else value.name
     if value is None:
         return None
-    for classes, kind, made in _KINDS:
+    for classes, kind, make in _KINDS:
         if isinstance(value, classes):
-            return kind, made(value)
+            return kind, make(value)
     raise TypeError(f"no comparable form of {type(value).__name__}")
 
 
@@ -165,10 +165,10 @@ def _iso_duration(value: dt.timedelta) -> str:
 def csv_rows(text: str) -> list[list[str | None]]:
     """The records of a CSV file, where an empty field is None and "" is an empty text."""
     rows: list[list[str | None]] = [[]]
-    for found in _FIELD.finditer(text):
-        if found.start() == len(text):
+    for match in _FIELD.finditer(text):
+        if match.start() == len(text):
             break
-        quoted, bare, end = found.groups()
+        quoted, bare, end = match.groups()
         rows[-1].append(quoted.replace('""', '"') if quoted is not None else bare or None)
         if end != ",":
             rows.append([])

@@ -47,15 +47,15 @@ class TestOtherDialect(DatabaseTests):
     async def test_its_cursors_are_written_with_or_and_follow_no_rounded_value(
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
-        sent: list[str] = []
+        statements: list[str] = []
         source = server.parts.sources["default"]
         url = await self._store_result(server)
         first = (await http.get(url, params={"limit": 10, "sort": "kind,id"})).json()
         compiled = source.compiled._small  # no statement here is large
         compiled.clear()
         await http.get(url, params={"limit": 10, "sort": "kind,id", "cursor": first["next_cursor"]})
-        sent += [str(found) for found in compiled.values()]
-        assert any(" OR " in text and "CASE WHEN" in text for text in sent)
-        assert not any("NULLS" in text or "(kind, id)" in text for text in sent)
+        statements += [str(each) for each in compiled.values()]
+        assert any(" OR " in text and "CASE WHEN" in text for text in statements)
+        assert not any("NULLS" in text or "(kind, id)" in text for text in statements)
         by_double = (await http.get(url, params={"limit": 10, "sort": "ratio"})).json()
         assert by_double["has_next"] and by_double["next_cursor"] is None

@@ -20,9 +20,9 @@ def passed(environment: Environment, file: Path) -> int:
     """How many tests of the file passed in the environment, outside the checkout; none failed."""
     shutil.copy(file, environment.folder / file.name)
     options = ("-q", "-p", "no:cacheprovider", "-W", "ignore", f"--basetemp={environment.folder / 'tests'}")
-    told = environment.python("-m", "pytest", *options, environment.folder / file.name).splitlines()[-1]
-    match = re.match(r"(\d+) passed", told)
-    assert match and "error" not in told, told
+    lines = environment.python("-m", "pytest", *options, environment.folder / file.name).splitlines()[-1]
+    match = re.match(r"(\d+) passed", lines)
+    assert match and "error" not in lines, lines
     return int(match[1])
 
 

@@ -69,8 +69,8 @@ def test_without_extras_the_library_imports_and_the_command_names_what_is_missin
 ) -> None:
     bare = make_environment(f"dualsql @ {wheels.server.as_uri()}", str(wheels.client))
     bare.python("-c", "import dualsql.http, dualsql.store, dualsql_client")
-    said = bare.python("-c", CALL_THE_COMMAND.format(package="dualsql"))
-    assert 'pip install "dualsql[cli]"' in said
+    output = bare.python("-c", CALL_THE_COMMAND.format(package="dualsql"))
+    assert 'pip install "dualsql[cli]"' in output
 
 
 def test_the_client_alone_brings_no_server(wheels: Wheels, make_environment: MakeEnvironment) -> None:
@@ -84,8 +84,8 @@ def test_the_client_alone_brings_no_server(wheels: Wheels, make_environment: Mak
     assert "dualsql-client" in listed.split()
     # pip comes along where uv does not.
     assert len(set(listed.split()) - {"pip", "setuptools"}) <= 14
-    said = alone.python("-c", CALL_THE_COMMAND.format(package="dualsql_client"))
-    assert 'pip install "dualsql-client[cli]"' in said
+    output = alone.python("-c", CALL_THE_COMMAND.format(package="dualsql_client"))
+    assert 'pip install "dualsql-client[cli]"' in output
 
 
 def test_a_parser_whose_steps_cannot_be_counted_is_refused(

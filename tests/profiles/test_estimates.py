@@ -91,7 +91,7 @@ async def test_each_row_is_chosen_on_its_own(
     # Seven times the standard deviation of a choice of one in three.
     assert 100 < key["estimated"]["rows"] == small["estimated"]["rows"] < 300
     assert small["estimated"]["statistics"] == ["distinct", "most_frequent", "histogram"]
-    assert small["nulls"] + sum(found["count"] for found in small["histogram"]) == pytest.approx(rows, abs=10)
+    assert small["nulls"] + sum(each["count"] for each in small["histogram"]) == pytest.approx(rows, abs=10)
     assert 5 <= small["distinct"] <= 48
     if rows == COUNT:
         assert (key["distinct"], key["distinct_kind"]) == (rows, "approximate")

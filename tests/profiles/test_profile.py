@@ -55,9 +55,7 @@ def assert_right(column: ColumnProfile, rows: Rows) -> None:
 
 
 def _assert_frequent(column: ColumnProfile, counts: dict[Any, int], like: Any) -> None:
-    shown = [
-        (_known(read(found["value"], like), counts), found["count"]) for found in column["most_frequent"]
-    ]
+    shown = [(_known(read(each["value"], like), counts), each["count"]) for each in column["most_frequent"]]
     assert all(counts[value] == count for value, count in shown)
     top = sorted(counts.values(), reverse=True)[:FREQUENT]
     assert [count for _, count in shown] == [count for count in top if count > 1 or len(counts) <= FREQUENT]
@@ -72,10 +70,10 @@ def _known(value: Any, counts: dict[Any, int]) -> Any:
 
 def _assert_bins(column: ColumnProfile, values: Sequence[Any], like: Any) -> None:
     bins = column["histogram"]
-    edges = [(read(found["low"], like), read(found["high"], like)) for found in bins]
+    edges = [(read(each["low"], like), read(each["high"], like)) for each in bins]
     assert len(bins) <= 10
-    assert [found["count"] for found in bins] == counts_between(values, edges)
-    assert sum(found["count"] for found in bins) == len([value for value in values if value is not None])
+    assert [each["count"] for each in bins] == counts_between(values, edges)
+    assert sum(each["count"] for each in bins) == len([value for value in values if value is not None])
 
 
 @pytest.mark.quick(1, "postgresql")
@@ -165,7 +163,7 @@ async def test_an_average_has_no_type_and_is_a_number_all_the_same(dual: DualRes
     mean = (await profiled(dual, averages))["columns"][1]
     assert mean["missing"] == []
     assert 0 < float(mean["minimum"]) < float(mean["maximum"]) < COUNT
-    assert sum(found["count"] for found in mean["histogram"]) == len({row["small"] for row in ROWS})
+    assert sum(each["count"] for each in mean["histogram"]) == len({row["small"] for row in ROWS})
 
 
 async def test_one_pass_and_one_statement_for_each_column_s_values(
@@ -174,17 +172,17 @@ async def test_one_pass_and_one_statement_for_each_column_s_values(
     response = await dual.create_response(select(things), name="things")
     resource = await dual.unchecked.get(response.resource_id)
     assert resource is not None
-    sent: list[str] = []
+    statements: list[str] = []
 
     def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
         if "things" in sql:
-            sent.append(sql)
+            statements.append(sql)
 
     event.listen(engine.sync_engine, "before_cursor_execute", note)
     try:
         await dual.profiles.profile(resource.id, None, kind="full")
     finally:
         event.remove(engine.sync_engine, "before_cursor_execute", note)
-    frequent = [sql for sql in sent if "counted_values" in sql]
-    assert len(sent) - len(frequent) == 1
+    frequent = [sql for sql in statements if "counted_values" in sql]
+    assert len(statements) - len(frequent) == 1
     assert len(frequent) == len(things.c) - 2, "for all but the document and the bytes"

@@ -134,9 +134,9 @@ async def proxying(name: str, ports: Ports, certificate: Certificate, folder: Pa
     configuration = folder / file
     configuration.write_text(text, encoding="utf-8")
     log = folder / "said"
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            require(name), *flags, str(configuration), stdout=said, stderr=said, env={"HOME": str(folder)}
+            require(name), *flags, str(configuration), stdout=output, stderr=output, env={"HOME": str(folder)}
         )
     try:
         async with asyncio.timeout(PATIENCE):

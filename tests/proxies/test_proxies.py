@@ -242,5 +242,5 @@ async def test_http_2(front: Front) -> None:
         "--write-out", "%{http_version}", f"{front.origin}/data/resources/openapi.json",
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    said, _ = await process.communicate()
-    assert said.endswith(b"2") and orjson.loads(said[:-1])["openapi"].startswith("3.1")
+    output, _ = await process.communicate()
+    assert output.endswith(b"2") and orjson.loads(output[:-1])["openapi"].startswith("3.1")

@@ -101,14 +101,14 @@ def _grouped(frame: pl.DataFrame, spec: Mapping[str, Any]) -> pl.DataFrame:
     figures = [_figure(part).alias(_figure_name(part)) for part in spec.get("aggregates", ())]
     groups = [_group(part).alias(_name(part)) for part in spec.get("group_by", ())]
     if not groups:
-        made = frame.select(figures)
+        answer = frame.select(figures)
     elif not figures:
-        made = frame.select(groups).unique()
+        answer = frame.select(groups).unique()
     else:
-        made = frame.group_by(groups).agg(figures)
+        answer = frame.group_by(groups).agg(figures)
     if spec.get("having"):
-        made = made.filter(reduce(and_, map(_condition, spec["having"])))
-    return made
+        answer = answer.filter(reduce(and_, map(_condition, spec["having"])))
+    return answer
 
 
 def _group(part: Mapping[str, Any]) -> pl.Expr:

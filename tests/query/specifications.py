@@ -138,8 +138,8 @@ def as_json(spec: Mapping[str, Any]) -> Spec:
             return [plain(one) for one in value]
         return value
 
-    sent: Spec = loads(dumps(plain(dict(spec))))
-    return sent
+    question: Spec = loads(dumps(plain(dict(spec))))
+    return question
 
 
 def for_polars(spec: Mapping[str, Any]) -> Spec:
@@ -152,5 +152,5 @@ def for_polars(spec: Mapping[str, Any]) -> Spec:
             return [plain(one) for one in value]
         return str(value) if isinstance(value, UUID) else value
 
-    made: Spec = plain(dict(spec))
-    return made
+    question: Spec = plain(dict(spec))
+    return question

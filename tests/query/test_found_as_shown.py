@@ -177,9 +177,9 @@ async def test_an_index_serves_uuids(tmp_path: Any, operator: str, value: Any) -
     engine = create_engine(f"sqlite:///{tmp_path}/things.sqlite")
     things.metadata.create_all(engine)
     question = read_structured_query({"filters": {"column": "id", "op": operator, "value": value}})
-    made = build_structured_select(question, shape(select(things)), CAPABILITIES)
+    statement = build_structured_select(question, shape(select(things)), CAPABILITIES)
     with engine.connect() as connection:
-        sql = str(made.compile(engine, compile_kwargs={"literal_binds": True}))
+        sql = str(statement.compile(engine, compile_kwargs={"literal_binds": True}))
         plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}").all()
     engine.dispose()
     assert not any(str(step[3]).startswith("SCAN") for step in plan), plan

@@ -153,8 +153,8 @@ def _statements(kinds: Mapping[str, tuple[str, Any, tuple[str, str]]]) -> list[s
         for row in range(2)
     ]
     nothing = ", ".join(["3", *("NULL" for _ in kinds)])
-    made = [f"CREATE TABLE odd (id int PRIMARY KEY, {columns})"]
-    return made + [f"INSERT INTO odd VALUES ({row})" for row in (*rows, nothing)]
+    statements = [f"CREATE TABLE odd (id int PRIMARY KEY, {columns})"]
+    return statements + [f"INSERT INTO odd VALUES ({row})" for row in (*rows, nothing)]
 
 
 @pytest.fixture(params=sorted(_TYPES))
@@ -238,8 +238,8 @@ async def _all_asked(name: str, result: Any, faults: list[str]) -> None:
         if first is not None:
             place = {"cursor": first.next_cursor} if first.next_cursor else {"offset": 1}
             await _asked(f"{name} sort {order}, next", result.fetch(sort=sort, limit=1, **place), faults)
-    for said, question in _QUESTIONS.items():
-        await _asked(f"{name} {said}", result.query(**question), faults)
+    for words, question in _QUESTIONS.items():
+        await _asked(f"{name} {words}", result.query(**question), faults)
     for sql in _TEXTS:
         await _asked(f"{name} {sql}", result.sql(sql), faults)
     await _found_as_shown(name, result, [row["v"] for row in page.data], faults)
@@ -307,22 +307,22 @@ async def test_bytes_of_no_declared_type_are_found_as_shown(url: str) -> None:
         result = await server.result(select(table).order_by(table.c.id))
         shown = [row["v"] for row in (await result.fetch()).data][:-1]
         assert shown == [b64encode(one).decode() for one in _BYTES]
-        asked: Any
+        condition: Any
         # Where the database says that they are bytes, they have no order, as declared ones.
         is_described = result.columns[1]["encoding"] == "base64"
         assert is_described == (name in {"postgresql", "duckdb"})
         for given, value in zip(_BYTES, shown, strict=True):
-            for said, holds in _COMPARED.items():
-                if is_described and said not in {"eq", "ne"}:
+            for operator, holds in _COMPARED.items():
+                if is_described and operator not in {"eq", "ne"}:
                     continue
-                asked = {"column": "v", "op": said, "value": value}
-                actual = {row["id"] for row in (await result.query(filters=asked)).data}
-                assert actual == {n for n, one in enumerate(_BYTES) if holds(one, given)}, asked
-        asked = {"column": "v", "op": "in", "value": shown[1:3]}
-        assert [row["id"] for row in (await result.query(filters=asked)).data] == [1, 2]
+                condition = {"column": "v", "op": operator, "value": value}
+                actual = {row["id"] for row in (await result.query(filters=condition)).data}
+                assert actual == {n for n, one in enumerate(_BYTES) if holds(one, given)}, condition
+        condition = {"column": "v", "op": "in", "value": shown[1:3]}
+        assert [row["id"] for row in (await result.query(filters=condition)).data] == [1, 2]
         if not is_described:
-            asked = {"column": "v", "op": "between", "value": [shown[0], shown[1]]}
-            assert [row["id"] for row in (await result.query(filters=asked)).data] == [0, 1]
+            condition = {"column": "v", "op": "between", "value": [shown[0], shown[1]]}
+            assert [row["id"] for row in (await result.query(filters=condition)).data] == [0, 1]
     engine.dispose()
 
 
@@ -334,10 +334,10 @@ async def test_a_column_of_texts_and_bytes_is_found_as_shown(sqlite_url: str) ->
         await opened.exec_driver_sql("INSERT INTO loose VALUES (1, 'YQ=='), (2, x'61'), (3, 'a'), (4, 1234)")
     async with served(sqlite_url, table.metadata) as server:
         result = await server.result(select(table).order_by(table.c.id))
-        asked: Any
+        condition: Any
         for value, expected in (("YQ==", [1, 2]), ("a", [3]), (1234, [4]), ("1234", [])):
-            asked = {"column": "v", "op": "eq", "value": value}
-            assert [row["id"] for row in (await result.query(filters=asked)).data] == expected, value
+            condition = {"column": "v", "op": "eq", "value": value}
+            assert [row["id"] for row in (await result.query(filters=condition)).data] == expected, value
 
 
 # --- what SQLAlchemy has no type for ---------------------------------------------------------------------------
@@ -514,9 +514,9 @@ async def test_a_result_that_converts_values_is_not_its_reader_s_mistake(postgre
             lambda: converting.refine(order_by=descending, name="refined"),
             lambda: plain.sql("SELECT max(CAST(words AS INTEGER)) FROM data"),
         )
-        told = []
+        messages = []
         for ask in asked:
             with pytest.raises(FetchError) as error:
                 await ask()
-            told.append((error.value.code, "in the query of the result" in str(error.value)))
-        assert told == [("QUERY_EXECUTION_FAILED", True)] * 3 + [("INVALID_SQL", False)]
+            messages.append((error.value.code, "in the query of the result" in str(error.value)))
+        assert messages == [("QUERY_EXECUTION_FAILED", True)] * 3 + [("INVALID_SQL", False)]

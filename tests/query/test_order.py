@@ -71,8 +71,8 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield f"duckdb:///{folder / 'readings.duckdb'}"
     else:
         server: engines.PostgreSQL | MariaDB = request.getfixturevalue(f"{request.param}_server")
-        with server.database() as found:
-            yield found
+        with server.database() as database:
+            yield database
 
 
 @pytest.fixture(scope="module")

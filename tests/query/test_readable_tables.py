@@ -150,10 +150,8 @@ async def test_a_table_s_columns_are_all_read(url: str) -> None:
     """The order of the result is carried in columns whose names begin as `order_id` does."""
     async with flights_at(url, authenticate=by_header) as application:
         path = await application.create(FEW, principal=person("north"))
-        [found] = await rows(
-            application, path, "SELECT f.* FROM data JOIN flights f USING (id) WHERE f.id = 5"
-        )
-        assert found == ROWS[4]
+        [row] = await rows(application, path, "SELECT f.* FROM data JOIN flights f USING (id) WHERE f.id = 5")
+        assert row == ROWS[4]
 
 
 async def test_data_is_the_result_and_no_table(tmp_path: Path) -> None:
@@ -179,8 +177,8 @@ async def test_hidden_tables_are_as_unknown_ones(url: str) -> None:
                 for text in ("SELECT * FROM {}", "SELECT (SELECT count(*) FROM {}) FROM data"):
                     answer = await post(application, path, text.format(name), **ANA)
                     assert problem_of(answer, 422)["code"] == "UNKNOWN_TABLE"
-                    said = {name: value for name, value in answer.json().items() if name != "request_id"}
-                    answers.append(str(said).replace(name, "NAME"))
+                    body = {name: value for name, value in answer.json().items() if name != "request_id"}
+                    answers.append(str(body).replace(name, "NAME"))
                     assert "carriers" in answers[-1]
         for table in (FLIGHTS, CARRIERS, WAGES):
             await _emptied(url, table)
@@ -330,8 +328,8 @@ async def test_a_refinement_is_read_under_the_rules_of_its_reader(url: str) -> N
     async with flights_at(url, hooks=HOOKS, authenticate=by_header) as application:
         path = await application.create(FEW, principal=person("north"))
         question = {"sql": "SELECT id, price FROM flights ORDER BY id", "name": "All"}
-        made = (await application.http.post(f"{path}/refine", json=question, headers=ANA)).raise_for_status()
-        child = f"{made.headers['location']}?limit=100"
+        uri = (await application.http.post(f"{path}/refine", json=question, headers=ANA)).raise_for_status()
+        child = f"{uri.headers['location']}?limit=100"
         page = (await application.http.get(child, headers=ANA)).raise_for_status().json()
         assert page["data"] == [{"id": row["id"], "price": None} for row in OF_NORTH]
 

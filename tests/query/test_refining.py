@@ -114,8 +114,8 @@ async def test_a_child_of_a_child_knows_where_it_comes_from(application: Applica
 
 async def test_a_pinned_child_outlives_its_parent(application: Application) -> None:
     path = await application.create()
-    made = (await application.http.post(f"{path}/refine", json=BIG)).json()["resource"]["uri"]
-    child = f"/resources/{made.rpartition('/')[2]}"
+    uri = (await application.http.post(f"{path}/refine", json=BIG)).json()["resource"]["uri"]
+    child = f"/resources/{uri.rpartition('/')[2]}"
     await application.http.put(child)
     assert (await application.http.delete(path)).status_code == 204
     assert [row["id"] for row in await _rows(application, child)] == list(range(51, 61))

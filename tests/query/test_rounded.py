@@ -67,17 +67,17 @@ async def test_every_comparison_is_of_what_is_shown(sqlite_url: str, kind: str) 
         assert len(shown) == len(STORED)
         values = [*map(Decimal, shown), Decimal("0.3004"), Decimal("0.12")]
         written: type[Any] = float if result.columns[-1]["encoding"] == "float" else str
-        asked: Any
+        condition: Any
         for decimal in dict.fromkeys(values):
             for name, holds in OPERATORS.items():
-                asked = {"column": "x", "op": name, "value": written(decimal)}
-                answer = await result.query(filters=asked, columns=["x"], limit=100)
+                condition = {"column": "x", "op": name, "value": written(decimal)}
+                answer = await result.query(filters=condition, columns=["x"], limit=100)
                 wanted = [one for one in shown if holds(Decimal(one), decimal)]
-                assert [row["x"] for row in answer.data] == wanted, asked
+                assert [row["x"] for row in answer.data] == wanted, condition
         for most in (40, 400):
             many = {*values[:5], *(Decimal(n) for n in range(1000, 1000 + most))}
-            asked = {"column": "x", "op": "in", "value": list(map(written, many))}
-            answer = await result.query(filters=asked, columns=["x"])
+            condition = {"column": "x", "op": "in", "value": list(map(written, many))}
+            answer = await result.query(filters=condition, columns=["x"])
             assert [row["x"] for row in answer.data] == [one for one in shown if Decimal(one) in many]
 
 
@@ -106,12 +106,12 @@ async def test_quotients_are_found_as_shown(database: str, tmp_path: Path) -> No
         async with served(url.replace("sqlite:", "sqlite+aiosqlite:"), NUMBERS.metadata) as server:
             result = await server.result(statement)
             shown = [row["v"] for row in (await result.fetch()).data]
-            asked: Any
+            condition: Any
             for value in shown[::4]:
                 for name, holds in OPERATORS.items():
-                    asked = {"column": "v", "op": name, "value": value}
-                    values = [row["v"] for row in (await result.query(filters=asked)).data]
-                    assert values == [one for one in shown if holds(Decimal(one), Decimal(value))], asked
+                    condition = {"column": "v", "op": name, "value": value}
+                    values = [row["v"] for row in (await result.query(filters=condition)).data]
+                    assert values == [one for one in shown if holds(Decimal(one), Decimal(value))], condition
             refusal, groups = "", []
             try:
                 groups = (await result.query(group_by=["v"], aggregates=["count"], limit=100)).data
@@ -135,11 +135,13 @@ async def test_a_quotient_that_is_cast_is_a_decimal(tmp_path: Path) -> None:
             result = await server.result(select(NUMBERS.c.id, value.label("v")).order_by(NUMBERS.c.id))
             shown = [row["v"] for row in (await result.fetch()).data]
             assert all(len(one.replace(".", "").rstrip("0")) > 15 for one in shown)
-            asked: Any
+            condition: Any
             for one in shown:
                 for name, holds in OPERATORS.items():
-                    asked = {"column": "v", "op": name, "value": one}
-                    values = [row["v"] for row in (await result.query(filters=asked)).data]
-                    assert values == [other for other in shown if holds(Decimal(other), Decimal(one))], asked
+                    condition = {"column": "v", "op": name, "value": one}
+                    values = [row["v"] for row in (await result.query(filters=condition)).data]
+                    assert values == [other for other in shown if holds(Decimal(other), Decimal(one))], (
+                        condition
+                    )
             groups = (await result.query(group_by=["v"], aggregates=["count"])).data
             assert [row["v"] for row in groups] == shown

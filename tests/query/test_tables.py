@@ -240,9 +240,11 @@ async def test_the_model_s_tool_names_every_row(application: Application) -> Non
     server = MCPServer("tables")
     add_result_tools(application.server, server)
     (tool,) = [tool for tool in await server.list_tools() if tool.name == "query_result"]
-    said = {name: part.get("description", "") for name, part in tool.input_schema["properties"].items()}
+    descriptions = {
+        name: part.get("description", "") for name, part in tool.input_schema["properties"].items()
+    }
     for key, table in (("filters", OPERATORS), ("aggregates", AGGREGATES), ("group_by", BUCKETS)):
-        words = re.findall(r"\w+", said[key])
+        words = re.findall(r"\w+", descriptions[key])
         assert [name for name in table if name not in words] == []
 
 

@@ -257,10 +257,10 @@ async def test_the_sdk_s_own_application_answers_to_the_public_name(
                 answer = await http.post(f"{origin_of(listening)}/mcp", json={}, headers={"Host": host})
                 statuses.append(answer.status_code)
     assert [status == 421 for status in statuses] == [False, False, False, True]
-    [told] = [
+    [line] = [
         record.getMessage() for record in caplog.records if record.name == "mcp.server.transport_security"
     ]
-    assert "evil.example" in told and told.count("dualsql.mcp.transport_security(dual)") == 1
+    assert "evil.example" in line and line.count("dualsql.mcp.transport_security(dual)") == 1
 
 
 @pytest.mark.parametrize(("before", "during"), [(700, 10_000), (50_000, 50_000), (0, 0)])

@@ -89,13 +89,13 @@ async def test_health_checks_have_a_port_of_their_own(shop: str) -> None:
 
 @pytest.mark.long
 async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> None:
-    said = tmp_path / "said"
+    log = tmp_path / "said"
     parameters = StdioServerParameters(
         command=PROGRAM[0],
         args=[*PROGRAM[1:], "serve", "--stdio", "--tables", "parts, makers", "--sample-size", "7"],
         env=environment(DUALSQL_DATABASE_URL=shop),
     )
-    with said.open("w") as errors:
+    with log.open("w") as errors:
         async with Client(stdio_client(parameters, errlog=errors)) as model:
             result = await model.call_tool("execute_query", {"query": "SELECT * FROM parts"})
             structure = result.structured_content
@@ -106,12 +106,12 @@ async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> 
                 assert len(await application.parse(result, strict=True).fetch_all()) == 1_000
             unknown = await model.call_tool("execute_query", {"query": "SELECT * FROM dear_parts"})
             assert unknown.is_error, "only what was named is served"
-    assert "Serving 2 tables" in said.read_text()
-    assert "REST ends with this process" in said.read_text()
-    assert '"--tables", "parts,makers", "--sample-size", "7"' in said.read_text(), (
+    assert "Serving 2 tables" in log.read_text()
+    assert "REST ends with this process" in log.read_text()
+    assert '"--tables", "parts,makers", "--sample-size", "7"' in log.read_text(), (
         "hosts start the same server"
     )
-    assert "Traceback" not in said.read_text()
+    assert "Traceback" not in log.read_text()
 
 
 @pytest.mark.long
@@ -207,7 +207,7 @@ async def test_a_process_for_each_call_hands_out_links_of_a_server_that_stays(
     store = f"sqlite:///{tmp_path / 'store.sqlite'}"
     await asyncio.to_thread(upgrade, store)
     variables = {"DUALSQL_DATABASE_URL": shop, "DUALSQL_SECRET": SECRET, "DUALSQL_STORE": store}
-    said = tmp_path / "said"
+    log = tmp_path / "said"
     async with serving_process("--all", **variables) as served:
         rest_url = f"{served.origin}/resources"
         parameters = StdioServerParameters(
@@ -215,15 +215,15 @@ async def test_a_process_for_each_call_hands_out_links_of_a_server_that_stays(
             args=[*PROGRAM[1:], "serve", "--stdio", "--all", "--rest-url", rest_url],
             env=environment(**variables),
         )
-        with said.open("w") as errors:
+        with log.open("w") as errors:
             async with Client(stdio_client(parameters, errlog=errors)) as model:
                 extensions = model.server_capabilities.extensions or {}
                 assert rest_url in str(extensions), "what is announced before the tables are read"
                 result = await model.call_tool("execute_query", {"query": "SELECT * FROM parts"})
         async with DualResponseClient(rest_url) as application:  # the process of the call has ended
             assert len(await application.parse(result, strict=True).fetch_all()) == 1_000
-    assert f"{rest_url}/<id> (served by another process" in said.read_text()
-    assert "MCP endpoint" not in said.read_text()
+    assert f"{rest_url}/<id> (served by another process" in log.read_text()
+    assert "MCP endpoint" not in log.read_text()
 
 
 NOTES = """\
@@ -234,6 +234,7 @@ Prices are in Swiss francs, without tax.
 """
 
 
+@pytest.mark.long
 async def test_what_a_model_reads_is_the_operators_choice(shop: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes.md"
     notes.write_text(NOTES, encoding="utf-8")
@@ -314,8 +315,8 @@ async def test_mcp_and_rest_are_at_the_port_and_for_the_origins_of_the_options(
             for origin in (*allowed, *refused):
                 asking = {"origin": origin, "access-control-request-method": "POST"}
                 answer = await http.options(f"http://127.0.0.1:{port}{path}", headers=asking)
-                said = answer.headers.get("access-control-allow-origin")
-                assert (answer.status_code, said in {origin, "*"}) == (
+                origin_of_answer = answer.headers.get("access-control-allow-origin")
+                assert (answer.status_code, origin_of_answer in {origin, "*"}) == (
                     (200, True) if origin in allowed else (403, False)
                 )
         assert (await http.get(f"http://127.0.0.1:{port}/mcp")).status_code == 405
@@ -475,8 +476,8 @@ async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str, tmp_pa
     )  # fmt: skip
     assert process.stdout is not None
     async with asyncio.timeout(60), httpx.AsyncClient() as http:
-        said = (await process.stdout.readuntil(b"Ctrl-C stops.\n")).decode()
-        assert said.startswith("dualsql: No database answers at that address. Check the host and port")
+        output = (await process.stdout.readuntil(b"Ctrl-C stops.\n")).decode()
+        assert output.startswith("dualsql: No database answers at that address. Check the host and port")
         for path in ("/mcp", "/resources/x", "/"):
             refused = await http.post(f"http://127.0.0.1:{ports[1]}{path}", json={})
             assert (refused.status_code, refused.json()["code"]) == (503, "SERVER_UNAVAILABLE")
@@ -487,24 +488,24 @@ async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str, tmp_pa
         assert (await http.get(f"{health}/live")).status_code == 200
         process.send_signal(signal.SIGTERM)
         rest, _ = await process.communicate()
-    assert rest.decode() == "Stopped.\n" and PASSWORD not in said
+    assert rest.decode() == "Stopped.\n" and PASSWORD not in output
 
 
 @pytest.mark.long
 async def test_sighup_reads_the_secrets_again(shop: str, tmp_path: Path) -> None:
     file = tmp_path / "secrets"
     file.write_text(f"{SECRET}\n")
-    asked = ("--database", shop, "--all", "--secret-file", str(file))
-    async with serving_process(*asked) as served, asyncio.timeout(60):
+    options = ("--database", shop, "--all", "--secret-file", str(file))
+    async with serving_process(*options) as served, asyncio.timeout(60):
         assert served.process.stdout is not None
-        for written, said in (
+        for written, message in (
             (f"another {SECRET}\n{SECRET}\n", b"The secrets were read again.\n"),
             ("short", b"The secrets were not read again: A secret is shorter than 32 bytes."),
             ("", b"The secrets were not read again: secrets must be"),
         ):
             file.write_text(written)
             served.process.send_signal(signal.SIGHUP)
-            assert SECRET.encode() not in await served.process.stdout.readuntil(said)
+            assert SECRET.encode() not in await served.process.stdout.readuntil(message)
         async with Client(f"{served.origin}/mcp") as model:
             assert not (await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})).is_error
 
@@ -620,17 +621,17 @@ async def test_a_server_without_tls_is_named(postgresql_url: str) -> None:
 def test_a_role_that_can_write_is_refused(postgresql_server: PostgreSQL, postgresql_url: str) -> None:
     name = str(make_url(postgresql_url).database)
     role = f"role_{name}"
-    asked = ("--database", postgresql_url, "--all", "--port", "0", "--read-only-role")
+    options = ("--database", postgresql_url, "--all", "--port", "0", "--read-only-role")
     postgresql_server.execute(
         f"CREATE TABLE parts (id INTEGER PRIMARY KEY); CREATE ROLE {role}; GRANT SELECT, DELETE ON parts TO {role}",
         name,
     )
     try:
-        assert f"The role '{role}' can change: parts." in one_line(*asked, role)
-        assert "The role 'postgres' can change: parts." in one_line(*asked, "postgres"), "a superuser"
-        assert "has no such role" in one_line(*asked, "no_such_role")
+        assert f"The role '{role}' can change: parts." in one_line(*options, role)
+        assert "The role 'postgres' can change: parts." in one_line(*options, "postgres"), "a superuser"
+        assert "has no such role" in one_line(*options, "no_such_role")
         postgresql_server.execute(f"REVOKE DELETE ON parts FROM {role}", name)
-        asyncio.run(_answered(*asked, role))
+        asyncio.run(_answered(*options, role))
     finally:
         postgresql_server.execute(f"DROP OWNED BY {role}; DROP ROLE {role}", name)
 
@@ -649,8 +650,8 @@ async def test_an_authenticate_of_ones_own(shop: str, tmp_path: Path) -> None:
         "    name = request.headers.get('x-name')\n"
         "    return None if name is None else Principal(id=name)\n"
     )
-    asked = ("--database", shop, "--all", "--authenticate", "doors:who")
-    async with serving_process(*asked, PYTHONPATH=":".join([str(tmp_path), *sys.path])) as served:
+    options = ("--database", shop, "--all", "--authenticate", "doors:who")
+    async with serving_process(*options, PYTHONPATH=":".join([str(tmp_path), *sys.path])) as served:
         async with calling(served.origin, {"x-name": "ana"}) as model:
             result = await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})
         structure = result.structured_content

@@ -142,16 +142,16 @@ def test_the_folder_of_kept_results_is_checked(
     def checked(folder: Path) -> tuple[str, str, str]:
         return doctor("--database", shop, "--all", "--keep", str(folder))[1]["kept results"]
 
-    state, told, _ = checked(tmp_path / "a" / "kept")
-    assert (state, "GiB free" in told) == ("ok", True)
+    state, message, _ = checked(tmp_path / "a" / "kept")
+    assert (state, "GiB free" in message) == ("ok", True)
     assert not (tmp_path / "a").exists()
     (tmp_path / "file").write_text("")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     assert checked(tmp_path / "file")[:2] == ("fault", "The folder of kept results is a file.")
     assert checked(tmp_path / "file" / "kept")[0] == "fault"
-    state, told, hint = checked(tmp_path / "open")
-    assert (state, "other users" in told, "chmod 700" in hint) == ("fault", True, True)
+    state, message, hint = checked(tmp_path / "open")
+    assert (state, "other users" in message, "chmod 700" in hint) == ("fault", True, True)
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     assert checked(tmp_path)[0] == "fault"
     monkeypatch.undo()
@@ -205,8 +205,8 @@ def test_doctor_finds_what_serve_would_refuse(fault: str, cause: str, shop: str,
         folder.mkdir(mode=0o700)
         (folder / "storage-id").mkdir()
     try:
-        state, told, _ = doctor("--database", shop, "--all", "--keep", str(folder))[1]["kept results"]
-        assert (state, told) == ("fault", f"The folder of kept results cannot be used: {cause}.")
+        state, message, _ = doctor("--database", shop, "--all", "--keep", str(folder))[1]["kept results"]
+        assert (state, message) == ("fault", f"The folder of kept results cannot be used: {cause}.")
         assert serve_refuses(folder)
     finally:
         subprocess.run(["umount", str(folder)], capture_output=True, check=False)
@@ -248,19 +248,19 @@ def test_the_object_store_of_kept_results_is_checked(shop: str, tmp_path: Path) 
 
     assert checked((tmp_path / "objects").as_uri())[:2] == ("ok", "The object store can be read.")
     assert not (tmp_path / "cache").exists() and list((tmp_path / "objects").iterdir()) == []
-    state, told, hint = checked("ftp://example.com/rows")
-    assert (state, "example" in told, "s3://bucket" in hint) == ("fault", False, True)
+    state, message, hint = checked("ftp://example.com/rows")
+    assert (state, "example" in message, "s3://bucket" in hint) == ("fault", False, True)
     with listening_socket() as nobody:
         port = nobody.getsockname()[1]
-        state, told, hint = checked(
+        state, message, hint = checked(
             "s3://bucket/rows",
             AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}",
             AWS_ALLOW_HTTP="true",
             AWS_ACCESS_KEY_ID="someone",
             AWS_SECRET_ACCESS_KEY="EXAMPLEKEYdonotshow",
         )
-    assert (state, "object store" in told, "credentials" in hint) == ("fault", True, True)
-    assert "EXAMPLE" not in told + hint and str(port) not in told + hint
+    assert (state, "object store" in message, "credentials" in hint) == ("fault", True, True)
+    assert "EXAMPLE" not in message + hint and str(port) not in message + hint
 
 
 def test_a_database_that_is_not_there(tmp_path: Any) -> None:
@@ -279,9 +279,9 @@ async def test_clocks_that_differ_are_a_warning(
     monkeypatch.setattr(SQLResourceStore, "clock", clock)
     monkeypatch.setenv("DUALSQL_SECRET", SECRET)
     options = ServeOptions(database=shop, everything=True, store=tmp_path_store)
-    [found] = [each for each in await examine(options) if each.check == "clock"]
-    assert found.state == "warning"
-    assert "3,600 seconds ahead of" in found.message and "NTP" in found.hint
+    [finding] = [each for each in await examine(options) if each.check == "clock"]
+    assert finding.state == "warning"
+    assert "3,600 seconds ahead of" in finding.message and "NTP" in finding.hint
 
 
 @pytest.fixture
@@ -348,9 +348,9 @@ def test_rights_and_connections_of_a_mariadb_user(
         code, findings = doctor("--database", as_user, "--all")
         mariadb_server.execute(f"DROP USER {user}")
         mariadb_server.execute(f"DROP ROLE {role}")
-    state, told, hint = findings["rights"]
-    assert (state, may_write in told) == ("warning" if may_write else "ok", True), told
-    assert "hunter2" not in told and ("SELECT" in hint) is bool(may_write)
+    state, message, hint = findings["rights"]
+    assert (state, may_write in message) == ("warning" if may_write else "ok", True), message
+    assert "hunter2" not in message and ("SELECT" in hint) is bool(may_write)
     assert "--read-only-role" not in hint, "MariaDB's sessions take none"
     assert (code, findings["connections"][0]) == (1, "fault")
     assert "allows this user 3" in findings["connections"][1]
@@ -404,9 +404,9 @@ async def answering(kind: str, shop: str) -> AsyncIterator[str]:
 async def test_the_base_url_is_asked(shop: str, kind: str, state: str, told: str) -> None:
     async with answering(kind, shop) as base_url:
         options = ServeOptions(database=shop, everything=True, base_url=base_url, token=TOKEN)
-        [found] = [each for each in await examine(options) if each.check == "base URL"]
-    assert found.state == state and told in found.message
-    assert bool(found.hint) is (state != "ok")
+        [finding] = [each for each in await examine(options) if each.check == "base URL"]
+    assert finding.state == state and told in finding.message
+    assert bool(finding.hint) is (state != "ok")
 
 
 def test_nothing_answers_at_the_base_url(shop: str) -> None:

@@ -46,12 +46,12 @@ from tests.serve.dirty import LARGE, sqlite, write_dirty_files
 from tests.waiting import until
 
 
-def loaded(folder: Path, *given: Path) -> Path:
+def loaded(folder: Path, *arguments: Path) -> Path:
     """A DuckDB file with the tables of the given files."""
     database = folder / "loaded" / "loaded.duckdb"  # where no folder is searched
     database.parent.mkdir(exist_ok=True)
     database.unlink(missing_ok=True)
-    FileLoader(find_files(given or [folder]).paths, database).run()
+    FileLoader(find_files(arguments or [folder]).paths, database).run()
     return database
 
 

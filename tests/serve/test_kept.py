@@ -22,6 +22,7 @@ SORTED: dict[str, Any] = {"limit": 3, "sort": [{"field": "n", "order": "desc"}]}
 AT_ONCE = {"prefer": "respond-async, wait=0"}
 
 
+@pytest.mark.long
 async def test_a_page_may_be_waited_for(shop: str, tmp_path: Path) -> None:
     arguments = ("--database", shop, "--all", "--keep", str(tmp_path / "kept"))
     async with serving_process(*arguments) as served, httpx.AsyncClient(timeout=60) as http:

@@ -67,8 +67,8 @@ async def count_of(model: Client, uri: str) -> Any:
 
 @pytest.mark.long
 async def test_the_process_of_the_next_call_knows_the_result(shop: str, tmp_path: Path) -> None:
-    said = tmp_path / "said"
-    async with stdio_server(shop, errors=said) as model:
+    log = tmp_path / "said"
+    async with stdio_server(shop, errors=log) as model:
         uri = await uri_of(model)
     async with stdio_server(shop) as model, stdio_server(shop) as other:
         assert await count_of(model, uri) == await count_of(other, uri) == [{"count": 1_000}]
@@ -79,22 +79,22 @@ async def test_the_process_of_the_next_call_knows_the_result(shop: str, tmp_path
     for flags in (("--tables", "parts"), ("--all", "--store", "memory")):
         async with stdio_server(shop, *flags) as model:
             assert "RESOURCE_NOT_FOUND" in await count_of(model, uri)
-    assert "its results are known to the next one" in said.read_text()
+    assert "its results are known to the next one" in log.read_text()
 
 
 @pytest.mark.long
 async def test_without_a_folder_results_end_with_the_process(shop: str, tmp_path: Path) -> None:
-    said, blocked = tmp_path / "said", tmp_path / "file"
+    log, blocked = tmp_path / "said", tmp_path / "file"
     blocked.write_text("")
-    async with stdio_server(shop, errors=said, XDG_STATE_HOME=str(blocked)) as model:
+    async with stdio_server(shop, errors=log, XDG_STATE_HOME=str(blocked)) as model:
         assert await count_of(model, await uri_of(model)) == [{"count": 1_000}]
-    assert "Results end with this process" in said.read_text()
+    assert "Results end with this process" in log.read_text()
 
 
 @pytest.mark.long
 async def test_a_client_without_addresses_finds_the_running_server(shop: str, tmp_path: Path) -> None:
-    said = tmp_path / "said"
-    async with stdio_server(shop) as model, stdio_server(shop, "--tables", "parts", errors=said) as other:
+    log = tmp_path / "said"
+    async with stdio_server(shop) as model, stdio_server(shop, "--tables", "parts", errors=log) as other:
         for server in (model, other):
             result = await server.call_tool("execute_query", {"query": "SELECT * FROM parts"})
             bare = (result.structured_content or {})["resource"]["uri"]
@@ -107,7 +107,7 @@ async def test_a_client_without_addresses_finds_the_running_server(shop: str, tm
             assert len(client.parse(bare, strict=True).fetch_all()) == 1_000
         assert len(list(folder().iterdir())) == 2 and modes(folder()) == {"0o600"}
         origin = (result.structured_content or {})["resource"]["url"].rpartition("/")[0]
-        assert origin in said.read_text(), "on standard error"
+        assert origin in log.read_text(), "on standard error"
     assert list(folder().iterdir()) == []
     async with DualResponseClient() as client:
         with pytest.raises(NotConfiguredError):

@@ -171,9 +171,9 @@ async def test_the_handshake_is_answered_while_the_database_is_silent_and_no_cal
                 host.process.wait, 60
             )  # with its standard input open, whose end would end it too
             assert host.process.stdout is not None
-            said = await asyncio.to_thread(host.process.stdout.read)
+            output = await asyncio.to_thread(host.process.stdout.read)
             # The SDK may still tell the caller that the connection is closed.
-            assert [json.loads(line)["error"]["message"] for line in said.splitlines()] in (
+            assert [json.loads(line)["error"]["message"] for line in output.splitlines()] in (
                 [],
                 ["Connection closed"],
             )

@@ -81,8 +81,8 @@ async def test_a_second_signal_ends_streams_with_a_record_that_another_process_g
                 assert page.status_code == 200
                 served.process.send_signal(how)
                 body = begun + b"".join([piece async for piece in pieces])
-            said, _ = await served.process.communicate()
-            assert said.decode().endswith("\nStopped.\n") and b"Traceback" not in said, said.decode()
+            output, _ = await served.process.communicate()
+            assert output.decode().endswith("\nStopped.\n") and b"Traceback" not in output, output.decode()
             assert served.process.returncode == 0
         *lines, last = body.splitlines()
         end = orjson.loads(last)
@@ -103,8 +103,8 @@ async def test_after_one_signal_a_stream_that_is_read_ends_complete(shop: str, s
             begun = await anext(pieces)
             await told_to_stop(served, http, signal.SIGTERM)
             body = begun + b"".join([piece async for piece in pieces])
-        said, _ = await served.process.communicate()
-    assert "did not end in time" not in said.decode() and said.endswith(b"\nStopped.\n")
+        output, _ = await served.process.communicate()
+    assert "did not end in time" not in output.decode() and output.endswith(b"\nStopped.\n")
     assert_are_all(body.splitlines()[:-1])
 
 
@@ -118,10 +118,10 @@ async def test_a_page_that_takes_too_long_is_answered_before_the_server_ends(sho
         for _ in range(2):  # the second one ends the drain
             served.process.send_signal(signal.SIGTERM)
         answer = await page
-        said, _ = await served.process.communicate()
+        output, _ = await served.process.communicate()
     assert (answer.status_code, answer.json()["code"]) == (503, "SERVER_UNAVAILABLE"), answer.text
     assert int(answer.headers["Retry-After"]) > 0
-    assert b"Traceback" not in said and said.endswith(b"\nStopped.\n"), said.decode()
+    assert b"Traceback" not in output and output.endswith(b"\nStopped.\n"), output.decode()
 
 
 def assert_are_all(lines: Sequence[bytes]) -> None:

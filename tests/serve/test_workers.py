@@ -125,8 +125,10 @@ async def test_a_worker_that_cannot_start_ends_all_with_its_reason(shop: str, tm
         env=environment(DUALSQL_STORE=f"sqlite:///{tmp_path / 'none.sqlite'}", DUALSQL_SECRET=SECRET),
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
-    said, _ = await process.communicate()
-    assert process.returncode == 1 and b"dualsql migrate --create" in said and b"Traceback" not in said, said
+    output, _ = await process.communicate()
+    assert process.returncode == 1 and b"dualsql migrate --create" in output and b"Traceback" not in output, (
+        output
+    )
 
 
 @pytest.mark.long
@@ -142,8 +144,8 @@ async def test_both_serve_the_results_of_both(shop: str, store: str) -> None:
 
         served_by = await until(creating_and_reading, lambda actual: len(actual) == 2)
         assert sum(served_by.values()) >= len(urls)
-        said = await served.stop()
-    assert (said, served.process.returncode) == ("Stopped.\n", 0)
+        output = await served.stop()
+    assert (output, served.process.returncode) == ("Stopped.\n", 0)
 
 
 @pytest.mark.long
@@ -220,8 +222,8 @@ async def test_all_drain_at_a_signal(shop: str, store: str) -> None:
             for begun, pieces in streams:
                 body = begun + b"".join([piece async for piece in pieces])
                 assert_are_all(body.splitlines()[:-1])
-        said, _ = await served.process.communicate()
-    assert said.endswith(b"\nStopped.\n") and b"did not end in time" not in said, said
+        output, _ = await served.process.communicate()
+    assert output.endswith(b"\nStopped.\n") and b"did not end in time" not in output, output
     assert served.process.returncode == 0
 
 

@@ -31,7 +31,7 @@ async def schools(engine: AsyncEngine) -> AsyncEngine:
 @pytest.fixture
 async def make_server(schools: AsyncEngine) -> AsyncIterator[MakeServer]:
     """A function from options to a server; all it made are shut down when the test ends."""
-    made: list[DualResponseServer] = []
+    servers: list[DualResponseServer] = []
 
     def make(**options: Any) -> DualResponseServer:
         settings: dict[str, Any] = {
@@ -40,11 +40,11 @@ async def make_server(schools: AsyncEngine) -> AsyncIterator[MakeServer]:
             "count_budget": UNHURRIED,
             **options,
         }
-        made.append(create_server(settings.pop("databases", schools), **settings))
-        return made[-1]
+        servers.append(create_server(settings.pop("databases", schools), **settings))
+        return servers[-1]
 
     yield make
-    for server in made:
+    for server in servers:
         await server.shutdown()
 
 
@@ -56,14 +56,14 @@ def dual(make_server: MakeServer) -> DualResponseServer:
 @contextmanager
 def statements_of(engine: AsyncEngine) -> Iterator[list[str]]:
     """The SQL sent to the database inside the block, settings of the session left out."""
-    sent: list[str] = []
+    statements: list[str] = []
 
     def note(*arguments: Any) -> None:
         if not arguments[2].startswith(("PRAGMA", "SELECT set_config", "SET LOCAL")):
-            sent.append(arguments[2])
+            statements.append(arguments[2])
 
     event.listen(engine.sync_engine, "before_cursor_execute", note)
     try:
-        yield sent
+        yield statements
     finally:
         event.remove(engine.sync_engine, "before_cursor_execute", note)

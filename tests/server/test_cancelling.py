@@ -53,20 +53,20 @@ async def test_a_database_in_memory_survives(anyio_backend: str) -> None:
 
 async def _cancelled_at_statement(number: int, engine: AsyncEngine, server: DualResponseServer) -> str:
     """The statement at which a caller was cancelled: the session's `number`-th."""
-    sent: list[str] = []
+    statements: list[str] = []
     loop = asyncio.get_running_loop()
     asking = loop.create_task(server.create_response(FOREVER, name="forever"))
 
     def noted(*executed: Any) -> None:
-        sent.append(executed[2])
-        if len(sent) == number + 1:
+        statements.append(executed[2])
+        if len(statements) == number + 1:
             loop.call_soon(asking.cancel)
 
     event.listen(engine.sync_engine, "before_cursor_execute", noted)
     with pytest.raises(asyncio.CancelledError):
         await asking
     event.remove(engine.sync_engine, "before_cursor_execute", noted)
-    return sent[number]
+    return statements[number]
 
 
 async def test_a_pool_without_a_free_connection_is_not_a_slow_query(sqlite_url: str) -> None:

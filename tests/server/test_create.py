@@ -36,17 +36,17 @@ async def test_a_sample_that_is_everything_costs_one_statement(
     # However slow the machine is today, the sample is back before the count may start.
     dual = make_server(count_head_start=timedelta(minutes=1))
     await dual.start()
-    with statements_of(schools) as sent:
+    with statements_of(schools) as statements:
         response = await dual.create_response(select(School).where(School.id <= 15), name="few")
-    assert len(sent) == 1
+    assert len(statements) == 1
     assert response.total_count == len(response.sample) == 15
 
 
 async def test_a_larger_result_costs_two(dual: DualResponseServer, schools: AsyncEngine) -> None:
     await dual.start()
-    with statements_of(schools) as sent:
+    with statements_of(schools) as statements:
         response = await dual.create_response(select(School), name="all", sample_size=15)
-    assert len(sent) == 2
+    assert len(statements) == 2
     assert response.total_count == len(SCHOOLS)
     assert [row["id"] for row in response.sample] == list(range(1, 16))
 
@@ -58,9 +58,9 @@ async def test_exactly_one_row_more_than_the_sample_is_counted(dual: DualRespons
 
 async def test_without_a_count_the_total_stays_open(dual: DualResponseServer, schools: AsyncEngine) -> None:
     await dual.start()
-    with statements_of(schools) as sent:
+    with statements_of(schools) as statements:
         response = await dual.create_response(select(School), name="all", count="none", sample_size=15)
-    assert len(sent) == 1
+    assert len(statements) == 1
     assert response.total_count is None
     assert "more than 15 rows (not counted)" in response.to_text()
 
@@ -209,9 +209,9 @@ async def test_a_memory_database_has_one_connection_for_all() -> None:
 async def test_arguments_are_checked_before_the_database_works(
     dual: DualResponseServer, schools: AsyncEngine, options: dict[str, Any], error: type[Exception]
 ) -> None:
-    with statements_of(schools) as sent, pytest.raises(error):
+    with statements_of(schools) as statements, pytest.raises(error):
         await dual.create_response(select(School), **{"name": "x", **options})
-    assert sent == []
+    assert statements == []
 
 
 async def test_a_database_that_is_out_of_reach_is_not_quoted() -> None:
@@ -245,9 +245,9 @@ async def test_a_result_that_fits_the_budgets_is_shown_whole(
 ) -> None:
     dual = make_server(default_sample_size=3, count_head_start=timedelta(minutes=1))
     await dual.start()
-    with statements_of(schools) as sent:
+    with statements_of(schools) as statements:
         response = await dual.create_response(select(School.id, School.state), name="All schools")
-    assert len(sent) == 1, "what reads the rows tells their number"
+    assert len(statements) == 1, "what reads the rows tells their number"
     assert (len(response.sample), response.total_count) == (len(SCHOOLS), len(SCHOOLS))
     assert response.to_text().startswith(f"All schools: all {len(SCHOOLS)} rows. Cells")
     assert response.to_text().endswith(f"\n\nRows for the application: {response.resource_uri}")

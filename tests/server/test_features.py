@@ -103,7 +103,7 @@ async def test_the_kernel_alone_creates_pages_streams_and_deletes(url: str) -> N
 async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -> None:
     async with served(url) as server:
         response = await server.create_response(select(people), name="people")
-        for asked in (
+        for question in (
             lambda: server.queries,
             lambda: server.sql,
             lambda: server.charts,
@@ -113,7 +113,7 @@ async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -
             lambda: server.features.get(OpenAPI),
         ):
             with pytest.raises(ConfigurationError, match="This server has no feature"):
-                asked()
+                question()
         with pytest.raises(ConfigurationError, match="Profiles"):
             await server.create_response(select(people), name="people", profile="sample")
         with pytest.raises(ConfigurationError, match="Samples"):
@@ -427,8 +427,10 @@ async def test_a_feature_that_fails_does_not_stop_the_others(
     calls = ["attach", "start", "sweep", "forget", "drain", "close", "release"]
     assert (before.calls[:7], after.calls[:7]) == (calls, calls)
     wait_until_logged()
-    said = [record.getMessage() for record in caplog.records if "The feature Failing" in record.getMessage()]
-    assert [text.rpartition(" to ")[2] for text in said] == ["sweep", "forget a result", "drain"]
+    messages = [
+        record.getMessage() for record in caplog.records if "The feature Failing" in record.getMessage()
+    ]
+    assert [text.rpartition(" to ")[2] for text in messages] == ["sweep", "forget a result", "drain"]
 
 
 async def test_a_server_without_a_storage_says_that_a_refresh_runs_elsewhere(url: str) -> None:

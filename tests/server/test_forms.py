@@ -44,9 +44,9 @@ async def test_what_cannot_be_asked_is_refused_when_it_is_created(make_server: M
 async def test_compiling_asks_nothing_of_the_database(make_server: MakeServer, schools: AsyncEngine) -> None:
     dual = make_server(count_head_start=timedelta(minutes=1))  # no count, however slow the sample is
     await dual.start()
-    with statements_of(schools) as sent:
+    with statements_of(schools) as statements:
         await dual.create_response(select(School.state, func.count()).group_by(School.state), name="few")
-    assert len(sent) == 1, "the sample alone"
+    assert len(statements) == 1, "the sample alone"
 
 
 async def test_statements_that_differ_in_values_alone_are_compiled_once(dual: DualResponseServer) -> None:

@@ -64,15 +64,15 @@ def dual(filled_url: str) -> DualResponseServer:
 
 async def crowd(dual: DualResponseServer) -> str:
     """More creations and pages at once than there are places; the id of one resource."""
-    made = await asyncio.gather(*(dual.create_response(ALL, name="x", count="exact") for _ in range(6)))
-    for response in made:
+    responses = await asyncio.gather(*(dual.create_response(ALL, name="x", count="exact") for _ in range(6)))
+    for response in responses:
         assert response.total_count == len(SCHOOLS)
-    resource = await dual.open_resource(made[0].resource_id, None, "read")
+    resource = await dual.open_resource(responses[0].resource_id, None, "read")
     pages = await asyncio.gather(
         *(dual.unchecked.read_page(resource, None, PageRequest(limit=5)) for _ in range(6))
     )
     assert {len(page.rows) for page in pages} == {5}
-    return made[0].resource_id
+    return responses[0].resource_id
 
 
 @pytest.mark.quick(1, "sqlite")
@@ -135,11 +135,11 @@ def test_two_test_clients(dual: DualResponseServer) -> None:
 
     routes = [Route("/create", create), Mount("/resources", dual.router())]
     app = Starlette(routes=routes, lifespan=dual.lifespan)
-    made: list[str] = []
+    ids: list[str] = []
     for _ in range(2):
         with TestClient(app, base_url="http://127.0.0.1:8000") as client:
-            made.append(client.get("/create").json()["id"])
-            for resource_id in made:
+            ids.append(client.get("/create").json()["id"])
+            for resource_id in ids:
                 page = client.get(f"/resources/{resource_id}?limit=3")
                 assert page.status_code == 200 and len(page.json()["data"]) == 3
 

@@ -239,15 +239,15 @@ async def test_a_worker_with_another_clock_says_so_and_answers_410_for_nothing_f
         )
 
     async with worker(0) as right:
-        made = [await right.create_response(ALL, name="x")]
+        responses = [await right.create_response(ALL, name="x")]
         assert right.notices == []
         for hours, words in ((1, "ahead of"), (-30, "behind")):
             async with worker(hours) as wrong:
                 assert words in wrong.notices[0] and wrong.notices[0] in caplog.text
                 assert f"{abs(hours) * 3600:,}" in wrong.notices[0]
-                made.append(await wrong.create_response(ALL, name="x"))
+                responses.append(await wrong.create_response(ALL, name="x"))
                 assert await wrong.maintenance.sweep() == 0
-                for each in made:
+                for each in responses:
                     stored_resource = await wrong.open_resource(each.resource_id, None, "read")
                     left = (
                         stored_resource.expires_at - datetime.now(UTC)
@@ -280,8 +280,8 @@ async def test_uvicorn_without_a_limit_is_told(
 ) -> None:
     async with listening(institutions_url):
         pass
-    told = [record for record in caplog.records if "--timeout-graceful-shutdown" in record.getMessage()]
-    assert [record.levelno for record in told] == [logging.WARNING]
+    records = [record for record in caplog.records if "--timeout-graceful-shutdown" in record.getMessage()]
+    assert [record.levelno for record in records] == [logging.WARNING]
 
 
 async def test_a_base_url_with_another_port_than_uvicorn_is_told(
@@ -296,8 +296,8 @@ async def test_a_base_url_with_another_port_than_uvicorn_is_told(
             server = uvicorn.Server(uvicorn.Config(Starlette(lifespan=dual.lifespan), port=port))
             server.should_exit = True  # as soon as it has started
             await server.serve([bound])
-        told = [record for record in caplog.records if f"listens on {port}" in record.getMessage()]
-        assert len(told) == (not has_own_port)
+        records = [record for record in caplog.records if f"listens on {port}" in record.getMessage()]
+        assert len(records) == (not has_own_port)
 
 
 async def test_a_server_that_cannot_read_sql_says_so(

@@ -187,10 +187,10 @@ def test_type_checkers_know_each_setting() -> None:
 def test_a_server_takes_at_most_twenty_arguments() -> None:
     assert len(inspect.signature(DualResponseServer).parameters) <= 20
     settings = Settings(default_page_size=7)
-    made = DualResponseServer(
+    server = DualResponseServer(
         databases="sqlite://", base_url="http://127.0.0.1/r", tables=MetaData(), settings=settings
     )
-    assert made.settings == settings
+    assert server.settings == settings
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,10 @@ def _edges(error: DualResponseError) -> Iterator[str]:
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_no_edge_tells_a_caller_what_a_developer_is_told(cls: type[DualResponseError]) -> None:
     error = _raised(cls)
-    for said in _edges(error):
-        assert "DEVELOPER" not in said
-        assert ("HINT" in said) is (cls.caller_words is None)
-        assert ("MESSAGE" in said) is (cls.caller_words is None)
+    for text in _edges(error):
+        assert "DEVELOPER" not in text
+        assert ("HINT" in text) is (cls.caller_words is None)
+        assert ("MESSAGE" in text) is (cls.caller_words is None)
     assert "DEVELOPER" in str(error)
     for words in (cls.default_hint, *(cls.caller_words or ())):
         assert not _CODE.search(words), words
@@ -87,14 +87,14 @@ def _hints(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_hints_for_callers_speak_of_no_code() -> None:
-    told = {cls.__name__ for cls in CLASSES if cls.caller_words is not None}
-    told.add("require_package")  # raises ConfigurationError, which has caller_words
+    names = {cls.__name__ for cls in CLASSES if cls.caller_words is not None}
+    names.add("require_package")  # raises ConfigurationError, which has caller_words
     folder = Path(dualsql.__file__).parent
     wrong = [
         (where, hint)
         for path in folder.rglob("*.py")
         for where, hint in _hints(path)
-        if where.rpartition(" ")[2] not in told and _CODE.search(hint)
+        if where.rpartition(" ")[2] not in names and _CODE.search(hint)
     ]
     assert not wrong
 

@@ -78,74 +78,74 @@ async def watch(store: CountingStore) -> AsyncIterator[ChangeNotifier]:
 
 
 async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: ChangeNotifier) -> None:
-    subject, told = resource(), Told()
+    subject, subscriber = resource(), Told()
     await store.save(subject)
-    watch.subscribe(subject, told)
+    watch.subscribe(subject, subscriber)
     await store.update(subject.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
-    await told.heard()
+    await subscriber.heard()
     await looked(store, 5)
-    assert told.events.empty(), "a change is told once"
+    assert subscriber.events.empty(), "a change is told once"
     await store.delete(subject.id)
-    await told.heard()
-    assert told.events.empty()
+    await subscriber.heard()
+    assert subscriber.events.empty()
 
 
 async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -> None:
-    watch, subject, told = (
+    watch, subject, subscriber = (
         ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=HOUR, maximum_watched=3)),
         resource(),
         Told(),
     )
     await store.save(subject)
-    watch.subscribe(subject, told)
+    watch.subscribe(subject, subscriber)
     await store.delete(subject.id)
     watch.changed("")
-    await told.heard()
+    await subscriber.heard()
     await watch.close()
 
 
 async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
-    watch, subject, told = (
+    watch, subject, subscriber = (
         ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=HOUR, maximum_watched=3)),
         resource(SOON),
         Told(),
     )
     await store.save(subject)
-    watch.subscribe(subject, told)
-    await told.heard()
+    watch.subscribe(subject, subscriber)
+    await subscriber.heard()
     await watch.close()
 
 
 async def test_a_change_between_reading_and_following_is_told(store: CountingStore) -> None:
-    watch, subject, told = (
+    watch, subject, subscriber = (
         ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=HOUR, maximum_watched=3)),
         resource(),
         Told(),
     )
     await store.save(subject)
     await store.update(subject.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
-    watch.subscribe(subject, told)
-    await told.heard()
+    watch.subscribe(subject, subscriber)
+    await subscriber.heard()
     await watch.close()
 
 
 async def test_a_slow_query_that_is_done_is_told(store: CountingStore, watch: ChangeNotifier) -> None:
     later = datetime.now(UTC) + HOUR
-    subject, told = replace(resource(), status="pending", pending_until=later), Told()
+    subject, subscriber = replace(resource(), status="pending", pending_until=later), Told()
     await store.save(subject)
-    watch.subscribe(subject, told)
+    watch.subscribe(subject, subscriber)
     await store.settle(replace(subject, status="ready", pending_until=None))
-    await told.heard()
+    await subscriber.heard()
 
 
 async def test_a_longer_life_is_no_change(store: CountingStore, watch: ChangeNotifier) -> None:
-    subject, told = resource(), Told()
+    subject, subscriber = resource(), Told()
     await store.save(subject)
-    watch.subscribe(subject, told)
+    watch.subscribe(subject, subscriber)
     now = datetime.now(UTC)
     await store.update(subject.id, ResourceChanges(extend_to=now + 5 * HOUR, now=now))
     await looked(store, 3)
-    assert told.events.empty()
+    assert subscriber.events.empty()
 
 
 async def looked(store: CountingStore, times: int) -> list[int]:
@@ -175,8 +175,8 @@ async def test_two_listeners_are_told_and_one_that_ended_is_not(
 ) -> None:
     subject, one, two, gone = resource(), Told(), Told(), Told()
     await store.save(subject)
-    for told in (one, two):
-        watch.subscribe(subject, told)
+    for subscriber in (one, two):
+        watch.subscribe(subject, subscriber)
     watch.subscribe(subject, gone)()
     await store.delete(subject.id)
     await one.heard()
@@ -187,7 +187,7 @@ async def test_two_listeners_are_told_and_one_that_ended_is_not(
 async def test_a_listener_that_fails_or_hangs_keeps_none_from_being_told(
     store: CountingStore, watch: ChangeNotifier
 ) -> None:
-    subject, told = resource(), Told()
+    subject, subscriber = resource(), Told()
     await store.save(subject)
 
     async def fails() -> None:
@@ -196,12 +196,12 @@ async def test_a_listener_that_fails_or_hangs_keeps_none_from_being_told(
     async def hangs() -> None:
         await asyncio.Event().wait()
 
-    for listener in (fails, hangs, told):
+    for listener in (fails, hangs, subscriber):
         watch.subscribe(subject, listener)
     await store.update(subject.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
-    await told.heard()
+    await subscriber.heard()
     await store.delete(subject.id)
-    await told.heard()
+    await subscriber.heard()
 
 
 async def test_there_is_an_end_to_what_is_followed(store: CountingStore, watch: ChangeNotifier) -> None:
@@ -217,13 +217,13 @@ async def test_there_is_an_end_to_what_is_followed(store: CountingStore, watch: 
 async def test_a_store_that_is_away_is_asked_again(
     store: CountingStore, watch: ChangeNotifier, caplog: pytest.LogCaptureFixture
 ) -> None:
-    subject, told = resource(), Told()
+    subject, subscriber = resource(), Told()
     await store.save(subject)
     store.is_down = True
     with caplog.at_level(logging.WARNING):
-        watch.subscribe(subject, told)
+        watch.subscribe(subject, subscriber)
         await looked(store, 2)
     assert "Watching resources" in caplog.text
     await store.delete(subject.id)
     store.is_down = False
-    await told.heard()
+    await subscriber.heard()

@@ -123,12 +123,13 @@ async def test_a_profile_of_a_tool_s_result_and_a_question_to_it(asked_url: str)
         async with host.connected(server) as connection:
             result = await connection.call("everything")
             assert not result.is_error, text_of(result)
-            made = DualResponseClient().parse(result, strict=True)
+            response = DualResponseClient().parse(result, strict=True)
             question = {"group_by": ["kind"], "aggregates": ["count", "max(big)"], "order_by": ["kind"]}
-            told = await connection.call("query_result", resource=made.resource_uri, **question)
+            told = await connection.call("query_result", resource=response.resource_uri, **question)
         assert "gämma" in text_of(result)
         _assert_profiled(
-            await dual.profiles.profile(made.resource_uri.rpartition("/")[2], None, kind="full"), things.ROWS
+            await dual.profiles.profile(response.resource_uri.rpartition("/")[2], None, kind="full"),
+            things.ROWS,
         )
         kinds = sorted({row["kind"] for row in things.ROWS}, key=lambda kind: (kind is None, kind))
         groups = [[row["big"] for row in things.ROWS if row["kind"] == kind] for kind in kinds]

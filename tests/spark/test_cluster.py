@@ -50,17 +50,17 @@ def numbers_url(spark: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 async def make_server(numbers_url: str) -> AsyncIterator[Callable[..., Any]]:
-    made: list[DualResponseServer] = []
+    servers: list[DualResponseServer] = []
 
     async def make(**options: Any) -> DualResponseServer:
         # On a loaded machine, a session of Spark is not open after ten seconds.
         options = {"queue_timeout": timedelta(minutes=1), "unproved_read_only": True, **options}
-        made.append(create_server(numbers_url, base_url=BASE_URL, tables=NUMBERS.metadata, **options))
-        await made[-1].start()
-        return made[-1]
+        servers.append(create_server(numbers_url, base_url=BASE_URL, tables=NUMBERS.metadata, **options))
+        await servers[-1].start()
+        return servers[-1]
 
     yield make
-    for server in made:
+    for server in servers:
         await server.shutdown()
 
 
@@ -206,10 +206,10 @@ async def test_an_executor_is_killed_in_the_middle_of_a_query(
     await until(spark.jobs)
     os.kill((await until(spark.executors))[0], signal.SIGKILL)
     try:
-        made = await asking
+        response = await asking
     except DatabaseBusyError:
         return
-    assert list(made.sample) == FOUND
+    assert list(response.sample) == FOUND
 
 
 @pytest.mark.parametrize("lost", ["a worker", "all executors"])
@@ -233,7 +233,7 @@ async def test_a_pending_query_loses_its_machines(
         # It was lost while the query worked, or the test says nothing.
         assert (await server.describe(response.resource_id, None))["status"] == "pending"
         await until(lambda: len(set(killed) & set(spark.executors())) < len(killed))
-        told: dict[str, Any] = await waiting.until(
+        state: dict[str, Any] = await waiting.until(
             lambda: server.describe(response.resource_id, None),
             lambda actual: actual["status"] != "pending",
             patience=300,
@@ -241,12 +241,12 @@ async def test_a_pending_query_loses_its_machines(
     finally:
         if lost == "a worker":
             spark.start_worker(1)
-    if told["status"] == "failed":
-        assert told["error"]["code"] == "DATABASE_BUSY"
-        assert "again" in told["error"]["hint"].lower()
+    if state["status"] == "failed":
+        assert state["error"]["code"] == "DATABASE_BUSY"
+        assert "again" in state["error"]["hint"].lower()
     else:
         page = await server.read_page(response.resource_id, None)
-        assert (told["status"], list(page.rows)) == ("ready", FOUND)
+        assert (state["status"], list(page.rows)) == ("ready", FOUND)
     again = await server.create_response(COUNTED, name="Counted again", count="none")
     assert list(again.sample) == FOUND
 

@@ -46,10 +46,10 @@ def texts() -> Iterator[Text]:
     """All of them; a file called after an engine is for that engine alone."""
     for file in sorted(FOLDER.glob("*.sql")):
         own = (file.stem,) if file.stem in ENGINES else ENGINES
-        for found in _ENTRY.finditer(file.read_text()):
-            without = [name.strip() for name in (found["without"] or "").split(",")]
+        for match in _ENTRY.finditer(file.read_text()):
+            without = [name.strip() for name in (match["without"] or "").split(",")]
             engines = tuple(name for name in own if name not in without)
-            yield Text(f"{file.stem}: {found['title']}", found["sql"], engines)
+            yield Text(f"{file.stem}: {match['title']}", match["sql"], engines)
 
 
 def texts_for(engine: str) -> list[Text]:

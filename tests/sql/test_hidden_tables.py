@@ -48,9 +48,9 @@ def hidden_names(texts: list[str]) -> list[str]:
     """Each word of the texts, and the names that a translation has made of it."""
     seen = {table.name for table in METADATA.tables.values()}
     words = {word.lower() for text in texts for word in re.findall(r"[a-zA-Z_]\w{0,40}", text)}
-    made = [f"{word}_{number}" for word in ("derived", "operand", "rollup") for number in range(1, 4)]
+    names = [f"{word}_{number}" for word in ("derived", "operand", "rollup") for number in range(1, 4)]
     numbered = [f"{word}_{number}" for word in words for number in range(1, 4)]
-    free = {*words, *made, *numbered} - seen
+    free = {*words, *names, *numbered} - seen
     return sorted(name for name in free if not name.startswith(OWN_NAMES))
 
 
@@ -124,7 +124,7 @@ async def test_hidden_tables_decide_no_answer_over_a_result(path: Path) -> None:
 async def test_named_texts_are_answered_beside_hidden_tables(path: Path) -> None:
     async with server(path, hidden_names(list(NAMED))) as twin:
         answers = [await answer(twin, text) for text in NAMED[:6]]
-    assert [found for found in answers if b"SQL" in found] == []
+    assert [each for each in answers if b"SQL" in each] == []
 
 
 def test_no_table_has_a_name_of_ours(path: Path) -> None:

@@ -196,8 +196,8 @@ def test_a_version_that_has_the_function_runs_it() -> None:
 
 
 def test_text_in_double_quotes_and_a_wrong_alias() -> None:
-    said = refused('SELECT id FROM school WHERE name = "NJ"', "postgresql").hint
-    assert said == "Text is written in single quotes: 'NJ'."
+    hint = refused('SELECT id FROM school WHERE name = "NJ"', "postgresql").hint
+    assert hint == "Text is written in single quotes: 'NJ'."
     joined = "SELECT p.rate FROM program p JOIN school s ON s.id = p.school_id"
     assert refused(joined).hint == "Write s.rate."
 

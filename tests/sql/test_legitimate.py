@@ -176,8 +176,8 @@ PARTS = 4
 async def test_every_text_gives_the_rows_of_the_engine(
     engine_name: str, part: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    async with warehouse(engine_name, request, tmp_path) as asked:
-        actual = await faults(engine_name, asked, texts_for(engine_name)[part::PARTS])
+    async with warehouse(engine_name, request, tmp_path) as server:
+        actual = await faults(engine_name, server, texts_for(engine_name)[part::PARTS])
     assert actual == {}
 
 

@@ -164,8 +164,8 @@ def test_duckdb_makes_no_long_text_of_each_row(call: str) -> None:
     [" || ".join(["x"] * 9), f"concat({', '.join(['x'] * 9)})", "concat_ws(x, id, id, id, id, id, id)"],
 )
 def test_duckdb_joins_no_long_text_of_each_row(joined: str) -> None:
-    for made, message in (("rpad(name, 40000, name)", "of each row|may make"), ("name", None)):
-        query = f"SELECT count({joined}) FROM (SELECT id, {made} AS x FROM schools) AS s"
+    for expression, message in (("rpad(name, 40000, name)", "of each row|may make"), ("name", None)):
+        query = f"SELECT count({joined}) FROM (SELECT id, {expression} AS x FROM schools) AS s"
         with pytest.raises(InvalidSQLError, match=message) if message else nullcontext():
             read_select(query, Registry(Base), "duckdb")
     read_select("SELECT string_agg(name, ', ') || '.' AS x FROM schools", Registry(Base), "duckdb")

@@ -120,8 +120,11 @@ async def test_the_average_of_intervals_is_one(readings: AsyncEngine) -> None:
     span = READINGS.c.span
     statement = select(func.avg(span).label("a"), func.sum(span).label("s"), func.max(span).label("m"))
     async with running(readings, tables=METADATA) as application:
-        for made in (statement, select(func.avg(span).over(partition_by=READINGS.c.id % 5).label("a"))):
-            path = await application.create(made)
+        for statement_read in (
+            statement,
+            select(func.avg(span).over(partition_by=READINGS.c.id % 5).label("a")),
+        ):
+            path = await application.create(statement_read)
             page = (await application.http.get(path, params={"limit": 9})).json()["data"]
             answer = await application.http.get(f"{path}/rows", params={"format": "csv"})
             assert answer.status_code == 200
@@ -136,9 +139,9 @@ async def test_the_average_of_intervals_is_one(readings: AsyncEngine) -> None:
 def test_a_date_that_may_be_none_is_read_behind_a_fence() -> None:
     registry = Registry(METADATA)
     for condition, is_fenced in (("day = '2012-01-01'", False), ("day = '2012/1/1'", True)):
-        made = read_select(
+        statement = read_select(
             f"SELECT id FROM readings WHERE {condition}", registry, "postgresql", hides=lambda _: True
         )
-        assert ("OFFSET" in str(made)) is is_fenced
+        assert ("OFFSET" in str(statement)) is is_fenced
     with pytest.raises(InvalidSQLError):
         read_select("SELECT id FROM readings WHERE day = 'x'", registry, "postgresql")

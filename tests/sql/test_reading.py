@@ -269,10 +269,10 @@ def test_what_is_one_of_several_has_the_type_they_have_in_common() -> None:
         "SELECT 3000000000": BigInteger,
     }
     for text, kind in texts.items():
-        [found] = read_select(text, REGISTRY, "postgresql").selected_columns
-        assert isinstance(found.type, kind), text
-    [found] = read_select("SELECT id / 2 FROM school", REGISTRY, "mysql").selected_columns
-    assert isinstance(found.type, Numeric)
+        [column] = read_select(text, REGISTRY, "postgresql").selected_columns
+        assert isinstance(column.type, kind), text
+    [column] = read_select("SELECT id / 2 FROM school", REGISTRY, "mysql").selected_columns
+    assert isinstance(column.type, Numeric)
 
 
 def test_a_table_that_may_not_be_known_of_is_unknown() -> None:

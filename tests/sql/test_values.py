@@ -118,8 +118,8 @@ def test_every_function_of_rows_collation_and_unit_has_a_text(name: str) -> None
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_construct_that_is_lacking_is_refused_by_a_text(name: str) -> None:
-    told = " ".join(words for text in texts_of(name) for words in text.refusals.values())
-    missing = [one for one in text_of(DIALECTS.get(name, name)).lacks if f"has no {one}" not in told]
+    words_of_all = " ".join(words for text in texts_of(name) for words in text.refusals.values())
+    missing = [one for one in text_of(DIALECTS.get(name, name)).lacks if f"has no {one}" not in words_of_all]
     assert missing == []
 
 

@@ -252,8 +252,8 @@ async def _fault(served: Doors, text: ValueText, engine: str, own: Rows | Except
     except DualResponseError as error:
         if isinstance(own, Exception) and "has no function" in error.message:
             return None  # a function that this version of the database lacks
-        said = f"{error.code}: {error.message} {error.hint} {error.__cause__!r}"[:600]
-        return None if words is not None and words in error.message else f"refused: {said}"
+        message = f"{error.code}: {error.message} {error.hint} {error.__cause__!r}"[:600]
+        return None if words is not None and words in error.message else f"refused: {message}"
     except ParseError as error:
         return f"the client cannot read it: {error}"
     if words is not None:

@@ -142,7 +142,7 @@ z = _keyless("z", *_whole("b", "c"))
 
 def rows() -> dict[Table, Rows]:
     """The rows of every table, the same at every call."""
-    return {table: list(made) for table, made in _made(Random("warehouse"))}
+    return {table: list(rows) for table, rows in _made(Random("warehouse"))}
 
 
 def _made(random: Random) -> Iterator[tuple[Table, Rows]]:

@@ -82,10 +82,10 @@ async def operations(store: SQLResourceStore) -> dict[str, Operation]:
         await store.settle(await store.get(await store.save(pending())) or pending())
 
     async def links() -> None:
-        made = link(one)
-        await store.save_link(made)
-        await store.has_link(made)
-        await store.has_link(made, take=True)
+        signed_link = link(one)
+        await store.save_link(signed_link)
+        await store.has_link(signed_link)
+        await store.has_link(signed_link, take=True)
 
     async def sweep() -> None:
         await store.save(of(OWNER, expires_at=LONG_AGO))

@@ -35,10 +35,10 @@ class FailingStore(MemoryStore):
 
 
 async def _saved(store: MemoryStore | SQLResourceStore, number: int) -> list[Resource]:
-    made = [resource() for _ in range(number)]
-    for one in made:
+    resources = [resource() for _ in range(number)]
+    for one in resources:
         await store.save(one)
-    return made
+    return resources
 
 
 async def _counts(store: MemoryStore, made: Sequence[Resource]) -> list[int]:
@@ -67,14 +67,14 @@ async def test_a_flush_that_is_cancelled_counts_nothing_twice(
 
 async def test_logs_that_flush_at_once_add_up(sql_store: SQLResourceStore) -> None:
     """Several processes write batches of the same resources, each in an order of its own."""
-    made = await _saved(sql_store, 30)
+    resources = await _saved(sql_store, 30)
     logs = [AccessLog(sql_store) for _ in range(4)]
     for turn in range(1, 6):
         for number, log in enumerate(logs):
-            for one in made[number:] + made[:number]:
+            for one in resources[number:] + resources[:number]:
                 log.note(one.id, NOW + turn * timedelta(seconds=1))
         await asyncio.gather(*(log.flush() for log in logs))
-    for one in made:
+    for one in resources:
         resource = await sql_store.get(one.id)
         assert resource is not None
         assert (resource.access_count, resource.last_accessed_at) == (20, NOW + timedelta(seconds=5))
@@ -127,31 +127,31 @@ async def test_a_batch_may_name_what_is_gone_or_never_was(sql_store: SQLResource
 
 async def test_more_than_one_statement_can_take_is_written_in_several() -> None:
     store = FailingStore()
-    made = await _saved(store, 450)
+    resources = await _saved(store, 450)
     log = AccessLog(store)
-    for one in made:
+    for one in resources:
         log.note(one.id, NOW)
     await log.flush()
     assert store.asked == [200, 200, 50]
-    assert set(await _counts(store, made)) == {1}
+    assert set(await _counts(store, resources)) == {1}
 
 
 async def test_what_a_store_refuses_for_ever_keeps_no_other_waiting() -> None:
     store = FailingStore()
-    made = await _saved(store, 300)
-    store.refused = frozenset(made[number].id for number in (0, 1, 2, 150, 299))
+    resources = await _saved(store, 300)
+    store.refused = frozenset(resources[number].id for number in (0, 1, 2, 150, 299))
     log = AccessLog(store)
     for turn in range(5):
-        for one in made:
+        for one in resources:
             log.note(one.id, NOW)
         with pytest.raises(StorageError):
             await log.flush()
         assert len(store.asked) < 400 * (turn + 1)
-    counts = Counter(await _counts(store, made))
+    counts = Counter(await _counts(store, resources))
     assert counts == {5: 295, 0: 5}
     assert log.total() == 25, "what was refused is still known"
     store.asked.clear()
-    for one in made:
+    for one in resources:
         log.note(one.id, NOW)
     with pytest.raises(StorageError):
         await log.flush()
@@ -160,35 +160,35 @@ async def test_what_a_store_refuses_for_ever_keeps_no_other_waiting() -> None:
 
 async def test_an_outage_is_noticed_after_three_failures_and_loses_nothing() -> None:
     store = FailingStore()
-    made = await _saved(store, 300)
+    resources = await _saved(store, 300)
     log = AccessLog(store)
     store.is_down = True
     for _ in range(10):
-        for one in made:
+        for one in resources:
             log.note(one.id, NOW)
         with pytest.raises(StorageError):
             await log.flush()
     assert len(store.asked) == 30
     store.is_down = False
     await log.flush()
-    assert set(await _counts(store, made)) == {10}
+    assert set(await _counts(store, resources)) == {10}
 
 
 async def test_what_waits_is_bounded_and_the_latest_used_stay(caplog: pytest.LogCaptureFixture) -> None:
     store = FailingStore()
-    made = await _saved(store, 30)
+    resources = await _saved(store, 30)
     log = AccessLog(store, maximum=10)
     store.is_down = True
     for _ in range(2):
-        for one in made:
+        for one in resources:
             log.note(one.id, NOW)
-            log.note(made[0].id, NOW)
+            log.note(resources[0].id, NOW)
         with pytest.raises(StorageError):
             await log.flush()
     assert log.total() == 62 + 9, "one that is used all the time, and nine others"
     store.is_down = False
     await log.flush()
-    assert await _counts(store, made) == [62] + [0] * 20 + [1] * 9
+    assert await _counts(store, resources) == [62] + [0] * 20 + [1] * 9
     assert [(one.levelno, one.args) for one in caplog.records] == [(logging.WARNING, (2 * 29 - 9,))]
     await log.flush()
     assert len(caplog.records) == 1, "it is said once"

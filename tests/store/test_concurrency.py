@@ -15,9 +15,9 @@ from dualsql.testing.stores import MOMENT, NOW, minutes, resource
 @pytest.fixture
 async def stores(store_url: str, anyio_backend: str) -> AsyncIterator[list[SQLResourceStore]]:
     """Three stores with a pool each on one database: to the database, three processes."""
-    made = [SQLResourceStore(store_url) for _ in range(3)]
-    yield made
-    for store in made:
+    stores_of_test = [SQLResourceStore(store_url) for _ in range(3)]
+    yield stores_of_test
+    for store in stores_of_test:
         await store.close()
 
 

@@ -103,13 +103,13 @@ class TestOurs:
 
     @pytest.fixture(params=[MemoryStore, SQLResourceStore])
     async def store(self, request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[ResourceStore]:
-        made = (
+        rows = (
             MemoryStore()
             if request.param is MemoryStore
             else SQLResourceStore(request.getfixturevalue("sqlite_store_url"))
         )
-        yield made
-        await made.close()
+        yield rows
+        await rows.close()
 
     async def test_too_large_a_row_is_refused(self, store: ResourceStore) -> None:
         large = resource(metadata={"text": "x" * (MAXIMUM_ROW_BYTES // 4)})

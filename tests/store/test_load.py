@@ -54,8 +54,8 @@ async def site(
     data = f"{sqlite_url}.data"
     await fill(make_engine(data))
     async with server_of(store_url, data) as server:
-        made = [await server.create_response(SOME, name="x", expiration=LONG) for _ in range(3)]
-        shared = tuple(response.resource_id for response in made)
+        responses = [await server.create_response(SOME, name="x", expiration=LONG) for _ in range(3)]
+        shared = tuple(response.resource_id for response in responses)
         yield Site(Order(store_url, data, seconds=60, tasks=16, seed=0, shared=shared), server)
 
 
@@ -79,7 +79,7 @@ async def test_nothing_is_lost_under_load(site: Site, processes: int, seconds: f
     living = [*order.shared, *all_of(workers, "lives")]
     stored = await site.stored()
     assert set(living) == stored.keys(), "what lives is there, and nothing else"
-    assert {name: found.access_count for name, found in stored.items() if found.access_count} == reads_of(
+    assert {name: each.access_count for name, each in stored.items() if each.access_count} == reads_of(
         workers
     )
     gone = sum(all_of(workers, "swept"))
@@ -100,7 +100,7 @@ async def test_a_killed_process_leaves_the_table_consistent(site: Site, kills: i
     stored = await site.stored()
     assert {*order.shared, *all_of(dead, "lives")} <= stored.keys(), "what was confirmed is there"
 
-    counted = Counter({name: found.access_count for name, found in stored.items()})
+    counted = Counter({name: each.access_count for name, each in stored.items()})
     owed = sum((worker.counted() for worker in dead), Counter[str]())
     assert owed <= counted, "a kill loses what was read since the last write of counts, no more"
     assert sum(counted.values()) <= sum(reads_of(dead).values()) + len(dead) * order.tasks

@@ -20,10 +20,10 @@ async def test_every_statement_of_a_server_uses_an_index(store_url: str) -> None
     await fill(store_url, MANY)
     store = SQLResourceStore(store_url)
     asked = await operations(store)
-    sent: list[tuple[str, Any]] = []
+    statements: list[tuple[str, Any]] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        sent.append((statement, parameters))
+        statements.append((statement, parameters))
 
     engines = [store._connections.engine.sync_engine]
     store._fast_reader = None  # it tells no events, and sends what the ordinary connection sends
@@ -33,18 +33,18 @@ async def test_every_statement_of_a_server_uses_an_index(store_url: str) -> None
         await ask()
     assert len((await store.find(OWNER, now=NOW, limit=1000)).resources) >= OWNED - 1
     await store.close()
-    assert len(sent) >= len(asked)
-    for statement, plan in (await _plans(store_url, sent)).items():
+    assert len(statements) >= len(asked)
+    for statement, plan in (await _plans(store_url, statements)).items():
         assert "Seq Scan" not in plan and "SCAN dualsql_" not in plan, f"{statement}\n{plan}"
 
 
-async def _plans(url: str, sent: list[tuple[str, Any]]) -> dict[str, str]:
+async def _plans(url: str, statements: list[tuple[str, Any]]) -> dict[str, str]:
     """How the database would run each statement."""
     engine = create_async_engine(url)
     explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
     plans = {}
     async with engine.connect() as connection:
-        for statement, parameters in sent:
+        for statement, parameters in statements:
             if "dualsql_" in statement:
                 rows = await connection.exec_driver_sql(f"{explain} {statement}", tuple(parameters))
                 plans[statement] = "\n".join(str(row[-1]) for row in rows)

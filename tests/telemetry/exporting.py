@@ -72,16 +72,16 @@ class Exports:
             return []
         return [
             Point(
-                found.name,
+                each.name,
                 dict(point.attributes or {}),
                 float(getattr(point, "value", getattr(point, "count", 0))),
                 getattr(point, "sum", 0.0),
             )
             for resource in data.resource_metrics
             for scope in resource.scope_metrics
-            for found in scope.metrics
-            for point in found.data.data_points
-            if metric is None or found.name == metric
+            for each in scope.metrics
+            for point in each.data.data_points
+            if metric is None or each.name == metric
         ]
 
     def value(self, metric: str, **attributes: object) -> float:

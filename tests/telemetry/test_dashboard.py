@@ -107,7 +107,7 @@ def selectors(expression: Any) -> list[Any]:
         return [expression]
     parts = [getattr(expression, name, None) for name in ("lhs", "rhs", "expr", "vector_selector")]
     parts += getattr(expression, "args", None) or []
-    return [found for part in parts if part is not None for found in selectors(part)]
+    return [each for part in parts if part is not None for each in selectors(part)]
 
 
 EXPRESSIONS = [*dashboard_expressions(), *(rule["expr"] for rule in alert_rules())]

@@ -59,12 +59,12 @@ async def test_requests_by_route_and_status(institutions_url: str) -> None:
             path = await _path(server)
             for address in ("?limit=5", "?limit=6", "?limit=0", "/nonsense", "/rows"):
                 await server.http.get(path + address)
-        told = {
+        figures = {
             (point.attributes.get("http.route"), point.attributes["http.response.status_code"]): point.value
             for point in exports.points("http.server.request.duration")
         }
         result = "/resources/{resource_id}"
-        assert told == {(result, 200): 2, (result, 400): 1, (None, 404): 1, (f"{result}/rows", 200): 1}
+        assert figures == {(result, 200): 2, (result, 400): 1, (None, 404): 1, (f"{result}/rows", 200): 1}
         assert exports.value("dualsql.errors", error__type="BAD_PARAMETER", dualsql__surface="http") == 1
         assert exports.value("db.client.operation.duration", dualsql__database="default") >= 4
 

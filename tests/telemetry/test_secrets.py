@@ -78,11 +78,11 @@ async def test_no_export_tells_anything_of_a_request(institutions_url: str, sdk:
                 await server.call("institutions", arguments, traceparent=TRACEPARENT)
             await server.call("broken", {})
         spans = exports.all_spans if sdk == "official" else exports.spans
-        told = json.dumps([json.loads(span.to_json()) for span in spans]) + exports.metrics_text()
+        text = json.dumps([json.loads(span.to_json()) for span in spans]) + exports.metrics_text()
         assert len(exports.spans) > 150 and len(exports.points()) > 40
         keys = {name for span in exports.spans for name in span.attributes or {}}
         keys |= {name for point in exports.points() for name in point.attributes}
-    assert not {secret for secret in secrets if secret in told}
+    assert not {secret for secret in secrets if secret in text}
     for word in (
         "SELECT ",
         "institutions WHERE",
@@ -93,7 +93,7 @@ async def test_no_export_tells_anything_of_a_request(institutions_url: str, sdk:
         "SecretError",
         ".sqlite",
     ):
-        assert word not in told, word
+        assert word not in text, word
     assert keys <= ATTRIBUTES.keys()
     assert {point.metric for point in exports.points()} <= {instrument.name for instrument in INSTRUMENTS}
 
@@ -133,9 +133,9 @@ async def _attack(server: Any, statement: Select[Any], secrets: set[str]) -> Non
         f"/resources/fail-{PLANTED}", f"{path}?count={PLANTED}", f"{path}/profile?columns={PLANTED}", f"/{own}",
         f"{path}/rows?link={link}", f"/resources//{own}",
     ]  # fmt: skip
-    for sent in headers:
+    for header in headers:
         for address in addresses:
-            await server.http.get(address, headers=sent)
+            await server.http.get(address, headers=header)
     await server.http.request(PLANTED.upper(), path, headers=AS_ANA)
     for body in (
         {"filters": [{"column": "name", "op": "eq", "value": PLANTED}]},
@@ -156,6 +156,6 @@ async def test_the_store_tells_nothing(institutions_url: str, store: SQLResource
             secrets = {PLANTED}
             for statement in statements()[:4]:
                 await _attack(server, statement, secrets)
-        told = exports.text()
+        text = exports.text()
         assert exports.value("dualsql.store.duration") > 50
-    assert not {secret for secret in secrets if secret in told}
+    assert not {secret for secret in secrets if secret in text}

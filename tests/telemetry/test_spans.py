@@ -77,9 +77,9 @@ async def test_a_trace_of_the_header_goes_on_where_meta_has_none(institutions_ur
     other = TRACEPARENT.replace(TRACE, "f" * 32)
     with exporting(of_process=True) as exports:
         async with live(institutions_url, sdk) as server:
-            for said in ({"traceparent": TRACEPARENT}, {"meta": TRACEPARENT, "traceparent": other}):
+            for headers in ({"traceparent": TRACEPARENT}, {"meta": TRACEPARENT, "traceparent": other}):
                 exports.clear()
-                await server.call("institutions", {"state": "NJ"}, **said)
+                await server.call("institutions", {"state": "NJ"}, **headers)
                 spans = {
                     span.name: span for span in exports.all_spans if span.context.trace_id == int(TRACE, 16)
                 }
@@ -129,9 +129,9 @@ async def test_attributes_are_those_of_the_conventions(institutions_url: str) ->
             "url.scheme": "http",
             "network.protocol.version": "1.1",
         }
-        told = dict(statement.attributes or {})
-        assert len(str(told.pop("dualsql.statement"))) == 16
-        assert told == {
+        attributes = dict(statement.attributes or {})
+        assert len(str(attributes.pop("dualsql.statement"))) == 16
+        assert attributes == {
             "db.system.name": institutions_url.partition("+")[0],
             "db.operation.name": "SELECT",
             "db.response.returned_rows": 6,

@@ -31,7 +31,7 @@ def methods() -> Iterator[str]:
     drivers = [import_module(f"sqlalchemy.dialects.{name}").dialect() for name in DRIVERS]
     for dialect in [*DIALECTS, *drivers]:
         for cls in dialect.statement_compiler.__mro__[:-1]:
-            yield from (name for name, found in vars(cls).items() if callable(found) and name[:2] != "__")
+            yield from (name for name, each in vars(cls).items() if callable(each) and name[:2] != "__")
 
 
 def test_every_method_of_the_compilers_is_in_the_table() -> None:

@@ -105,8 +105,8 @@ async def flights(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="module")
 async def site(flights: AsyncEngine) -> AsyncIterator[Site]:
     """A site mounted at /data/resources, whose callers are told by a header."""
-    async with listening(flights) as found:
-        yield found
+    async with listening(flights) as server:
+        yield server
 
 
 @asynccontextmanager

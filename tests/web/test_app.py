@@ -109,8 +109,8 @@ async def test_a_client_of_fastmcp_sees_it_and_a_tool_may_be_a_task(dual: DualRe
         assert (tool.meta or {})["own"] == 1
         [document] = await client.read_resource(APP_URI)
         assert document.mime_type == APP_TYPE
-        made: Any = await (await call_tool_task(client, "institutions", {})).result()
-        uri = made.structured_content["resource"]["uri"]
+        result: Any = await (await call_tool_task(client, "institutions", {})).result()
+        uri = result.structured_content["resource"]["uri"]
         page: Any = await client.call_tool("dualsql_app_rows", {"resource": uri, "request": {"limit": 2}})
         assert [row["id"] for row in page.structured_content["data"]] == [1, 2]
 
@@ -183,7 +183,7 @@ async def test_the_grid_in_a_host(
     monkeypatch.setattr("dualsql.web.mcp.MOST_CHARACTERS", most)
     async with Client(with_tool(dual, MCPServer("shop"))) as client, tab(browser) as page:
         result = await client.call_tool("institutions", {})
-        sent = await open_host(page, client, result.model_dump(by_alias=True, mode="json"))
+        messages = await open_host(page, client, result.model_dump(by_alias=True, mode="json"))
         frame = page.frame_locator("iframe")
         await expect(frame.locator("#total")).to_have_text("60 rows")
         await expect(frame.locator("tbody td").first).to_have_text("1")
@@ -193,7 +193,7 @@ async def test_the_grid_in_a_host(
         await frame.get_by_role("button", name="Open in the browser").click()
         await frame.get_by_role("button", name="Tell the model").click()
         await expect(frame.locator("#message")).to_contain_text("next message")
-        methods = [message["method"] for message in sent if "method" in message]
+        methods = [message["method"] for message in messages if "method" in message]
         assert methods.count("ui/update-model-context") == 1
         assert methods.count("ui/open-link") == 1
 
@@ -207,29 +207,33 @@ async def test_what_the_person_sees_goes_to_the_browser_and_to_the_model(
     add_result_tools(dual, server)
     async with Client(server) as client, tab(browser) as page:
         result = await client.call_tool("institutions", {})
-        sent = await open_host(page, client, result.model_dump(by_alias=True, mode="json"))
+        messages = await open_host(page, client, result.model_dump(by_alias=True, mode="json"))
         frame = page.frame_locator("iframe")
         await expect(frame.locator("#total")).to_have_text("60 rows")
         await expect(frame.locator("body")).to_have_css("background-color", "rgb(1, 2, 3)")
         heights = [
-            each["params"]["height"] for each in sent if each.get("method", "").endswith("size-changed")
+            each["params"]["height"] for each in messages if each.get("method", "").endswith("size-changed")
         ]
         assert 12 * 29 < max(heights) <= 600
         assert await frame.locator("tbody tr").count() >= 12
         await frame.get_by_role("searchbox").fill("INSTITUTION 00")
         await page.keyboard.press("Enter")
         await expect(frame.locator("#total")).to_have_text("9 rows")
-        later = [each["params"]["height"] for each in sent if each.get("method", "").endswith("size-changed")]
+        later = [
+            each["params"]["height"] for each in messages if each.get("method", "").endswith("size-changed")
+        ]
         assert later[: len(heights)] == heights and min(later[len(heights) :], default=600) > 200, later
         await frame.get_by_role("gridcell").nth(1).click()
         await page.keyboard.press("Shift+ArrowDown")
         await frame.get_by_role("button", name="Open in the browser").click()
         await frame.get_by_role("button", name="Tell the model").click()
         await expect(frame.locator("#message")).to_contain_text("next message")
-        [opened] = [each["params"]["url"] for each in sent if each.get("method") == "ui/open-link"]
+        [opened] = [each["params"]["url"] for each in messages if each.get("method") == "ui/open-link"]
         assert '"op":"contains_any_case"' in unquote(opened.partition("#")[2])
-        [told] = [each["params"] for each in sent if each.get("method") == "ui/update-model-context"]
-        words = told["content"][0]["text"]
+        [parameters] = [
+            each["params"] for each in messages if each.get("method") == "ui/update-model-context"
+        ]
+        words = parameters["content"][0]["text"]
         assert 'rows 1 to 2 of name: [["Institution 001"],["Institution 002"]]' in words
         question, _ = json.JSONDecoder().raw_decode(words, words.index("{"))
         answer = await client.call_tool("query_result", question)
@@ -238,10 +242,10 @@ async def test_what_the_person_sees_goes_to_the_browser_and_to_the_model(
 
 async def open_host(page: Page, client: Client, result: dict[str, Any]) -> list[dict[str, Any]]:
     """A page with the App in a sandboxed frame; what the App sends to its host."""
-    sent: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
 
     async def call(message: dict[str, Any]) -> Any:
-        sent.append(message)
+        messages.append(message)
         if message.get("method") != "tools/call":
             return {}
         result = await client.call_tool(message["params"]["name"], message["params"]["arguments"])
@@ -254,4 +258,4 @@ async def open_host(page: Page, client: Client, result: dict[str, Any]) -> list[
     await page.evaluate(
         "([document, result]) => start(document, result)", [document, json.loads(json.dumps(result))]
     )
-    return sent
+    return messages

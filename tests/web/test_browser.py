@@ -249,8 +249,8 @@ class TestMemory:
         columns = [(FLIGHTS.c.id + number).label(f"c{number}") for number in range(400)]
         url = await site.create(select(FLIGHTS.c.id, *columns).order_by(FLIGHTS.c.id))
         async with tab(browser) as page:
-            asked = []
-            page.on("request", lambda request: asked.append(request.post_data_json))
+            requests = []
+            page.on("request", lambda request: requests.append(request.post_data_json))
             await page.goto(url)
             await expect(page.get_by_role("grid")).to_be_visible()
             await go_to(page, "90000")
@@ -258,7 +258,7 @@ class TestMemory:
             await page.keyboard.press("PageDown")
             await expect(page.locator("td.missing")).to_have_count(0)
         # Requests of summaries of columns have a kind; they come when the grid stands still, and read no pages.
-        bodies = [body for body in asked if body and "kind" not in body]
+        bodies = [body for body in requests if body and "kind" not in body]
         assert {body["limit"] for body in bodies} == {49}
         assert len(bodies) < 20
 

@@ -60,11 +60,11 @@ async def test_what_is_served_and_how_to_connect(institutions_url: str) -> None:
 
 async def test_sql_by_hand_lands_on_a_result(institutions_url: str) -> None:
     async with home(institutions_url) as http:
-        asked = await send_form(
+        answer = await send_form(
             http, "", "ask", {"sql": "SELECT state, count(*) AS n FROM institutions GROUP BY state"}
         )
-        assert asked.status_code == 303
-        result = await http.get(asked.headers["location"])
+        assert answer.status_code == 303
+        result = await http.get(answer.headers["location"])
         assert "3 rows" in result.text
         wrong = await send_form(http, "", "ask", {"sql": "SELECT nothing FROM institutions"})
         assert wrong.status_code == 422
@@ -77,8 +77,8 @@ async def test_sql_by_hand_lands_on_a_result(institutions_url: str) -> None:
 async def test_every_page_of_serve_leads_home(institutions_url: str) -> None:
     async with home(institutions_url, authenticate=session()) as http:
         http.headers["Authorization"] = f"Bearer {TOKEN}"
-        asked = await send_form(http, "", "ask", {"sql": "SELECT * FROM institutions"})
-        result = str(http.base_url.join(asked.headers["location"]))
+        answer = await send_form(http, "", "ask", {"sql": "SELECT * FROM institutions"})
+        result = str(http.base_url.join(answer.headers["location"]))
         for address in (result, f"{result}/view", f"{result}/view/profile", "resources/", "resources/none"):
             page = await http.get(address)
             match = re.search(r'<a class="brand" href="([^"]+)">Home</a>', page.text)
@@ -115,10 +115,10 @@ async def test_a_site_that_may_read_cannot_ask(institutions_url: str) -> None:
 )
 async def test_an_origin_that_is_none_is_another_site(institutions_url: str, origin: str) -> None:
     async with home(institutions_url, cors_origins=["*"]) as http:
-        asked = await send_form(
+        answer = await send_form(
             http, "", "ask", {"sql": "SELECT * FROM institutions"}, headers={"Origin": origin}
         )
-        assert asked.status_code == 403
+        assert answer.status_code == 403
 
 
 @pytest.mark.parametrize("is_signed_in", [False, True])
@@ -274,6 +274,6 @@ async def test_a_browser_signs_in(institutions_url: str) -> None:
 )
 async def test_a_forged_session_is_none(institutions_url: str, cookie: str) -> None:
     async with home(institutions_url, authenticate=session()) as http:
-        sent = httpx.Headers([(b"cookie", f"dualsql_session_8000={cookie}".encode())])
-        assert (await http.get("", headers=sent)).status_code == 303
-        assert (await http.post("resources/x", json={}, headers=sent)).status_code == 401
+        headers = httpx.Headers([(b"cookie", f"dualsql_session_8000={cookie}".encode())])
+        assert (await http.get("", headers=headers)).status_code == 303
+        assert (await http.post("resources/x", json={}, headers=headers)).status_code == 401

@@ -40,7 +40,7 @@ from dualsql.kept.translation.terms import (
 )
 
 Two = Callable[[Term, Term], Term]
-Rows = Mapping[tuple[str, Kind, Kind], Two]
+OperatorTable = Mapping[tuple[str, Kind, Kind], Two]
 Apply = Callable[[Any, Any], Any]
 
 COMPARED: Mapping[str, Apply] = {
@@ -284,7 +284,7 @@ _REALS = f"real real, {_MIXED}"
 _EXACT_PAIRS = "decimal decimal, integer decimal, decimal integer"
 _ALL = (*EQUALITY, *ORDER)
 
-_SQLITE: Rows = dict([
+_SQLITE: OperatorTable = dict([
     *_rows("+", "integer integer", _whole_64(operators.add)),
     *_rows("-", "integer integer", _whole_64(operators.sub)),
     *_rows("*", "integer integer", _whole_64(operators.mul)),
@@ -305,7 +305,7 @@ _SQLITE: Rows = dict([
     *_rows("||", "text text, text integer, integer text, integer integer", _joined_sqlite),
 ])  # fmt: skip
 
-_POSTGRESQL: Rows = dict([
+_POSTGRESQL: OperatorTable = dict([
     *_rows("+", "integer integer", _whole(operators.add)),
     *_rows("-", "integer integer", _whole(operators.sub)),
     *_rows("*", "integer integer", _whole(operators.mul)),
@@ -340,7 +340,7 @@ _POSTGRESQL: Rows = dict([
     *_rows("-", "date span, datetime span", _moment_moved(operators.sub)),
 ])  # fmt: skip
 
-_MARIADB: Rows = dict([
+_MARIADB: OperatorTable = dict([
     *_rows("+", "integer integer", _whole_64(operators.add)),
     *_rows("-", "integer integer", _whole_64(operators.sub)),
     *_rows("*", "integer integer", _whole_64(operators.mul)),
@@ -359,7 +359,7 @@ _MARIADB: Rows = dict([
     *_comparisons(_ALL, _MIXED, _compared_exactly),
 ])  # fmt: skip
 
-OPERATORS: Mapping[str, Rows] = {SQLITE: _SQLITE, POSTGRESQL: _POSTGRESQL, MARIADB: _MARIADB}
+OPERATORS: Mapping[str, OperatorTable] = {SQLITE: _SQLITE, POSTGRESQL: _POSTGRESQL, MARIADB: _MARIADB}
 """By dialect: what an operator means for two kinds of operands."""
 
 

@@ -138,9 +138,9 @@ async def test_a_failure_is_told_and_never_taken_for_data(
     answer: Any, code: str, message: str, hint: str
 ) -> None:
     tools = CodeMode(Tools(tool=answer))
-    told = await tools.invoke("tool")
-    assert not told.success and told.data is None and told.rows is None
-    assert (told.error.code, told.error.message, told.error.hint) == (code, message, hint)
+    result = await tools.invoke("tool")
+    assert not result.success and result.data is None and result.rows is None
+    assert (result.error.code, result.error.message, result.error.hint) == (code, message, hint)
     with pytest.raises(ToolFailedError) as caught:
         await tools.get_data("tool")
     assert caught.value.code == code
@@ -184,10 +184,10 @@ async def test_staged_data_are_queried_by_the_server_s_data_manager() -> None:
     assert await code.get_data("search", {"query": "TP53"}) == ROWS
     answer = await code.invoke("search")
     assert await answer.query("SELECT accession FROM protein") == ROWS
-    asked = {"operation": "query", "data_access_id": ID}
+    parameters = {"operation": "query", "data_access_id": ID}
     assert [call for call in tools.calls if call[0] == "data_manager"] == [
-        ("data_manager", {**asked, "sql": "SELECT * FROM protein LIMIT 100"}),
-        ("data_manager", {**asked, "sql": "SELECT accession FROM protein"}),
+        ("data_manager", {**parameters, "sql": "SELECT * FROM protein LIMIT 100"}),
+        ("data_manager", {**parameters, "sql": "SELECT accession FROM protein"}),
     ]
 
 
@@ -203,25 +203,25 @@ async def test_a_data_manager_that_gives_no_rows(answer: Any) -> None:
 @pytest.mark.parametrize("return_format", ["auto", "parsed"])
 async def test_a_text_that_begins_with_a_failure_is_one(return_format: Any) -> None:
     """Whoever gets the answer parsed, whoever queries, and whoever gets rows hears what the server said."""
-    said = "Data Manager Error: Query failed: no such table: protein"
-    code = CodeMode(Tools(search=STAGED, data_manager=text(said)))
+    message = "Data Manager Error: Query failed: no such table: protein"
+    code = CodeMode(Tools(search=STAGED, data_manager=text(message)))
     answer = await code.invoke("data_manager", return_format=return_format)
     assert not answer.success and answer.data is None
-    for asked in (
+    for question in (
         code.query_staged_data(ID, "SELECT 1"),
         code.get_data("search"),
         code.get_data("data_manager"),
     ):
         with pytest.raises(ToolFailedError, match=r"^Query failed: no such table: protein") as caught:
-            await asked
+            await question
         assert caught.value.message == answer.error.message
 
 
 async def test_what_came_instead_of_rows_is_quoted() -> None:
     code = CodeMode(Tools(search=STAGED, data_manager=text("Please  log in\n\x1b[31mfirst.\n" + "x" * 1_000)))
-    for asked in (code.query_staged_data(ID, "SELECT 1"), code.get_data("data_manager")):
+    for question in (code.query_staged_data(ID, "SELECT 1"), code.get_data("data_manager")):
         with pytest.raises(ToolFailedError, match=r"It says: Please log in .?.?.?.?.?first\. x+") as caught:
-            await asked
+            await question
         assert len(caught.value.message) < 400 and caught.value.message.isprintable()
 
 
@@ -461,15 +461,15 @@ async def test_every_mcp_client_against_a_real_server(site: Site, connect: Calla
         assert described.input_schema is not None and described.output_schema is not None
         with pytest.raises(ToolFailedError, match="no tool"):
             await code.describe_tool("payroll")
-        found = await code.get_data("search_schools")
-        assert [row["id"] for row in found] == [school["id"] for school in SCHOOLS]
+        actual = await code.get_data("search_schools")
+        assert [row["id"] for row in actual] == [school["id"] for school in SCHOOLS]
         answer = await code.invoke("search_schools")
         assert (answer.source, len(answer.rows)) == ("dual response", 3)
         assert await answer.query("SELECT count(*) AS n FROM data") == [{"n": len(SCHOOLS)}]
         assert answer.response is not None
         identifier = answer.response.resource_uri.rpartition("/")[2]
-        for asked in (rows, code):
-            every = await asked.query_staged_data(identifier, "SELECT id FROM data ORDER BY id")
+        for question in (rows, code):
+            every = await question.query_staged_data(identifier, "SELECT id FROM data ORDER BY id")
             assert [row["id"] for row in every] == sorted(school["id"] for school in SCHOOLS)
         assert await code.get_data("list_markets") == [{"town": "Trenton"}]
     assert site.heard == [dict(NEGOTIATION)]

@@ -253,20 +253,20 @@ async def test_a_token_goes_by_the_environment(host: Host, tmp_path: Path) -> No
 
 
 async def test_a_query_that_still_runs_is_waited_for(host: Host, tmp_path: Path) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def busy_at_first(request: Request) -> Response:
-        asked.append(request.method)
+        requests.append(request.method)
         if request.method == "GET":
-            status = "pending" if asked.count("GET") == 1 else "ready"
+            status = "pending" if requests.count("GET") == 1 else "ready"
             return JSONResponse({"status": status, "name": "Schools", "columns": []})
-        if len(asked) == 1:
+        if len(requests) == 1:
             return problem(409, "RESOURCE_PENDING")
         return Response(LINE, media_type="application/x-ndjson")
 
     ran = await fetch(f"{host.serve(busy_at_first)}/{'a' * 24}", "-o", tmp_path / "rows.ndjson")
     assert (ran.code, ran.told["rows"]) == (0, "1"), ran.errors
-    assert asked == ["POST", "GET", "GET", "POST"]
+    assert requests == ["POST", "GET", "GET", "POST"]
 
 
 async def test_a_server_s_words_are_only_words(host: Host, tmp_path: Path) -> None:

@@ -86,21 +86,21 @@ async def application(
             for statement in _filling():
                 connection.exec_driver_sql(statement)
         engine.dispose()
-        async with serving(url, Registry(metadata)) as found:
-            yield found
+        async with serving(url, Registry(metadata)) as other:
+            yield other
         return
     server: PostgreSQL = request.getfixturevalue("postgresql_server")
     with server.database() as url:
         await _fill(create_async_engine(url))
         if request.param == "psycopg2":
             synchronous = create_engine(url.replace("asyncpg", "psycopg2"))
-            async with serving(synchronous, Registry(metadata)) as found:
-                yield found
+            async with serving(synchronous, Registry(metadata)) as other:
+                yield other
             synchronous.dispose()
             return
         given = create_async_engine(url.replace("asyncpg", request.param))
-        async with serving(url if request.param == "asyncpg" else given, Registry(metadata)) as found:
-            yield found
+        async with serving(url if request.param == "asyncpg" else given, Registry(metadata)) as other:
+            yield other
         await given.dispose()
 
 
@@ -236,7 +236,7 @@ async def test_groups_extremes_and_a_profile(application: Application) -> None:
     for column in profile["columns"][1:]:
         assert (column["minimum"], column["maximum"]) == ("-infinity", "infinity")
         assert column["distinct"] == 5
-        assert "infinity" in [found["value"] for found in column["most_frequent"]]
+        assert "infinity" in [each["value"] for each in column["most_frequent"]]
 
 
 @pytest.mark.quick(1, "postgresql")

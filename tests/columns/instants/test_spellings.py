@@ -94,8 +94,8 @@ async def application(
     connection.executemany("INSERT INTO events VALUES (?, ?, ?)", ROWS)
     connection.commit()
     connection.close()
-    async with serving(f"sqlite:///{path}", Registry(metadata)) as found:
-        yield found
+    async with serving(f"sqlite:///{path}", Registry(metadata)) as server:
+        yield server
 
 
 OPERATORS = {
@@ -194,7 +194,7 @@ async def test_columns_compared_with_each_other(application: Application) -> Non
     assert await application.rows(joined) == [{"n": pairs}]
     inside = "SELECT id FROM events WHERE at IN (SELECT other FROM events WHERE id < 20)"
     wanted = {others[number] for number in range(1, 20)}
-    assert _ids(await application.rows(inside)) == sorted(n for n, found in KNOWN.items() if found in wanted)
+    assert _ids(await application.rows(inside)) == sorted(n for n, each in KNOWN.items() if each in wanted)
 
 
 async def test_orders(application: Application) -> None:

@@ -38,10 +38,10 @@ class Served:
         assert actual is not None
         return actual
 
-    async def rows(self, result: ParsedDualResponse, written: str, **asked: Any) -> httpx.Response:
+    async def rows(self, result: ParsedDualResponse, format_name: str, **options: Any) -> httpx.Response:
         """The answer to a request for rows."""
         path = f"{BASE}/{result.resource_uri.rpartition('/')[2]}/rows"
-        return await self.http.post(path, json={"format": written, **asked})
+        return await self.http.post(path, json={"format": format_name, **options})
 
 
 @asynccontextmanager
@@ -58,25 +58,25 @@ async def served(database: Any, tables: Any, **options: Any) -> AsyncIterator[Se
         yield Served(dual, http)
 
 
-def values_of(answer: httpx.Response, written: str, name: str) -> Any:
+def values_of(answer: httpx.Response, format_name: str, name: str) -> Any:
     """The values of a column in an answer; the code of the problem that it is, or ends with."""
     if answer.status_code != 200:
         return answer.json()["code"]
-    if written == "ndjson":
+    if format_name == "ndjson":
         *rows, last = map(json.loads, answer.text.splitlines())
         return last["$problem"]["code"] if "$problem" in last else [row[name] for row in rows]
-    if written == "json":
+    if format_name == "json":
         return [row[name] for row in answer.json()]
-    if written == "csv":
+    if format_name == "csv":
         return read_csv(answer.content)[name]
-    if written == "xlsx":
+    if format_name == "xlsx":
         return read_xlsx(answer.content)[name]
-    return table_of(answer, written).column(name).to_pylist()
+    return table_of(answer, format_name).column(name).to_pylist()
 
 
-def table_of(answer: httpx.Response, written: str) -> pa.Table:
+def table_of(answer: httpx.Response, format_name: str) -> pa.Table:
     """An answer in Arrow or Parquet."""
-    if written == "arrow":
+    if format_name == "arrow":
         return pa.ipc.open_stream(io.BytesIO(answer.content)).read_all()
     return parquet.read_table(io.BytesIO(answer.content))
 

@@ -202,22 +202,22 @@ def _code(text: str) -> str:
     return f"`{text}`".replace("|", "\\|")
 
 
-def _type(answer: Any, written: str, name: str) -> str:
+def _type(answer: Any, format_name: str, name: str) -> str:
     """The type of the column; `refused` where the stream ends with a problem."""
-    code = values_of(answer, written, name)
+    code = values_of(answer, format_name, name)
     if isinstance(code, str):
         assert code == "VALUE_NOT_REPRESENTABLE", code
         return "refused"
-    return str(table_of(answer, written).schema.field(name).type)
+    return str(table_of(answer, format_name).schema.field(name).type)
 
 
-async def _asked(server: Served, result: Any, **asked: Any) -> str:
+async def _asked(server: Served, result: Any, **options: Any) -> str:
     """Whether a question is answered with the one row of the table, finds none, or is refused."""
     path = f"/resources/{result.resource_uri.rpartition('/')[2]}/query"
-    answer = await server.http.post(path, json=asked)
+    answer = await server.http.post(path, json=options)
     if answer.status_code == 200:
         return "yes" if len(answer.json()["data"]) == 1 else "finds none"
-    assert 400 <= answer.status_code < 500, (asked, answer.text)
+    assert 400 <= answer.status_code < 500, (options, answer.text)
     return "refused"
 
 

@@ -80,7 +80,7 @@ async def test_an_engine_of_the_applications(postgresql_url: str, driver: str, *
     async with served(engine, table.metadata) as server:
         for name in kinds:
             result = await server.result(select(table.c.id, table.c[name]).order_by(table.c.id))
-            answers = [await server.rows(result, written) for written in ("ndjson", "json")]
+            answers = [await server.rows(result, format_name) for format_name in ("ndjson", "json")]
             path = f"/resources/{result.resource_uri.rpartition('/')[2]}/query"
             answers.append(await server.http.post(path, json={}))
             if not is_told:

@@ -274,8 +274,8 @@ async def test_several_in_a_row_and_in_tools(servers: dict[str, Any]) -> None:
             )
             assert set(response.sample[1]["$unfit"]) == set(cases) and "$unfit" not in response.sample[0]
             assert response.total_count == 4
-            told = response.to_mcp_tool_result()
-            assert "abc" in told["content"][0]["text"] or "0044-03-15 BC" in told["content"][0]["text"]
+            result = response.to_mcp_tool_result()
+            assert "abc" in result["content"][0]["text"] or "0044-03-15 BC" in result["content"][0]["text"]
 
 
 class TestOtherReaders:

@@ -204,8 +204,8 @@ def objects_of(session: Session, statement: Any) -> list[dict[str, Any]] | None:
     if len(statement.column_descriptions) > 1:
         return None
     return [
-        {key: found.dict[key] for key in set(found.mapper.column_attrs.keys()) & set(found.dict)}
-        for found in map(state_of, rows)
+        {key: each.dict[key] for key in set(each.mapper.column_attrs.keys()) & set(each.dict)}
+        for each in map(state_of, rows)
     ]
 
 

@@ -112,7 +112,7 @@ CASES = [
     Case("pickles", PickleType(), _DOCUMENTS, "any", NOTHING),
     Case(
         "colour",
-        SQLEnum(Colour, values_callable=lambda cls: [found.value for found in cls], native_enum=False),
+        SQLEnum(Colour, values_callable=lambda cls: [each.value for each in cls], native_enum=False),
         [Colour.red, Colour.blue, Colour.red, Colour.red, None],
         "text",
         EQUAL,

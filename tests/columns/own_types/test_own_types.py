@@ -33,8 +33,8 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if request.param == "sqlite":
         yield engines.sqlite_url_in(tmp_path_factory.mktemp("own"))
         return
-    with request.getfixturevalue("postgresql_server").database() as made:
-        yield made
+    with request.getfixturevalue("postgresql_server").database() as database:
+        yield database
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ async def application(anyio_backend: str, url: str) -> AsyncIterator[Application
     registry = Registry(
         METADATA, converters={Money: Money.shown}, comparable=[own.SortedMicroseconds, own.SortedDayNumber]
     )
-    async with running(url, tables=registry) as found:
-        yield found
+    async with running(url, tables=registry) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -161,12 +161,8 @@ def _given(case: Case) -> list[Any]:
 async def test_equality_finds_what_is_shown(result: Any, case: Case) -> None:
     values = shown(case)
     for value in _given(case):
-        wanted = [
-            number for number, found in enumerate(values, start=1) if found is not None and found == value
-        ]
-        others = [
-            number for number, found in enumerate(values, start=1) if found is not None and found != value
-        ]
+        wanted = [number for number, each in enumerate(values, start=1) if each is not None and each == value]
+        others = [number for number, each in enumerate(values, start=1) if each is not None and each != value]
         for operator, rows, given in (
             ("eq", wanted, plain(value)),
             ("in", wanted, [plain(value)]),

@@ -263,8 +263,8 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if request.param == "sqlite":
         yield engines.sqlite_url_in(tmp_path_factory.mktemp("stored"))
         return
-    with request.getfixturevalue(f"{request.param}_server").database() as made:
-        yield made
+    with request.getfixturevalue(f"{request.param}_server").database() as database:
+        yield database
 
 
 @pytest.fixture(scope="module")

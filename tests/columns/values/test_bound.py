@@ -63,8 +63,8 @@ async def test_its_digits_stay(source_url: str) -> None:
         for label, (statement, wanted) in STATEMENTS.items():
             if label == "cast" and source_url.startswith("sqlite"):
                 continue  # which has no decimals
-            made = statement.order_by(prices.c.id).add_columns(prices.c.id.label("n"))
-            actual = [next(iter(row.values())) for row in (await server.result(made)).sample]
+            statement_of_ids = statement.order_by(prices.c.id).add_columns(prices.c.id.label("n"))
+            actual = [next(iter(row.values())) for row in (await server.result(statement_of_ids)).sample]
             assert [number(one) for one in actual] == [number(one) for one in wanted], label
 
 

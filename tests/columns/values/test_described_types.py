@@ -174,13 +174,15 @@ async def test_a_statement_with_types_is_not_described(postgresql_url: str) -> N
     async with opened(postgresql_url) as engine:
         async with engine.begin() as connection:
             await connection.run_sync(metadata.create_all)
-        asked: list[str] = []
-        event.listen(engine.sync_engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+        requests: list[str] = []
+        event.listen(
+            engine.sync_engine, "before_cursor_execute", lambda *arguments: requests.append(arguments[2])
+        )
         async with served(engine, metadata) as half:
             for statement, times in (
                 (select(cells, func.length(name)), 0),
                 (select(func.pg_typeof(number)), 1),
             ):
-                asked.clear()
+                requests.clear()
                 await half.result(statement)
-                assert sum("LIMIT" in one for one in asked) == 1 + times, asked
+                assert sum("LIMIT" in one for one in requests) == 1 + times, requests

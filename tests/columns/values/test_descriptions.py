@@ -166,8 +166,8 @@ def engine(
         yield from _filled(name, url)
         return
     server: PostgreSQL | MariaDB = request.getfixturevalue(f"{name}_server")
-    with server.database() as found:
-        yield from _filled(name, found.replace("+asyncpg", "+psycopg").replace("+asyncmy", "+pymysql"))
+    with server.database() as database:
+        yield from _filled(name, database.replace("+asyncpg", "+psycopg").replace("+asyncmy", "+pymysql"))
 
 
 def _filled(name: str, url: str) -> Iterator[tuple[str, Engine]]:

@@ -148,14 +148,14 @@ async def differences(server: Served, statement: Any, names: Sequence[str], want
 async def law_of_texts(database: Database, every: int) -> list[str]:
     found: list[str] = []
     registry = Registry(cells.metadata)
-    asked = []
+    requests = []
     for rest, expressions in list(texts())[::every]:
         known = [one for one in expressions if database.direct(f"SELECT {one} {rest}") is not None]
         sql = f"SELECT {', '.join(f'{one} AS v{n}' for n, one in enumerate(known))} {rest}"
-        asked.append((sql, known, database.direct(sql)))
+        requests.append((sql, known, database.direct(sql)))
     database.engine.dispose()
     async with served(database.url, cells.metadata) as server:
-        for sql, known, wanted in asked:
+        for sql, known, wanted in requests:
             try:
                 statement = read_select(sql, registry, database.name)
             except DualResponseError as error:
@@ -166,7 +166,7 @@ async def law_of_texts(database: Database, every: int) -> list[str]:
 
 
 async def law_of_selects(database: Database, every: int) -> list[str]:
-    asked = []
+    requests = []
     for is_aggregate, named in list(selects())[::every]:
         known: list[tuple[str, Any]] = []
         for name, value in named:
@@ -176,11 +176,11 @@ async def law_of_selects(database: Database, every: int) -> list[str]:
             continue
         statement = select(*(value.label(f"v{n}") for n, (_, value) in enumerate(known)))
         statement = statement if is_aggregate else statement.order_by(cells.c.id)
-        asked.append((statement, [name for name, _ in known], database.selected(statement)))
+        requests.append((statement, [name for name, _ in known], database.selected(statement)))
     database.engine.dispose()
     found: list[str] = []
     async with served(database.url, cells.metadata) as server:
-        for statement, names, wanted in asked:
+        for statement, names, wanted in requests:
             found += await differences(server, statement, names, wanted)
     return found
 

@@ -55,13 +55,13 @@ async def streamed(
     statement: Any,
     rules: ActiveRules,
     columns: Sequence[ResultColumn],
-    written: str,
+    format_name: str,
     places: Sequence[int] | None = None,
     options: WriterOptions | None = None,
 ) -> bytes:
     """The whole stream, from head to end."""
     chosen = columns if places is None else [columns[place] for place in places]
-    writer: Writer = FORMATS[written].writer(chosen, source.engine.dialect, options or WriterOptions())
+    writer: Writer = FORMATS[format_name].writer(chosen, source.engine.dialect, options or WriterOptions())
     pieces, count = [writer.head()], 0
     async for chunk in stream_chunks(source, statement, rules, columns, writer, places):
         pieces.append(chunk.data)
@@ -70,20 +70,20 @@ async def streamed(
     return b"".join(pieces)
 
 
-def read(written: str, data: bytes, columns: Sequence[ResultColumn]) -> Table:
+def read(format_name: str, data: bytes, columns: Sequence[ResultColumn]) -> Table:
     """The cells by column, in a form that is the same for every format."""
-    if written == "ndjson":
+    if format_name == "ndjson":
         lines = [json.loads(line) for line in data.splitlines()]
         assert lines.pop() == {"$summary": {"rows": len(lines), "complete": True}}
         actual = {column.name: [line[column.name] for line in lines] for column in columns}
-    elif written == "json":
+    elif format_name == "json":
         actual = {column.name: [line[column.name] for line in json.loads(data)] for column in columns}
-    elif written == "csv":
+    elif format_name == "csv":
         actual = read_csv(data)
-    elif written == "xlsx":
+    elif format_name == "xlsx":
         actual = read_xlsx(data)
     else:
-        actual = read_arrow(written, data)
+        actual = read_arrow(format_name, data)
     encodings = {column.name: column.describe()["encoding"] for column in columns}
     return {name: [_plain(value, encodings[name]) for value in values] for name, values in actual.items()}
 
@@ -136,9 +136,9 @@ def _of_sheet(cell: Any) -> Any:
     return repr(value) if type(value) in {int, float} else value
 
 
-def read_arrow(written: str, data: bytes) -> Table:
+def read_arrow(format_name: str, data: bytes) -> Table:
     """Arrow's own Python values; text that holds JSON is read."""
-    if written == "parquet":
+    if format_name == "parquet":
         file = parquet.ParquetFile(io.BytesIO(data))
         table = file.read()
         assert json.loads(file.metadata.metadata[b"dualsql.rows"]) == table.num_rows

@@ -42,14 +42,14 @@ async def schools(engine: AsyncEngine) -> AsyncEngine:
     return engine
 
 
-async def opened(server: DualResponseServer, statement: Any, written: str) -> Any:
+async def opened(server: DualResponseServer, statement: Any, format_name: str) -> Any:
     response = await server.create_response(statement, name="x", sample_size=0, count="none")
     resource = await server.open_resource(response.resource_id, None, "read")
-    return await server.unchecked.stream(resource, None, StreamRequest(format=written))
+    return await server.unchecked.stream(resource, None, StreamRequest(format=format_name))
 
 
-async def streamed(server: DualResponseServer, statement: Any, written: str) -> bytes:
-    stream = await opened(server, statement, written)
+async def streamed(server: DualResponseServer, statement: Any, format_name: str) -> bytes:
+    stream = await opened(server, statement, format_name)
     async with aclosing(stream.chunks) as chunks:
         return b"".join([chunk.data async for chunk in chunks])
 
@@ -59,12 +59,12 @@ def server_on(engine: AsyncEngine, **options: Any) -> DualResponseServer:
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("written", NAMES)
-async def test_a_write_inside_allowed_text_fails(schools: AsyncEngine, written: str) -> None:
+@pytest.mark.parametrize("format_name", NAMES)
+async def test_a_write_inside_allowed_text_fails(schools: AsyncEngine, format_name: str) -> None:
     sneaky = text("WITH gone AS (DELETE FROM schools RETURNING id) SELECT id FROM gone").columns(column("id"))
     async with server_on(schools, allow_text=True) as server:
         with pytest.raises(QueryExecutionError):
-            await streamed(server, sneaky, written)
+            await streamed(server, sneaky, format_name)
     async with schools.connect() as connection:
         assert (await connection.execute(select(func.count()).select_from(School))).scalar() == len(SCHOOLS)
 
@@ -76,19 +76,19 @@ async def source(schools: AsyncEngine) -> AsyncIterator[Source]:
     await source.close()
 
 
-def chunks_of(source: Source, statement: Any, written: str) -> AsyncGenerator[Chunk, None]:
+def chunks_of(source: Source, statement: Any, format_name: str) -> AsyncGenerator[Chunk, None]:
     """A stream of the statement as it is, without the order that would make the database sort it first."""
     columns = plan.shape(statement).columns
-    writer = FORMATS[written].writer(columns, source.engine.dialect, WriterOptions())
+    writer = FORMATS[format_name].writer(columns, source.engine.dialect, WriterOptions())
     writer.head()
     return stream_chunks(source, statement, RULES, columns, writer)
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("written", NAMES)
-async def test_a_reader_who_leaves_stops_the_database(source: Source, written: str) -> None:
+@pytest.mark.parametrize("format_name", NAMES)
+async def test_a_reader_who_leaves_stops_the_database(source: Source, format_name: str) -> None:
     with backends_taken() as taken:
-        async with aclosing(chunks_of(source, ENDLESS, written)) as chunks:
+        async with aclosing(chunks_of(source, ENDLESS, format_name)) as chunks:
             for _ in range(5):
                 assert (await anext(chunks)).rows
     assert taken != ["by_sqlalchemy"]
@@ -96,9 +96,9 @@ async def test_a_reader_who_leaves_stops_the_database(source: Source, written: s
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("written", NAMES)
-async def test_a_reader_who_waits_in_vain_stops_the_database(source: Source, written: str) -> None:
-    async with aclosing(chunks_of(source, NO_ROW_EVER, written)) as chunks:
+@pytest.mark.parametrize("format_name", NAMES)
+async def test_a_reader_who_waits_in_vain_stops_the_database(source: Source, format_name: str) -> None:
+    async with aclosing(chunks_of(source, NO_ROW_EVER, format_name)) as chunks:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
                 await anext(chunks)
@@ -106,9 +106,9 @@ async def test_a_reader_who_waits_in_vain_stops_the_database(source: Source, wri
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("written", NAMES)
+@pytest.mark.parametrize("format_name", NAMES)
 async def test_a_reader_who_does_nothing_holds_postgresql_back(
-    postgresql_url: str, make_engine: Any, written: str
+    postgresql_url: str, make_engine: Any, format_name: str
 ) -> None:
     engine = make_engine(postgresql_url)
     source = open_source("x", engine, Registry(Base))
@@ -117,7 +117,7 @@ async def test_a_reader_who_does_nothing_holds_postgresql_back(
         " AND backend_type = 'client backend'"
         " AND (wait_event = 'ClientWrite' OR state = 'idle in transaction')"
     )
-    async with aclosing(chunks_of(source, ENDLESS, written)) as chunks:
+    async with aclosing(chunks_of(source, ENDLESS, format_name)) as chunks:
         await anext(chunks)
         async with engine.connect() as connection, asyncio.timeout(PATIENCE):
             while not (await connection.execute(held_back)).scalar_one():
@@ -162,7 +162,7 @@ async def nothing_is_left(source: Source) -> None:
 async def test_no_value_is_in_the_text_of_a_copy(postgresql_url: str, make_engine: Any) -> None:
     engine = make_engine(postgresql_url)
     source = open_source("x", engine, Registry(Base))
-    asked = text(
+    statement = text(
         "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'COPY%'"
     )
     left = text("SELECT current_setting('dualsql.value_1', true)")
@@ -171,7 +171,7 @@ async def test_no_value_is_in_the_text_of_a_copy(postgresql_url: str, make_engin
         async with aclosing(chunks_of(source, wanted, "csv")) as chunks:
             assert CANARY.encode() in (await anext(chunks)).data
             async with engine.connect() as connection:
-                (query,) = (await connection.execute(asked)).one()
+                (query,) = (await connection.execute(statement)).one()
     assert taken == ["by_csv_copy"]
     assert CANARY not in query
     assert "current_setting('dualsql.value_" in query

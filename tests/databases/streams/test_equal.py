@@ -67,68 +67,68 @@ def statement_of(source: Source, statement: Any) -> tuple[Any, Any]:
     return plan.page(plan.ordered(shape, source.capabilities), offset=0, limit=None), shape.columns
 
 
-async def compare(source: Source, statement: Any, written: str, table: Table) -> list[str]:
+async def compare(source: Source, statement: Any, format_name: str, table: Table) -> list[str]:
     """Names of the backends taken, the first of which is the fast one."""
     select_, columns = statement_of(source, statement)
     rules: ActiveRules = Policy(Registry(table.metadata)).rules_for(None)
     with backends_taken() as taken:
-        fast = read(written, await streamed(source, select_, rules, columns, written), columns)
+        fast = read(format_name, await streamed(source, select_, rules, columns, format_name), columns)
     with backends_taken(slow=True):
-        slow = read(written, await streamed(source, select_, rules, columns, written), columns)
+        slow = read(format_name, await streamed(source, select_, rules, columns, format_name), columns)
     for column in columns:
         assert fast[column.name] == slow[column.name], column.name
     return taken
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("written", FORMATS)
-async def test_every_type(source: Source, table: Table, written: str) -> None:
+@pytest.mark.parametrize("format_name", FORMATS)
+async def test_every_type(source: Source, table: Table, format_name: str) -> None:
     unread = {"untyped", "numbers"} if source.engine.dialect.name == "postgresql" else set()
     everything = select(*[column for column in table.c if column.name not in unread])
-    await compare(source, everything, written, table)
+    await compare(source, everything, format_name, table)
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("written", FORMATS)
-async def test_what_can_be_copied_is(source: Source, table: Table, written: str) -> None:
+@pytest.mark.parametrize("format_name", FORMATS)
+async def test_what_can_be_copied_is(source: Source, table: Table, format_name: str) -> None:
     plain = [column for column in table.c if column.name not in NOT_COPIED]
-    taken = await compare(source, select(*plain).where(table.c.id > 0), written, table)
+    taken = await compare(source, select(*plain).where(table.c.id > 0), format_name, table)
     if source.engine.dialect.name == "sqlite":
         assert taken == ["by_sqlite_thread"]
     else:
         expected = {"csv": "by_csv_copy", "arrow": "by_arrow_copy", "parquet": "by_arrow_copy"}
-        assert taken == [expected.get(written, "by_asyncpg_cursor")]
+        assert taken == [expected.get(format_name, "by_asyncpg_cursor")]
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
-async def test_some_columns_in_another_order(source: Source, table: Table, written: str) -> None:
+@pytest.mark.parametrize("format_name", ["ndjson", "csv", "arrow"])
+async def test_some_columns_in_another_order(source: Source, table: Table, format_name: str) -> None:
     select_, columns = statement_of(source, select(table.c.id, table.c.name, table.c.flag, table.c.day))
     rules = Policy(Registry(table.metadata)).rules_for(None)
-    whole = read(written, await streamed(source, select_, rules, columns, written), columns)
-    data = await streamed(source, select_, rules, columns, written, places=[3, 0])
-    actual = read(written, data, [columns[3], columns[0]])
+    whole = read(format_name, await streamed(source, select_, rules, columns, format_name), columns)
+    data = await streamed(source, select_, rules, columns, format_name, places=[3, 0])
+    actual = read(format_name, data, [columns[3], columns[0]])
     assert actual == {"day": whole["day"], "id": whole["id"]}
     assert list(actual) == ["day", "id"]
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
-async def test_no_row_at_all(source: Source, table: Table, written: str) -> None:
-    await compare(source, select(table.c.id, table.c.name).where(table.c.id < 0), written, table)
+@pytest.mark.parametrize("format_name", ["ndjson", "csv", "arrow"])
+async def test_no_row_at_all(source: Source, table: Table, format_name: str) -> None:
+    await compare(source, select(table.c.id, table.c.name).where(table.c.id < 0), format_name, table)
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow", "parquet"])
-async def test_a_column_of_nothing_but_null(source: Source, table: Table, written: str) -> None:
+@pytest.mark.parametrize("format_name", ["ndjson", "csv", "arrow", "parquet"])
+async def test_a_column_of_nothing_but_null(source: Source, table: Table, format_name: str) -> None:
     """Rows that are empty lines in CSV are rows."""
     number = case((table.c.id > 40, table.c.small)).label("only")
-    await compare(source, select(number).order_by(table.c.id), written, table)
+    await compare(source, select(number).order_by(table.c.id), format_name, table)
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow", "parquet"])
-async def test_numbers_that_are_none(postgresql_url: str, make_engine: Any, written: str) -> None:
+@pytest.mark.parametrize("format_name", ["ndjson", "csv", "arrow", "parquet"])
+async def test_numbers_that_are_none(postgresql_url: str, make_engine: Any, format_name: str) -> None:
     """JSON and CSV have words for them; Arrow keeps them."""
     engine = make_engine(postgresql_url)
     table = await fill(engine)
@@ -143,15 +143,15 @@ async def test_numbers_that_are_none(postgresql_url: str, make_engine: Any, writ
     select_, columns = statement_of(source, rows.subquery().select())
     rules = Policy(Registry(table.metadata)).rules_for(None)
     with backends_taken(slow=True):
-        slow = read(written, await streamed(source, select_, rules, columns, written), columns)
-    fast = read(written, await streamed(source, select_, rules, columns, written), columns)
+        slow = read(format_name, await streamed(source, select_, rules, columns, format_name), columns)
+    fast = read(format_name, await streamed(source, select_, rules, columns, format_name), columns)
     assert fast == slow
     assert slow["f"] == ["nan", "inf", "-inf"]
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("written", FORMATS)
-async def test_expressions_and_groups(source: Source, table: Table, written: str) -> None:
+@pytest.mark.parametrize("format_name", FORMATS)
+async def test_expressions_and_groups(source: Source, table: Table, format_name: str) -> None:
     statement = (
         select(
             table.c.word,
@@ -165,12 +165,12 @@ async def test_expressions_and_groups(source: Source, table: Table, written: str
         .where(table.c.name != "$1", table.c.flag.is_not(None))
         .group_by(table.c.word)
     )
-    await compare(source, statement, written, table)
+    await compare(source, statement, format_name, table)
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
-async def test_a_session_with_other_habits(postgresql_url: str, make_engine: Any, written: str) -> None:
+@pytest.mark.parametrize("format_name", ["ndjson", "csv", "arrow"])
+async def test_a_session_with_other_habits(postgresql_url: str, make_engine: Any, format_name: str) -> None:
     """DateStyle, IntervalStyle, TimeZone and bytea_output change what PostgreSQL writes, but not what is read."""
     filled = make_engine(postgresql_url)
     table = await fill(filled)
@@ -185,7 +185,7 @@ async def test_a_session_with_other_habits(postgresql_url: str, make_engine: Any
         source = open_source("x", one, Registry(table.metadata))
         select_, columns = statement_of(source, wanted)
         rules = Policy(Registry(table.metadata)).rules_for(None)
-        found.append(read(written, await streamed(source, select_, rules, columns, written), columns))
+        found.append(read(format_name, await streamed(source, select_, rules, columns, format_name), columns))
     assert found[0] == found[1]
     assert found[0]["id"]
 
@@ -203,8 +203,10 @@ def _other_habits(connection: Any, _record: Any) -> None:
     connection.commit()
 
 
-@pytest.mark.parametrize("written", FORMATS)
-async def test_a_database_without_a_lane_of_its_own(mariadb_url: str, make_engine: Any, written: str) -> None:
+@pytest.mark.parametrize("format_name", FORMATS)
+async def test_a_database_without_a_lane_of_its_own(
+    mariadb_url: str, make_engine: Any, format_name: str
+) -> None:
     """MariaDB goes by SQLAlchemy's rows, in every format."""
     engine = make_engine(mariadb_url)
     metadata = MetaData()
@@ -243,6 +245,6 @@ async def test_a_database_without_a_lane_of_its_own(mariadb_url: str, make_engin
     select_, columns = statement_of(source, select(table))
     rules = Policy(Registry(metadata)).rules_for(None)
     with backends_taken() as taken:
-        actual = read(written, await streamed(source, select_, rules, columns, written), columns)
+        actual = read(format_name, await streamed(source, select_, rules, columns, format_name), columns)
     assert actual == {name: [row[name] for row in filled] for name in actual}
     assert taken == ["by_sqlalchemy"]

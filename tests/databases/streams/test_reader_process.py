@@ -124,9 +124,9 @@ def prepared(source: Source, statement: Any) -> tuple[Any, Any]:
     return plan.page(plan.ordered(shape, source.capabilities), offset=0, limit=None), shape.columns
 
 
-def chunks_of(source: Source, statement: Any, written: str = "arrow") -> AsyncGenerator[Chunk, None]:
+def chunks_of(source: Source, statement: Any, format_name: str = "arrow") -> AsyncGenerator[Chunk, None]:
     select_, columns = prepared(source, statement)
-    writer = FORMATS[written].writer(columns, source.engine.dialect, WriterOptions())
+    writer = FORMATS[format_name].writer(columns, source.engine.dialect, WriterOptions())
     return stream_chunks(source, select_, RULES, columns, writer)
 
 

@@ -141,16 +141,16 @@ async def test_the_first_rows_arrive_before_the_last_are_read(many_url: str, cod
 class TestReadersWhoLeave:
     @pytest.mark.quick(1, "sqlite")
     @pytest.mark.parametrize(
-        "written",
+        "format_name",
         ["ndjson", "csv", *(pytest.param(name, marks=LONG) for name in ("json", "arrow", "parquet"))],
     )
     async def test_their_query_ends_in_the_database(
-        self, postgresql_url: str, make_engine: MakeEngine, written: str
+        self, postgresql_url: str, make_engine: MakeEngine, format_name: str
     ) -> None:
         engine, trail = make_engine(postgresql_url), Trail()
         await multiply(engine)
         async with listening(postgresql_url, statement=WIDE, audit=trail) as live:
-            async with begun(live, f"format={written}", "Accept-Encoding: identity"):
+            async with begun(live, f"format={format_name}", "Accept-Encoding: identity"):
                 assert await busy_backends(engine) == 1
             ended = await trail.reading()
             await until_idle(engine)
@@ -210,12 +210,12 @@ class TestWhatBreaks:
 
     @asynccontextmanager
     async def broken(
-        self, url: str, engine: AsyncEngine, written: str, trail: Trail
+        self, url: str, engine: AsyncEngine, format_name: str, trail: Trail
     ) -> AsyncIterator[StreamReader]:
         await multiply(engine)
         async with (
             listening(url, statement=WIDE, audit=trail) as live,
-            begun(live, f"format={written}", "Accept-Encoding: identity") as (reader, _),
+            begun(live, f"format={format_name}", "Accept-Encoding: identity") as (reader, _),
         ):
             async with engine.connect() as connection:
                 await connection.execute(text(END_OTHERS))
@@ -234,13 +234,13 @@ class TestWhatBreaks:
         assert "terminating" not in str(problem)
 
     @pytest.mark.parametrize(
-        "written", ["csv", *(pytest.param(name, marks=LONG) for name in ("json", "parquet"))]
+        "format_name", ["csv", *(pytest.param(name, marks=LONG) for name in ("json", "parquet"))]
     )
     async def test_the_others_are_cut_off(
-        self, postgresql_url: str, make_engine: MakeEngine, written: str
+        self, postgresql_url: str, make_engine: MakeEngine, format_name: str
     ) -> None:
         engine, trail = make_engine(postgresql_url), Trail()
-        async with self.broken(postgresql_url, engine, written, trail) as reader:
+        async with self.broken(postgresql_url, engine, format_name, trail) as reader:
             async with asyncio.timeout(PATIENCE):
                 body = await reader.read()
             ended = await trail.reading()
@@ -265,15 +265,15 @@ async def test_a_page_of_rows_is_compressed_as_one_gzip_stream(many_url: str) ->
 
 
 @LONG
-@pytest.mark.parametrize("written", ["ndjson", "csv", "json"])
+@pytest.mark.parametrize("format_name", ["ndjson", "csv", "json"])
 async def test_a_result_of_a_hundred_megabytes_is_never_held(
-    database_url: str, make_engine: MakeEngine, written: str
+    database_url: str, make_engine: MakeEngine, format_name: str
 ) -> None:
     await multiply(make_engine(database_url), doublings=11)
     async with listening(database_url, statement=WIDE) as live:
         tracemalloc.start()
         try:
-            rows = f"{live.path}/rows?format={written}"
+            rows = f"{live.path}/rows?format={format_name}"
             async with live.http.stream("GET", rows, headers={"Accept-Encoding": "gzip"}) as response:
                 size = sum([len(piece) async for piece in response.aiter_bytes()])
             _, peak = tracemalloc.get_traced_memory()

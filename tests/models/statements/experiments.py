@@ -262,8 +262,8 @@ MLFLOW: dict[str, Any] = {
 
 STATEMENTS = {
     f"{application}: {name}": statement
-    for application, found in (("optuna", OPTUNA), ("mlflow", MLFLOW))
-    for name, statement in found.items()
+    for application, each in (("optuna", OPTUNA), ("mlflow", MLFLOW))
+    for name, statement in each.items()
 }
 POSTGRESQL: dict[str, Any] = {
     "optuna: durations": select(Trial.trial_id, _duration),

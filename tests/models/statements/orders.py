@@ -286,8 +286,8 @@ LEDGER: dict[str, Any] = {
 
 STATEMENTS = {
     f"{application}: {name}": statement
-    for application, found in (("shop", SHOP), ("ledger", LEDGER))
-    for name, statement in found.items()
+    for application, each in (("shop", SHOP), ("ledger", LEDGER))
+    for name, statement in each.items()
 }
 
 _best_lines = lateral(

@@ -206,8 +206,8 @@ JUPYTERHUB: dict[str, Any] = {
 
 STATEMENTS = {
     f"{application}: {name}": statement
-    for application, found in (("keystone", KEYSTONE), ("jupyterhub", JUPYTERHUB))
-    for name, statement in found.items()
+    for application, each in (("keystone", KEYSTONE), ("jupyterhub", JUPYTERHUB))
+    for name, statement in each.items()
 }
 POSTGRESQL: dict[str, Any] = {
     "keystone: collated": select(User.name).order_by(collate(User.name, "C").desc(), User.id),

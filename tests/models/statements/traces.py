@@ -265,8 +265,8 @@ ADK: dict[str, Any] = {
 
 STATEMENTS = {
     f"{application}: {name}": statement
-    for application, found in (("phoenix", PHOENIX), ("galaxy", GALAXY), ("adk", ADK))
-    for name, statement in found.items()
+    for application, each in (("phoenix", PHOENIX), ("galaxy", GALAXY), ("adk", ADK))
+    for name, statement in each.items()
 }
 _top = (
     select(Span.id, Span.name)

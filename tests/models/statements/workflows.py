@@ -334,13 +334,13 @@ BUILDBOT: dict[str, Any] = {
 
 STATEMENTS = {
     f"{application}: {name}": statement
-    for application, found in (
+    for application, each in (
         ("airflow", AIRFLOW),
         ("prefect", PREFECT),
         ("dagster", DAGSTER),
         ("buildbot", BUILDBOT),
     )
-    for name, statement in found.items()
+    for name, statement in each.items()
 }
 
 _last = (

@@ -37,8 +37,8 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if request.param == "sqlite":
         yield engines.sqlite_url_in(tmp_path_factory.mktemp("counts"))
         return
-    with request.getfixturevalue(f"{request.param}_server").database() as found:
-        yield found
+    with request.getfixturevalue(f"{request.param}_server").database() as database:
+        yield database
 
 
 @pytest.fixture(scope="module")

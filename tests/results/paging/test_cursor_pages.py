@@ -134,20 +134,20 @@ async def test_another_resource_s_sort_s_or_person_s(application: Application) -
     server = application.server
     path, other = await application.create(), await application.create()
     cursor = (await page_of(application, path, limit=5))["next_cursor"]
-    said = []
+    messages = []
     for where, body in (
         (other, {}),
         (path, {"sort": SORT}),
         (path, {"sort": {"field": "id", "order": "desc"}}),
     ):
         refused = await application.http.post(where, json={"cursor": cursor, **body})
-        said.append(problem_of(refused, 400))
+        messages.append(problem_of(refused, 400))
     resource = await server.unchecked.get(path.rpartition("/")[2])
     assert resource is not None
     with pytest.raises(BadCursorError):
         await server.unchecked.read_page(resource, ANA, PageRequest(cursor=cursor))
-    assert said == [said[0]] * 3
-    assert said[0]["code"] == "BAD_CURSOR"
+    assert messages == [messages[0]] * 3
+    assert messages[0]["code"] == "BAD_CURSOR"
 
 
 async def test_the_api_takes_one_or_the_other(application: Application) -> None:

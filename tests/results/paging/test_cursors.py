@@ -102,9 +102,9 @@ def test_one_place_is_one_text() -> None:
 
 
 def test_nothing_of_the_row_is_to_be_seen() -> None:
-    told = written(Cursor(KeysetPosition(values=("a very private name",)), 0))
-    assert "private" not in told
-    assert "cHJpdmF0ZS" not in told
+    cursor = written(Cursor(KeysetPosition(values=("a very private name",)), 0))
+    assert "private" not in cursor
+    assert "cHJpdmF0ZS" not in cursor
 
 
 OTHERS: Mapping[str, CursorScope] = {
@@ -125,11 +125,11 @@ def test_it_is_good_for_nothing_else(name: str) -> None:
 
 
 def test_every_bit_counts() -> None:
-    told = written()
-    for place in range(len(told)):
+    cursor = written()
+    for place in range(len(cursor)):
         for other in "A_9z":
-            changed = told[:place] + other + told[place + 1 :]
-            if changed != told:
+            changed = cursor[:place] + other + cursor[place + 1 :]
+            if changed != cursor:
                 with pytest.raises(BadCursorError):
                     CURSORS.read(changed, SCOPE)
 
@@ -166,38 +166,38 @@ def test_no_text_is_anything_but_refused(text: str) -> None:
 
 
 def test_cut_or_lengthened() -> None:
-    told = written()
+    cursor = written()
     for wrong in (
-        *(told[:end] for end in range(len(told))),
-        told + "A",
-        told + "=",
-        told + "\n",
-        " " + told,
-        told * 2,
+        *(cursor[:end] for end in range(len(cursor))),
+        cursor + "A",
+        cursor + "=",
+        cursor + "\n",
+        " " + cursor,
+        cursor * 2,
     ):
         with pytest.raises(BadCursorError):
             CURSORS.read(wrong, SCOPE)
 
 
 def test_all_refusals_say_the_same() -> None:
-    said = set()
+    messages = set()
     for text, scope in ((written(), OTHERS["user"]), ("AQAA", SCOPE), (written()[:-1], SCOPE), ("", SCOPE)):
         with pytest.raises(BadCursorError) as refused:
             CURSORS.read(text, scope)
-        said.add((refused.value.message, refused.value.hint, str(refused.value.details)))
+        messages.add((refused.value.message, refused.value.hint, str(refused.value.details)))
         assert refused.value.__cause__ is None
-    assert len(said) == 1
+    assert len(messages) == 1
     assert issubclass(BadCursorError, BadParameterError)
 
 
 def test_secrets_rotate() -> None:
     old, both, new = Cursors(Seal([OLD])), Cursors(Seal([NEW, OLD])), CURSORS
-    told = old.write(HERE, SCOPE)
-    assert told is not None
-    assert both.read(told, SCOPE) == HERE
+    cursor = old.write(HERE, SCOPE)
+    assert cursor is not None
+    assert both.read(cursor, SCOPE) == HERE
     assert new.read(written(), SCOPE) == both.read(written(), SCOPE)
     with pytest.raises(BadCursorError):
-        new.read(told, SCOPE)
+        new.read(cursor, SCOPE)
 
 
 def test_what_cannot_be_written_exactly_has_no_cursor() -> None:

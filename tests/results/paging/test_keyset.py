@@ -72,16 +72,16 @@ def shown(rows: Ordered, found: Sequence[Any]) -> list[str]:
 def values_of(select: KeyedSelect, found: Sequence[Any]) -> list[tuple[Any, ...]]:
     values = [select.values_of(row) for row in found]
     assert None not in values
-    return [told for told in values if told is not None]
+    return [value for value in values if value is not None]
 
 
 def through_a_reader(place: KeysetPosition | None, rows: Ordered) -> KeysetPosition:
     """The place as it comes back from whoever was given a cursor."""
     assert place is not None
     scope = CursorScope("r", None, None, rows.order.fingerprint)
-    told = CURSORS.write(Cursor(place, 0), scope)
-    assert told is not None
-    return CURSORS.read(told, scope).position
+    cursor = CURSORS.write(Cursor(place, 0), scope)
+    assert cursor is not None
+    return CURSORS.read(cursor, scope).position
 
 
 async def joined(

@@ -32,6 +32,7 @@ async def asked(app: Application, statement: Any = ALL, **options: Any) -> Parse
     return DualResponseClient(BASE_URL, http=app.http).parse(result, strict=True)
 
 
+@pytest.mark.long
 async def test_it_knows_that_there_is_nothing_yet_and_waits(slow: Slow) -> None:
     async with running(slow.url) as app:
         await app.server.start()

@@ -81,11 +81,11 @@ async def test_the_end_of_the_server_ends_its_tasks(slow: Slow) -> None:
 
 async def test_progress_is_told_while_one_waits(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dualsql.mcp.negotiation.PROGRESS_SECONDS", 0.01)
-    told: list[str | None] = []
+    messages: list[str | None] = []
     heard = asyncio.Event()
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message)
+        messages.append(message)
         heard.set()
 
     async with client_of(slow) as client:
@@ -98,4 +98,4 @@ async def test_progress_is_told_while_one_waits(slow: Slow, monkeypatch: pytest.
             calling.cancel()
             await asyncio.wait({calling})
         await slow.until(0)
-    assert told[0] == "The query has run for 0 seconds."
+    assert messages[0] == "The query has run for 0 seconds."

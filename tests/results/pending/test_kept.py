@@ -47,12 +47,12 @@ async def until_nothing_is_left(folder: Path) -> None:
 
 async def statements(slow: Slow) -> list[str]:
     """The statements that run in the database, but for our own."""
-    asked = text(
+    statement = text(
         "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'"
         " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
     )
     async with slow.engine.connect() as connection:
-        return list((await connection.execute(asked)).scalars())
+        return list((await connection.execute(statement)).scalars())
 
 
 async def until_it_is_kept(slow: Slow) -> None:
@@ -64,13 +64,13 @@ async def until_it_is_kept(slow: Slow) -> None:
     await until(lambda: statements(slow), is_whole)
 
 
-async def said(app: Application, made: DualResponse) -> dict[str, Any]:
-    body: dict[str, Any] = (await app.http.get(f"/resources/{made.resource_id}")).json()
+async def said(app: Application, response: DualResponse) -> dict[str, Any]:
+    body: dict[str, Any] = (await app.http.get(f"/resources/{response.resource_id}")).json()
     return body
 
 
-async def rows_of(app: Application, made: DualResponse) -> int:
-    page = (await app.http.get(f"/resources/{made.resource_id}", params={"limit": 1_000})).json()
+async def rows_of(app: Application, response: DualResponse) -> int:
+    page = (await app.http.get(f"/resources/{response.resource_id}", params={"limit": 1_000})).json()
     return len(page["data"])
 
 
@@ -89,11 +89,11 @@ async def test_a_slow_query_is_stopped_and_run_once_more_as_a_kept_one(slow: Slo
         async with slow.shut():
             making = asyncio.ensure_future(app.server.create_response(ALL, name="All", sample_size=5))
             await until_it_is_kept(slow)
-        made = await making
-        assert (len(made.sample), made.total_count, made.total_count_kind) == (5, COUNT, "exact")
-        assert (await said(app, made))["kept"]["rows"] == COUNT
+        response = await making
+        assert (len(response.sample), response.total_count, response.total_count_kind) == (5, COUNT, "exact")
+        assert (await said(app, response))["kept"]["rows"] == COUNT
         async with slow.shut():  # whoever asked the database would wait
-            assert await rows_of(app, made) == COUNT
+            assert await rows_of(app, response) == COUNT
             assert await statements(slow) == []
 
 
@@ -126,8 +126,8 @@ async def test_rows_that_may_not_be_kept_are_read_by_the_query_that_runs(slow: S
             (first,) = await statements(slow)
             assert await asyncio.wait({making}, timeout=3 * MOMENT.total_seconds()) == (set(), {making})
             assert await statements(slow) == [first]
-        made = await making
-        assert (await said(app, made))["kept"] == {
+        response = await making
+        assert (await said(app, response))["kept"] == {
             "kept": False,
             "reason": "The rows are narrowed by functions.",
         }

@@ -141,13 +141,13 @@ async def test_an_order_that_moves_is_refused(
 
 
 async def test_the_answer_says_which_rows_it_shows(dual: DualResponseServer) -> None:
-    said = {}
-    for asked in ("head", "tail", "random:5", "spread"):
-        response = await answer(dual, select(things.c.id), sample=asked)
+    notes = {}
+    for question in ("head", "tail", "random:5", "spread"):
+        response = await answer(dual, select(things.c.id), sample=question)
         metadata = response.to_structured_content()["metadata"]
-        assert metadata.get("sample", "head") == asked
-        said[asked] = response.to_text().splitlines()[0].partition(". ")[0]
-    assert said == {
+        assert metadata.get("sample", "head") == question
+        notes[question] = response.to_text().splitlines()[0].partition(". ")[0]
+    assert notes == {
         "head": "Things: showing 7 of 600 rows",
         "tail": "Things: showing 7 of 600 rows, the last ones",
         "random:5": "Things: showing 7 of 600 rows, at random (random:5)",

@@ -28,8 +28,10 @@ def needs_of(host: str) -> list[str]:
     """What its first lines say that it needs (PEP 723), the client from this checkout."""
     code = (EXAMPLES / "hosts" / host).read_text(encoding="utf-8")
     [block] = re.findall(r"^# /// script\n((?:#.*\n)+?)# ///$", code, re.MULTILINE)
-    said = tomllib.loads(re.sub(r"^# ?", "", block, flags=re.MULTILINE))
-    return [str(ROOT / "client") if need == "dualsql-client" else need for need in said["dependencies"]]
+    configuration = tomllib.loads(re.sub(r"^# ?", "", block, flags=re.MULTILINE))
+    return [
+        str(ROOT / "client") if need == "dualsql-client" else need for need in configuration["dependencies"]
+    ]
 
 
 def environment(folder: Path, needs: list[str]) -> Path:

@@ -82,9 +82,9 @@ from dualsql.store import migrations_path
 print(migrations_path())
 print(migrate({sqlite_url!r}, create=True))
 """
-    actual, said = _run(code, folder=tmp_path, path=[installed]).splitlines()
+    actual, message = _run(code, folder=tmp_path, path=[installed]).splitlines()
     assert Path(actual) == installed / "dualsql" / "migrations"
-    assert "revision dualsql_0006" in said
+    assert "revision dualsql_0006" in message
 
 
 @pytest.mark.long
@@ -140,8 +140,8 @@ async def test_a_mounted_history_goes_on_with_plain_commands(
 def beside(application: Path) -> Path:
     """An application with a history of its own, beside which dualsql is migrated by itself."""
     page = (ROOT / "docs" / "migrations.md").read_text()
-    [said] = re.findall(r"^  ```python\n(.*?)```", page, re.DOTALL | re.MULTILINE)
-    helper, configured = [line.strip() for line in said.splitlines() if line.strip()]
+    [code] = re.findall(r"^  ```python\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    helper, configured = [line.strip() for line in code.splitlines() if line.strip()]
     env = (application / "alembic" / "env.py").read_text()
     mounted = "context.configure(connection=connection, target_metadata=[metadata, dualsql_metadata])"
     assert mounted in env

@@ -75,7 +75,7 @@ def physically_masked(table: Table, row: dict[str, Any]) -> dict[str, Any]:
 MASKED = ("c_phone", "c_acctbal", "s_comment", "o_totalprice", "salary", "title", "note")
 TOUCHED = {
     name: found
-    for name, found, sql in ((name, found, str(found)) for name, found in PORTABLE.items())
+    for name, found, sql in ((name, each, str(each)) for name, each in PORTABLE.items())
     if any(word in sql for word in MASKED)
 }
 

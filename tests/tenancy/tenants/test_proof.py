@@ -36,16 +36,16 @@ Sent = tuple[str, Sequence[Any]]
 @contextmanager
 def sent_to(engine: AsyncEngine) -> Iterator[list[Sent]]:
     """What reaches the database inside the block."""
-    sent: list[Sent] = []
+    statements: list[Sent] = []
 
     def note(_connection: Any, _cursor: Any, sql: str, values: Sequence[Any], *_: Any) -> None:
         if not sql.startswith("PRAGMA"):
-            sent.append((sql, values))
+            statements.append((sql, values))
 
     has_events = engine.sync_engine._has_events
     event.listen(engine.sync_engine, "before_cursor_execute", note)
     try:
-        yield sent
+        yield statements
     finally:
         event.remove(engine.sync_engine, "before_cursor_execute", note)
         # SQLAlchemy does not take this back: streams of later tests would go the way of an engine with listeners.
@@ -58,9 +58,9 @@ def read_back(sql: str, dialect: str) -> Tree:
     return parsed(bare, dialect)
 
 
-def unproved(sent: Sent, dialect: str) -> list[str]:
+def unproved(statement: Sent, dialect: str) -> list[str]:
     """The references to guarded tables in one statement that do not stand in their rule."""
-    sql, values = sent
+    sql, values = statement
     guarded = [table for table in tables_in(read_back(sql, dialect)) if table.name not in SHARED]
     return [table.sql() for table in guarded if not _stands_in_its_rule(table, values)]
 
@@ -85,7 +85,7 @@ def _is_one_source(select: exp.Select, table: exp.Table) -> bool:
 
     A table without a key has its row's number beside its columns, by which rows are ordered.
     """
-    clauses = {name for name, found in select.args.items() if found} - {"expressions", "from_", "where"}
+    clauses = {name for name, each in select.args.items() if each} - {"expressions", "from_", "where"}
     columns = [_unaliased(column).name for column in select.expressions]
     known = TABLES[table.name]
     expected = [column.name for column in known.c]
@@ -115,7 +115,7 @@ def _is_through(condition: Tree, table: exp.Table) -> bool:
     """IN or EXISTS of the table that says whose the rows are, which is proved by itself."""
     if not isinstance(condition, exp.In | exp.Exists):
         return False
-    return {found.name for found in tables_in(condition)} == {THROUGH[table.name]}
+    return {each.name for each in tables_in(condition)} == {THROUGH[table.name]}
 
 
 def _in_rule_of_another(select: exp.Select) -> bool:
@@ -126,14 +126,14 @@ def _in_rule_of_another(select: exp.Select) -> bool:
 
 async def prove(site: Site, statement: Statement) -> None:
     caller = principal_of(TENANT)
-    with sent_to(site.shared) as sent:
+    with sent_to(site.shared) as statements:
         response = await site.narrowed.create_response(statement, name="x", principal=caller, sample_size=1)
         resource = await site.narrowed.open_resource(response.resource_id, caller, "read")
         by_last: SortKey = {"field": response.columns[-1]["name"], "order": "desc"}
         await pages(site.narrowed, resource, caller, [by_last])
-    assert len(sent) >= 2
+    assert len(statements) >= 2
     dialect = site.shared.dialect.name
-    assert [(unproved(each, dialect), each[0]) for each in sent if unproved(each, dialect)] == []
+    assert [(unproved(each, dialect), each[0]) for each in statements if unproved(each, dialect)] == []
 
 
 @pytest.mark.quick(3)
@@ -160,9 +160,9 @@ async def test_every_table_of_every_statement_does(site: Site, name: str) -> Non
 async def test_the_proof_fails_without_narrowing(site: Site) -> None:
     proved = []
     for name, statement in PORTABLE.items():
-        with sent_to(site.own[TENANT]) as sent:
+        with sent_to(site.own[TENANT]) as statements:
             await truth(site.own[TENANT], statement)
-        if not unproved(sent[0], site.shared.dialect.name):
+        if not unproved(statements[0], site.shared.dialect.name):
             proved.append(name)
     assert sorted(proved) == ["constants only", "shared tables alone"]
 

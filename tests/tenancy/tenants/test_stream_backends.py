@@ -26,11 +26,11 @@ FORMATS = ("ndjson", "csv", "arrow")
 
 
 async def stream(
-    server: DualResponseServer, statement: Statement, caller: Principal | None, written: str
+    server: DualResponseServer, statement: Statement, caller: Principal | None, format_name: str
 ) -> bytes:
     response = await server.create_response(statement, name="x", principal=caller, count="none")
     resource = await server.open_resource(response.resource_id, caller, "read")
-    opened = await server.unchecked.stream(resource, caller, StreamRequest(format=written))
+    opened = await server.unchecked.stream(resource, caller, StreamRequest(format=format_name))
     async with aclosing(opened.chunks) as chunks:
         return b"".join([chunk.data async for chunk in chunks])
 

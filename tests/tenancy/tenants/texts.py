@@ -64,10 +64,10 @@ class Draw:
         if depth <= 0 or self.chance(3):
             return self.of(self.column(kind), self.column(kind), self.of(*LITERALS[kind]))
         if self.chance(3):
-            names = [name for name, found in self._kinds.items() if found == kind] or self.functions
+            names = [name for name, each in self._kinds.items() if each == kind] or self.functions
             return self.call(depth - 1, self.of(*names))
-        made = [maker for found, maker in MAKERS.values() if found in (kind, "")]
-        return self._random.choice(made)(self, depth - 1) if made else self.column(kind)
+        makers = [maker for each, maker in MAKERS.values() if each in (kind, "")]
+        return self._random.choice(makers)(self, depth - 1) if makers else self.column(kind)
 
     def call(self, depth: int, name: str) -> str:
         """A call of the function, with up to three arguments."""

@@ -176,12 +176,12 @@ async def flights_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 async def host(flights_url: str, browser: Browser) -> AsyncIterator[Bridged]:
-    async with bridged(flights_url, browser) as found:
-        yield found
+    async with bridged(flights_url, browser) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 async def host_without_rows(flights_url: str, browser: Browser) -> AsyncIterator[Bridged]:
     """Its App has no tool that reads rows."""
-    async with bridged(flights_url, browser, reads_rows=False) as found:
-        yield found
+    async with bridged(flights_url, browser, reads_rows=False) as server:
+        yield server

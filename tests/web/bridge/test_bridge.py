@@ -92,8 +92,8 @@ async def test_the_model_hears_only_what_the_person_sends(host: Bridged) -> None
         assert await bridge.log("contexts") == []
         await bridge.app.get_by_role("button", name="Tell the model").click()
         await expect(bridge.app.locator("#message")).to_contain_text("next message")
-        [told] = await bridge.log("contexts")
-        assert "Sorted by delay asc" in told["content"][0]["text"]
+        [context] = await bridge.log("contexts")
+        assert "Sorted by delay asc" in context["content"][0]["text"]
 
 
 async def test_the_browser_s_page_and_a_file(host: Bridged) -> None:
