@@ -112,8 +112,7 @@ def note_slow(source: Source, statement: Executable, rules: ActiveRules, seconds
 
 def note_lane(lane: str) -> None:
     """Note for the log how the rows of the current request are read."""
-    record = REQUEST.get()
-    if record is not None:
+    if (record := REQUEST.get()) is not None:
         record.lane = lane
 
 

@@ -189,9 +189,6 @@ class Slots:
             TooManyQueriesError: too many wait already, or the caller waited for too long.
         """
         caller = CALLER.get()
-        if not self._waiting and self._shares.has_room(caller):
-            self._shares.take(caller)
-            return caller
         slot = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append(slot)
         self._hand_out()
@@ -229,13 +226,9 @@ class Slots:
             self.queue.waiting -= 1
             EVENTS.report(SlotAwaited(self.name, time.perf_counter() - start))
 
-    def _expire(self, slot: asyncio.Future[None]) -> None:
-        if not slot.done():
-            slot.set_exception(self._refused("Too many queries are running, and none ended in time."))
-
     def _leave(self, caller: Caller, slot: asyncio.Future[None]) -> None:
         """The request does not wait any longer. It may have got its slot in the same moment."""
-        if slot.done() and not slot.cancelled() and slot.exception() is None:
+        if slot.done() and not slot.cancelled():
             self.give_back(caller)
             return
         slots = self._waiting.get(caller, deque())
@@ -247,7 +240,7 @@ class Slots:
 
     def _hand_out(self) -> None:
         """Give free slots to those that wait: to callers with less than a third first, one after the other."""
-        while self._waiting and self._shares.used < self.number:
+        while self._shares.used < self.number:
             # Two passes, of which the second one is for callers that take what the others leave.
             able = [caller for caller in self._waiting if self._shares.has_room(caller)]
             caller = next(filter(self._shares.is_modest, able), able[0] if able else None)

@@ -172,6 +172,10 @@ class RecordMaker:
     Args:
         integer_strings: names of columns whose whole numbers become strings.
         text_columns: names of columns whose values become texts, as in CSV.
+
+    Attributes:
+        described: the columns as answers describe them; not to be changed.
+        has_times: see `may_hold_times`.
     """
 
     def __init__(
@@ -179,9 +183,10 @@ class RecordMaker:
         columns: Sequence[ResultColumn],
         dialect: Dialect,
         *,
-        integer_strings: Iterable[str] = (),
+        integer_strings: Sequence[str] = (),
         text_columns: Collection[str] = (),
     ) -> None:
+        self.described = describe(columns, integer_strings=integer_strings)
         self._names = [column.name for column in columns]
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
@@ -393,10 +398,6 @@ def _each(converter: Converter, values: Any) -> Any:
     return None if values is None else converter(values)
 
 
-def _decimal(value: Decimal) -> str | None:
-    return format(value, "f") if value.is_finite() else None
-
-
 @cache  # an import for each range would take longer than its text
 def _range_writer() -> Converter:
     from dualsql.formats.ranges import range_text
@@ -405,7 +406,7 @@ def _range_writer() -> Converter:
 
 
 _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
-    (Decimal, _decimal),
+    (Decimal, lambda value: format(value, "f") if value.is_finite() else None),
     ((dt.datetime, dt.date, dt.time), operator.methodcaller("isoformat")),
     (Digits, lambda value: orjson.Fragment(value.text)),
     (Unfit, lambda value: value.text),

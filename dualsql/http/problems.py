@@ -283,8 +283,7 @@ def problem_answer(error: DualResponseError, incident: str = "") -> Response:
 def note_code(code: str, cause: Cause) -> None:
     """Note with which error the current request is answered, for the log and the metrics."""
     EVENTS.report(ErrorAnswered(code, "http", cause))
-    record = REQUEST.get()
-    if record is not None:
+    if (record := REQUEST.get()) is not None:
         record.code = code
 
 
@@ -304,9 +303,6 @@ def request_name(request: Request) -> str:
 
 
 T = TypeVar("T")
-
-_UNWATCHED_SECONDS = 0.05
-"""Work that ends sooner is not worth cancelling."""
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
@@ -331,8 +327,8 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         nonlocal watch
         watch = asyncio.create_task(end_when_disconnected())
 
-    # A task and its end cost a twentieth of a page.
-    beginning = asyncio.get_running_loop().call_later(_UNWATCHED_SECONDS, begin)
+    # A task and its end cost a twentieth of a page: work that ends sooner is not watched.
+    beginning = asyncio.get_running_loop().call_later(0.05, begin)
     try:
         async with asyncio.timeout(None) as connection:
             return await work

@@ -170,8 +170,7 @@ class AccessControl:
                 f"authenticate returned a {type(principal).__name__}, or is not async.",
                 hint="Define it as: async def authenticate(request: Request) -> Principal | None",
             )
-        record = REQUEST.get()
-        if record is not None:
+        if (record := REQUEST.get()) is not None:
             record.principal = principal
         return principal
 
@@ -211,8 +210,7 @@ class AccessControl:
 
     async def open(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """See `ResultServer.open_resource`."""
-        record = REQUEST.get()
-        if record is not None:
+        if (record := REQUEST.get()) is not None:
             record.resource_id = resource_id  # for what is logged meanwhile
         resource = await self.load(resource_id, self.viewer(principal))
         refusal = await self.decide(resource, principal, action)
@@ -286,8 +284,7 @@ class AccessControl:
         """
         if resource is not None:
             resource_id = resource.id
-        record = REQUEST.get()
-        if record is not None:
+        if (record := REQUEST.get()) is not None:
             record.principal = principal or record.principal
             record.resource_id = resource_id or record.resource_id
             record.rows = record.rows if rows is None else rows

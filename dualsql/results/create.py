@@ -239,7 +239,7 @@ class ShownSample(NamedTuple):
 def shown_sample(view: View, sample: Sample) -> ShownSample:
     """What a response shows of a sample."""
     inexact = json.inexact_columns(view.columns, sample.rows)
-    rows = view.record_maker(inexact)[0].records(sample.rows)
+    rows = view.record_maker(inexact).records(sample.rows)
     try:
         plain: list[Row] = json.loads(json.dumps(rows))
     except ValueNotRepresentableError:

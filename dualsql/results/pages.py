@@ -303,7 +303,7 @@ class ResultPages:
         following, preceding = _cursors(page_rows, select, rows, start)
         total = _corrected_total(target.total, page_rows, is_counted=start is None)
         as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
-        maker, columns = view.record_maker(as_strings)
+        maker = view.record_maker(as_strings)
         width = len(view.columns)
         # After the columns of the result come the keys of the cursor that are not among them.
         values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
@@ -319,7 +319,7 @@ class ResultPages:
 
         records, cut = await run_heavy(make_records) if is_heavy else make_records()
         return ResultPage(
-            columns=columns,
+            columns=maker.described,
             rows=records,
             is_heavy=is_heavy,
             has_times=maker.has_times,

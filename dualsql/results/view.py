@@ -19,7 +19,6 @@ from dualsql.databases.session import Fetch, RowCounter, Sample, fetch_sample
 from dualsql.databases.source import Source, Sources
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.errors import Asked, DualResponseError
-from dualsql.formats import json
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Rows, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
@@ -28,7 +27,7 @@ from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resour
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
-from dualsql_client.wire import Column, SortKey
+from dualsql_client.wire import SortKey
 
 if TYPE_CHECKING:
     from dualsql.results.kept_rows import KeptReader
@@ -82,17 +81,12 @@ class Derived:
             key, lambda: plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
         )
 
-    def record_maker(
-        self, dialect: Dialect, integer_strings: Sequence[str]
-    ) -> tuple[RecordMaker, Sequence[Column]]:
-        """The maker of objects of its rows, from the dialect of its database, and its columns (`json.describe`)."""
+    def record_maker(self, dialect: Dialect, integer_strings: Sequence[str]) -> RecordMaker:
+        """The maker of objects of its rows, from the dialect of its database."""
         columns, strings = self.shape.columns, tuple(integer_strings)
-
-        def make() -> tuple[RecordMaker, Sequence[Column]]:
-            maker = RecordMaker(columns, dialect, integer_strings=strings)
-            return maker, json.describe(columns, integer_strings=strings)
-
-        return self._cached((RecordMaker, *strings), make)
+        return self._cached(
+            (RecordMaker, *strings), lambda: RecordMaker(columns, dialect, integer_strings=strings)
+        )
 
     def writer(
         self, output: Format, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions
@@ -160,8 +154,8 @@ class View:
         """A question over this statement, on the same source."""
         return replace(self, derived=derived)
 
-    def record_maker(self, integer_strings: Sequence[str] = ()) -> tuple[RecordMaker, Sequence[Column]]:
-        """What makes objects of rows of this statement, and the columns as answers describe them; not to be changed."""
+    def record_maker(self, integer_strings: Sequence[str] = ()) -> RecordMaker:
+        """What makes objects of rows of this statement."""
         return self.output.record_maker(self.dialect, integer_strings)
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:

@@ -107,8 +107,7 @@ async def row_labels(
                 opened = server.parts.views.open(source, source.freeze(statement), principal)
                 sample = await opened.sample(_MOST_LABELS, CountMethod("none"))
                 # Whole numbers as texts: a double of JavaScript could be the key of another row.
-                maker, _ = opened.record_maker(integer_columns(opened.columns))
-                records = maker.records(sample.rows)
+                records = opened.record_maker(integer_columns(opened.columns)).records(sample.rows)
                 pairs = [[row["row_key"], _short(row["row_label"])] for row in records]
         answers.append(pairs)
     return answers
