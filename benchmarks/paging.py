@@ -151,7 +151,8 @@ async def throughput(
 
 async def _answer_of(request: Request) -> httpx.Response:
     async with httpx.AsyncClient() as http:
-        return (await http.post(request.url, content=request.body)).raise_for_status()
+        headers = {"Content-Type": "application/json"}
+        return (await http.post(request.url, content=request.body, headers=headers)).raise_for_status()
 
 
 def _page_of(url: str) -> Request:
