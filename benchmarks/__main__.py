@@ -6,16 +6,13 @@ A result is kept only of five rounds or more, and if other processes took less t
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
-from collections.abc import Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from benchmarks import machine, report, timing
+from benchmarks.one_part import in_own_process
 from benchmarks.plan import MINUTES, ROUNDS, chosen
 
 
@@ -29,7 +26,7 @@ def main() -> int:
     # What measures needs packages that `--help` must not need.
     parts = import_module("benchmarks.parts")
     options = parts.Options(arguments.rounds, arguments.reference, arguments.small)
-    results = [_measured(parts.PARTS[name], name, options, console, is_kept=is_kept) for name in names]
+    results = [in_own_process(name, options, is_kept=is_kept) for name in names]
     figures = import_module("benchmarks.figures")
     if is_kept:
         figures.write()
@@ -60,33 +57,6 @@ def _arguments() -> argparse.ArgumentParser:
         help="the folder example/server of github.com/freezer333/mcp-rlp, to compare with",
     )
     return parser
-
-
-def _measured(
-    measure: Callable[[Callable[[str], object], Any], Coroutine[Any, Any, report.Report]],
-    name: str,
-    options: object,
-    console: Console,
-    *,
-    is_kept: bool,
-) -> bool:
-    """Measure one part. Returns whether its floors hold and its result could be kept."""
-    with timing.recording() as rounds, machine.watching() as watch, console.status(name) as status:
-        try:
-            part = asyncio.run(measure(lambda doing: status.update(f"{name}: {doing}"), options))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - other parts can still be measured
-            console.print(f"{name}: NOT MEASURED. {type(error).__name__}: {error}", markup=False)
-            return False
-    report.show(part, console)
-    if rounds:
-        report.show_section(report.spread(rounds), console)
-    console.print(f"{name}: {report.floors(part)} Meanwhile, {watch}.")
-    if not watch.is_quiet:
-        console.print(f"{name}: NOT KEPT, because the machine was not idle. The last result stays.")
-        return False
-    if is_kept:
-        console.print("Kept in", *(path.name for path in report.keep(part, rounds, str(watch))))
-    return part.holds is not False
 
 
 if __name__ == "__main__":

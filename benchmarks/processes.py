@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -58,7 +58,8 @@ class Process:
         pids = [self.pid]
         for pid in pids:  # grows: a worker's reader process is a child of a child
             for thread in Path(f"/proc/{pid}/task").iterdir():
-                pids += map(int, (thread / "children").read_text().split())
+                with suppress(FileNotFoundError):  # it has just ended
+                    pids += map(int, (thread / "children").read_text().split())
         return pids
 
 
