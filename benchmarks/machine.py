@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import os
 import platform
@@ -73,10 +74,26 @@ def commit() -> str:
 
 
 def is_current(commit: str) -> bool:
-    """Whether both packages are today as they were in that commit."""
+    """Whether both packages do today what they did in that commit: their layout and comments may be others."""
+    commit = commit.removesuffix("-dirty")
     packages = [":/dualsql", ":/client/dualsql_client"]
-    changes = ["git", "diff", "--quiet", commit.removesuffix("-dirty"), "--", *packages]
-    return subprocess.run(changes, capture_output=True, check=False).returncode == 0
+    try:
+        names = _git("diff", "--name-only", "--no-relative", commit, "--", *packages).split()
+        root = Path(_git("rev-parse", "--show-toplevel").strip())
+        return all(
+            _program(_git("show", f"{commit}:{name}")) == _program((root / name).read_text())
+            for name in names
+        )
+    except (subprocess.CalledProcessError, OSError, SyntaxError):  # unknown, new, deleted, or no Python
+        return False
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, check=True, text=True).stdout
+
+
+def _program(text: str) -> str:
+    return ast.dump(ast.parse(text))
 
 
 class Process(NamedTuple):

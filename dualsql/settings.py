@@ -203,7 +203,9 @@ class Settings(SettingsGroup):
         "an error that tells their readers to resume.",
     )
     maximum_concurrent_queries: int = setting(
-        15, "Statements at once on one database, besides streams and the shortest pages; some databases take fewer.", positive=True
+        15,
+        "Statements at once on one database, besides streams and the shortest pages; some databases take fewer.",
+        positive=True,
     )
     maximum_queued_queries: int = setting(250, "Statements that may wait for their turn on one database.")
     queue_timeout: timedelta = setting(

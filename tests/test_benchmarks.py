@@ -143,6 +143,8 @@ def test_a_result_of_other_code_is_outdated(tmp_path: Path, monkeypatch: pytest.
         git("commit", "-m", name)
     monkeypatch.chdir(tmp_path)
     assert is_current("HEAD~1") and is_current("HEAD-dirty")
+    (tmp_path / "dualsql" / "a").write_text("a  # a comment")
+    assert is_current("HEAD")
     (tmp_path / "dualsql" / "a").write_text("b")
     assert not is_current("HEAD") and not is_current("0123abc")
 
