@@ -327,8 +327,8 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         nonlocal watch
         watch = asyncio.create_task(end_when_disconnected())
 
-    # A task and its end cost a twentieth of a page: work that ends sooner is not watched.
-    beginning = asyncio.get_running_loop().call_later(0.05, begin)
+    # The task begins only when the work waits for something: work that ends at once needs no watch.
+    beginning = asyncio.get_running_loop().call_soon(begin)
     try:
         async with asyncio.timeout(None) as connection:
             return await work
