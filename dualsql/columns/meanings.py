@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy.util import LRUCache
 
 from dualsql.columns.own_types import (
     Computation,
@@ -48,6 +49,7 @@ class Meanings:
         self._comparable = tuple(comparable)
         # Each document that is thawed has type objects of its own.
         self._meaning = lru_cache(10_000)(self._determined)
+        self.columns: MutableMapping[tuple[str, Any], Any] = LRUCache(10_000)  # see `result_columns`
 
     def of(self, type_: SQLType) -> Meaning:
         """The meaning of `type_`, determined at first use."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, CompoundSelect, Dialect, Label, Select, type_coerce, types
+from sqlalchemy import ColumnElement, CompoundSelect, Dialect, Label, Select, Table, type_coerce, types
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
@@ -66,7 +66,6 @@ class ResultColumn:
     is_computed: bool = False
     meanings: Meanings = field(default=STANDARD, repr=False, compare=False)
 
-    # Each page asks for these several times, and the columns of a stored statement outlast it.
     @cached_property
     def meaning(self) -> Meaning:
         """What its values are."""
@@ -133,12 +132,16 @@ def result_columns(
     Equal names are distinguished by their table, or else by a number.
     """
     listed = list(outputs)
-    forecast = Forecast(meanings)
-    values = [forecast.of(expression) for _, expression in listed]
-    return tuple(
-        ResultColumn(name, expression, value.type, is_computed=value.is_computed, meanings=meanings)
-        for name, (_, expression), value in zip(unique_names(listed), listed, values, strict=True)
-    )
+    forecast, columns = Forecast(meanings), list[ResultColumn]()
+    for name, (_, expression) in zip(unique_names(listed), listed, strict=True):
+        # All statements share those of tables: what they know of their types, and makers of records with them.
+        kept = meanings.columns if isinstance(getattr(expression, "table", None), Table) else {}
+        if (column := kept.get((name, expression))) is None:
+            type_, is_computed = forecast.of(expression)
+            column = ResultColumn(name, expression, type_, is_computed=is_computed, meanings=meanings)
+            kept[name, expression] = column
+        columns.append(column)
+    return tuple(columns)
 
 
 class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple cannot have nonempty __slots__

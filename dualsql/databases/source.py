@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from sqlalchemy import URL, Engine
@@ -23,6 +23,7 @@ from dualsql.databases.engines import most_connections, reading_engine, threaded
 from dualsql.databases.guard import FailureKind, Guard, TableName
 from dualsql.databases.slots import QueryLimits, pool_options
 from dualsql.errors import ConfigurationError, refuse_mistaken
+from dualsql.formats.json import RecordMaker
 from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
@@ -41,6 +42,7 @@ class Source:
         fast: reads statements without the pool, if the database supports it.
         role: the role that its sessions take.
         meanings: how the application's own types convert values.
+        record_maker: the maker of records of a tuple of columns, made before or now.
         finishing: sessions whose caller was cancelled, until their connection is returned.
         row_numbers: the names of the columns that number the rows of tables; see `Guard.row_numbers`.
         guard: makes its sessions read-only and limits their time.
@@ -59,6 +61,7 @@ class Source:
     finishing: set[asyncio.Future[None]] = field(default_factory=set)
     compiled: Any = field(default_factory=CompiledStatements)
     meanings: Meanings = STANDARD
+    record_maker: Callable[..., RecordMaker] = field(default_factory=lambda: lru_cache(1_000)(RecordMaker))
     proofs: Proofs = field(default_factory=Proofs)
     row_numbers: dict[TableName, str] = field(default_factory=dict)
     guard: Guard = field(init=False)

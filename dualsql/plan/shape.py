@@ -167,10 +167,9 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
         return statement
     # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     items = list(statement.selected_columns.items())
-    columns = [column for _, column in items]
     names = [
         name if _is_to_be_named(column, name) or (labels_unnamed and not is_named(column)) else ""
-        for column, name in zip(columns, unique_names(items), strict=True)
+        for (_, column), name in zip(items, unique_names(items), strict=True)
     ]
     if not any(names):
         return statement

@@ -42,7 +42,7 @@ _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""
 
 _MOST_FORMS = 32
-"""Orders, writers and makers of objects kept for one document: its own, and those that readers ask for."""
+"""Orders and writers kept for one document: its own, and those that readers ask for."""
 
 
 class Derived:
@@ -79,13 +79,6 @@ class Derived:
         key = (form, *((part["field"], part.get("order")) for part in sort))
         return self._cached(
             key, lambda: plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
-        )
-
-    def record_maker(self, dialect: Dialect, integer_strings: Sequence[str]) -> RecordMaker:
-        """The maker of objects of its rows, from the dialect of its database."""
-        columns, strings = self.shape.columns, tuple(integer_strings)
-        return self._cached(
-            (RecordMaker, *strings), lambda: RecordMaker(columns, dialect, integer_strings=strings)
         )
 
     def writer(
@@ -156,7 +149,7 @@ class View:
 
     def record_maker(self, integer_strings: Sequence[str] = ()) -> RecordMaker:
         """What makes objects of rows of this statement."""
-        return self.output.record_maker(self.dialect, integer_strings)
+        return self.source.record_maker(self.columns, self.dialect, integer_strings=tuple(integer_strings))
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""

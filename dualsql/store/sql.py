@@ -25,7 +25,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    column,
     delete,
     func,
     insert,
@@ -35,7 +34,6 @@ from sqlalchemy import (
     or_,
     select,
     update,
-    values,
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -219,9 +217,10 @@ class SQLResourceStore:
         return await self._change(_update(resource_id, changes)) > 0
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
-        storable = {name: access for name, access in accesses.items() if is_storable_id(name)}
-        if storable:
-            await self._change(_add_accesses(storable))
+        # In the order of the ids, as in the DELETE, so that two processes cannot deadlock.
+        named = filter(lambda each: is_storable_id(each[0]), sorted(accesses.items()))
+        if added := [{"added_id": name, **access._asdict()} for name, access in named]:
+            await self._change(_ADDED_ACCESSES, added)
 
     async def settle(self, resource: Resource) -> bool:
         values = settled_values(resource)
@@ -310,9 +309,7 @@ class SQLResourceStore:
         return [(row["id"], row["size"]) for row in await self._rows(oldest)]
 
     async def save_link(self, link: LinkRecord) -> None:
-        await self._change(
-            insert(links).values(id=link.id, resource_id=link.resource_id, expires_at=link.expires_at)
-        )
+        await self._change(insert(links).values(link._asdict()))
 
     async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         same = (links.c.id == link.id, links.c.resource_id == link.resource_id)
@@ -374,11 +371,11 @@ class SQLResourceStore:
             self._fast_reader.close()
         await self._connections.close()
 
-    async def _change(self, statement: Executable) -> int:
-        """Run one INSERT, UPDATE or DELETE and return the number of affected rows."""
+    async def _change(self, statement: Executable, values: Sequence[Mapping[str, Any]] | None = None) -> int:
+        """Run one INSERT, UPDATE or DELETE, once for each of these values, and return the number of affected rows."""
         with store_operation(statement.__visit_name__):
             async with self._connections.open() as connection:
-                return (await connection.execute(statement)).rowcount
+                return (await connection.execute(statement, values)).rowcount
 
     async def _rows_one_by_one(self, newest: Select[Any], limit: int) -> list[dict[str, Any]]:
         """The rows of a listing up to the one after `limit`; of those that cannot be read, what can."""
@@ -446,22 +443,6 @@ def _total_values(total: Total) -> dict[str, Any]:
     }
 
 
-def _add_accesses(accesses: Mapping[str, Access]) -> Update:
-    rows = [(name, access.number, access.last) for name, access in accesses.items()]
-    added = values(column("id", String), column("number", BigInteger), column("last", UTCTimestamp))
-    counts = added.data(rows).cte("counts")
-    # In the order of the ids, as in the DELETE, so that two processes cannot deadlock.
-    locked_ids = select(_t.id).where(_t.id.in_(select(counts.c.id))).order_by(_t.id).with_for_update()
-    return (
-        update(resources)
-        .where(_t.id == counts.c.id, _t.id.in_(locked_ids))
-        .values(
-            access_count=_t.access_count + counts.c.number,
-            last_accessed_at=_later(_t.last_accessed_at, counts.c.last),
-        )
-    )
-
-
 def _total(column: ColumnElement[int]) -> ColumnElement[int]:
     # PostgreSQL returns sums as numeric, and NULL for no rows.
     return func.coalesce(func.sum(column), 0).cast(BigInteger)
@@ -512,6 +493,16 @@ def _sorted(ids: ColumnElement[str]) -> ColumnElement[str]:
 
 def _later(column: ColumnElement[datetime], instant: ColumnElement[datetime]) -> ColumnElement[datetime]:
     return case((or_(column.is_(None), column < instant), instant), else_=column)
+
+
+_ADDED_ACCESSES = (
+    update(resources)
+    .where(_t.id == bindparam("added_id"))
+    .values(
+        access_count=_t.access_count + bindparam("number"),
+        last_accessed_at=_later(_t.last_accessed_at, bindparam("last", type_=UTCTimestamp)),
+    )
+)
 
 
 def _instant(value: datetime) -> ColumnElement[datetime]:

@@ -7,9 +7,11 @@ import os
 import sqlite3
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -51,29 +53,66 @@ def sent(sql: str, *parameters: int) -> DriverStatement:
 async def test_only_what_was_fast_in_a_session_is_read_at_once(reader: FileReader) -> None:
     some = sent("SELECT n FROM numbers WHERE n < ?", 3)
     assert not reader.reads(some)
-    reader.learn(some.sql, work=1.0, seconds=1.0)
+    reader.learn(some.sql, seconds=1.0)
     assert not reader.reads(some)
-    reader.learn(some.sql, work=0.0001, seconds=0.0001)
+    reader.learn(some.sql, seconds=0.0001)
     assert reader.reads(some) and await reader.fetch(some, LIMIT) == [(0,), (1,), (2,)]
 
 
 async def test_what_is_slow_is_stopped_and_not_tried_again(reader: FileReader) -> None:
     some, endless = sent("SELECT n FROM numbers"), sent(ENDLESS)
     for each in (some, endless):
-        reader.learn(each.sql, work=0.0001, seconds=0.0001)
+        reader.learn(each.sql, seconds=0.0001)
     begun = time.monotonic()
     assert await reader.fetch(endless, LIMIT) is None
     assert time.monotonic() - begun < 1  # milliseconds, on a machine with nothing else to do
     assert [reader.reads(each) for each in (endless, some)] == [False, True]
 
 
+def test_a_cold_block_sends_no_reader_to_a_session(reader: FileReader) -> None:
+    """A session shares Python's lock with the event loop: on a busy server it takes a thousand times as long."""
+    some = sent("SELECT n FROM numbers")
+    for _ in range(10):
+        reader.learn(some.sql, seconds=0.0001)
+    reads = []
+    for _ in range(3):
+        reader.learn(some.sql, seconds=0.01)
+        reads.append(reader.reads(some))
+    assert reads == [True, True, False]
+    reader.learn(some.sql, seconds=0.0001)
+    assert reader.reads(some)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="whether a thread read from a disk is not known")
+def test_a_session_finds_a_fast_statement_while_python_is_busy(path: Path, reader: FileReader) -> None:
+    def read() -> None:
+        """Read new statements until Python's lock was waited for; each is known to be fast."""
+        with closing(sqlite3.connect(path)) as connection:
+            for number in count():
+                some, begun = (
+                    sent(f"SELECT n FROM numbers WHERE n >= 0 AND {number} = {number}"),
+                    time.monotonic(),
+                )
+                assert len(reader.read(connection, some)) == 100
+                seconds = time.monotonic() - begun
+                assert reader.reads(some), seconds
+                if seconds > LOOP_LIMIT:
+                    return
+
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        while not reading.done():
+            pass
+    reading.result()
+
+
 @pytest.mark.exhaustive
-@pytest.mark.skipif(sys.platform != "linux", reason="how often a thread waited is not known")
+@pytest.mark.skipif(sys.platform != "linux", reason="whether a thread read from a disk is not known")
 async def test_a_statement_is_not_slow_because_other_processes_took_the_processor(reader: FileReader) -> None:
     """With more processes than cores, each waits milliseconds for its turn."""
     pytest.importorskip("apsw")  # many pages a second ask for it
     some = sent("SELECT n FROM numbers")
-    reader.learn(some.sql, work=0.0001, seconds=0.0001)
+    reader.learn(some.sql, seconds=0.0001)
     before, lost, longest = os.sched_getaffinity(0), 0, 0.0
     os.sched_setaffinity(0, {min(before)})
     command = [sys.executable, "-c", "while True: pass"]
@@ -83,7 +122,7 @@ async def test_a_statement_is_not_slow_because_other_processes_took_the_processo
         while (longest < 0.03 or lost < 10) and time.monotonic() < ends_at:
             begun = time.monotonic()
             if reader.fetch_at_once(some, LIMIT) is None:  # its time limit ran out while it had no processor
-                reader.learn(some.sql, work=0.0001, seconds=0.0001)
+                reader.learn(some.sql, seconds=0.0001)
                 continue
             seconds = time.monotonic() - begun
             longest, lost = max(longest, seconds), lost + (seconds > LOOP_LIMIT)
@@ -142,7 +181,7 @@ async def test_the_event_loop_runs_while_a_new_statement_works_on_long_texts(tmp
     ],
 )
 def test_what_nothing_stops_is_not_tried_however_fast_it_was(sql: str, reader: FileReader) -> None:
-    reader.learn(sql, work=0.0001, seconds=0.0001)
+    reader.learn(sql, seconds=0.0001)
     assert not reader.reads(sent(sql))
 
 

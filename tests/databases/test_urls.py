@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -154,3 +157,25 @@ async def test_an_engine_of_another_driver_for_sqlite_is_refused(tmp_path: Path)
         async with create_server(engine, base_url="https://api.example.com/r", tables=Base):
             pass
     engine.dispose()
+
+
+@pytest.mark.skipif(find_spec("duckdb") is None, reason="needs duckdb")
+def test_nothing_holds_objects_of_duckdb_until_the_interpreter_ends(tmp_path: Path) -> None:
+    """A cache of a module does. DuckDB's binding then lists hundreds of "leaked" objects on stderr."""
+    program = f"""
+import asyncio, duckdb
+from sqlalchemy import Column, Integer, MetaData, Table, select
+from dualsql import DualResponseServer, PageRequest
+path = {str(tmp_path / "numbers.duckdb")!r}
+with duckdb.connect(path) as connection:
+    connection.execute("CREATE TABLE numbers AS SELECT range AS n FROM range(9)")
+numbers = Table("numbers", MetaData(), Column("n", Integer, primary_key=True))
+async def main():
+    url = f"duckdb:///{{path}}"
+    async with DualResponseServer(url, base_url="http://127.0.0.1/r", tables=numbers.metadata) as dual:
+        response = await dual.create_response(select(numbers), name="numbers")
+        print(len((await dual.read_page(response.resource_id, None, PageRequest())).rows))
+asyncio.run(main())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("9\n", "")

@@ -35,7 +35,7 @@ from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName,
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
-from dualsql.formats.cells import Unfit, processed
+from dualsql.formats.cells import Unfit, processed, without_collector
 from dualsql.formats.writer import BatchWriter, Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
@@ -387,9 +387,10 @@ def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
 
 
 _QUICK = 0.002
-"""Seconds of work below which a thread switch costs more than it saves."""
+"""Seconds below which a thread switch costs more than it saves."""
 
-_MOST_KNOWN = 1_000
+_MOST_KNOWN, _MOST_LEFT = 1_000, 4
+"""Statements, and reads of one. A slow read halves these: were it the last, a cold block would send all to sessions."""
 
 _LONGEST = 20_000
 """Characters of a statement."""
@@ -406,9 +407,9 @@ _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 """So many pages in so many seconds, and a process reads them."""
 
 
-def _waits() -> float:
-    """How often this thread waited, as for a disk or a lock; NaN, which equals nothing, where that is not known."""
-    return getrusage(RUSAGE_THREAD).ru_nvcsw if sys.platform == "linux" else math.nan
+def _disk_reads() -> float:
+    """How often this thread has read from a disk; NaN, which equals nothing, where that is not known."""
+    return getrusage(RUSAGE_THREAD).ru_inblock if sys.platform == "linux" else math.nan
 
 
 class FileReader:
@@ -416,8 +417,7 @@ class FileReader:
 
     A page costs less than two thread switches. Only a statement that was fast in a session runs on the event loop:
     SQLite can stop it between instructions, and one of them may work on a long text for seconds. If it is slow there (a
-    cold disk, a lock), it is stopped after `LOOP_LIMIT` seconds, and a session runs it again and finds its time, or its
-    error.
+    cold disk, a lock), it is stopped after `LOOP_LIMIT` seconds, and a session runs it again.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -425,25 +425,40 @@ class FileReader:
         self._path = str(Path(str(engine.url.database)).resolve())
         self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
         self._thread = 0
-        self._is_fast: MutableMapping[str, bool] = util.LRUCache(_MOST_KNOWN)
+        self._reads_left: MutableMapping[str, int] = util.LRUCache(_MOST_KNOWN)
         # Settings of the URL are for this process's SQLite.
         self._may_have_processes = not engine.url.query
         self._processes: FileProcesses | None = None
         self._recent: deque[float] = deque(maxlen=_BUSY_PAGES)
 
     def reads(self, statement: DriverStatement) -> bool:
-        return self._is_fast.get(statement.sql, False)
+        return self._reads_left.get(statement.sql, 0) > 0
 
-    def learn(self, sql: str, work: float, seconds: float) -> None:
-        """Note how long a statement took, here or in a session, of work and in all; the event loop reads fast ones."""
+    def learn(self, sql: str, seconds: float) -> None:
+        """Note how long a statement took, here or in a session. A fast one is read here until it is slow too often."""
+        reads = self._reads_left.get(sql, 0)
         # Nothing stops the preparation of a long statement.
-        may_be_fast = self._is_fast.get(sql) or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
-        self._is_fast[sql] = may_be_fast and work <= _QUICK and seconds <= LOOP_LIMIT
+        may_be_fast = reads > 0 or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
+        is_fast = seconds <= _QUICK and may_be_fast
+        self._reads_left[sql] = min(reads + 1, _MOST_LEFT) if is_fast else reads // 2
+
+    def read(self, connection: sqlite3.Connection, statement: DriverStatement) -> Rows:
+        """All rows of a statement, read by this thread; learns how long they took."""
+        reads, start, start_of_work, seconds = _disk_reads(), time.monotonic(), time.thread_time(), math.inf
+        try:
+            # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
+            with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
+                require_described([column[0] for column in cursor.description], statement.described)
+                rows = processed(next_rows(cursor), statement.processors())
+            # Python's lock and the processor are waited for because of others, for milliseconds each.
+            is_in_memory = _disk_reads() == reads
+            seconds = time.thread_time() - start_of_work if is_in_memory else time.monotonic() - start
+        finally:
+            self.learn(statement.sql, seconds)
+        return rows
 
     async def fetch(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
-        rows = None
-        if self._processes is not None:
-            rows = await self._processes.page(statement, limit)
+        rows = None if self._processes is None else await self._processes.page(statement, limit)
         return self.fetch_at_once(statement, limit) if rows is None else rows
 
     def fetch_at_once(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
@@ -455,16 +470,12 @@ class FileReader:
         if self._thread != threading.get_ident():
             return None
         (connection, clock), rows = self._opened, None
-        waits, start, start_of_work = _waits(), time.monotonic(), time.thread_time()
-        clock.ends_at = start + min(LOOP_LIMIT, limit.total_seconds())
-        with suppress(sqlite3.Error):
-            rows = _read(connection, statement)
-        now, work = time.monotonic(), time.thread_time() - start_of_work
-        # Two workers that share their cores with others lose them for milliseconds, in which the statement is not slow.
-        seconds = work if _waits() == waits else now - start
-        self.learn(statement.sql, work, math.inf if rows is None else seconds)
-        self._recent.append(now)
-        if len(self._recent) == _BUSY_PAGES and now - self._recent[0] < _BUSY_SECONDS:
+        clock.ends_at = time.monotonic() + min(LOOP_LIMIT, limit.total_seconds())
+        # A search for garbage takes up to 0.1 s, which would be the statement's.
+        with suppress(sqlite3.Error), without_collector():
+            rows = self.read(connection, statement)
+        self._recent.append(time.monotonic())
+        if len(self._recent) == _BUSY_PAGES and self._recent[-1] - self._recent[0] < _BUSY_SECONDS:
             self._recent.clear()
             if self.processes is not None:
                 self.processes.start_for_pages()
@@ -504,19 +515,4 @@ async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
     if not isinstance(reader, FileReader) or statement is None:
         return cast("Rows", (await fetch.execute(connection)).all())
     driver = driver_of(connection)
-
-    def read() -> Rows:
-        start, start_of_work = time.monotonic(), time.thread_time()
-        rows = _read(driver._conn, statement)
-        reader.learn(statement.sql, time.thread_time() - start_of_work, time.monotonic() - start)
-        return rows
-
-    rows: Rows = await driver._execute(read)
-    return rows
-
-
-def _read(connection: sqlite3.Connection, statement: DriverStatement) -> Rows:
-    # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
-    with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
-        require_described([column[0] for column in cursor.description], statement.described)
-        return processed(next_rows(cursor), statement.processors())
+    return cast("Rows", await driver._execute(reader.read, driver._conn, statement))
