@@ -193,7 +193,7 @@ class NotFreezableError(DualResponseError):
     """The statement contains something that cannot be stored as data."""
 
     code = "NOT_FREEZABLE"
-    caller_words = CallerMessage(
+    caller_words: ClassVar[CallerMessage | None] = CallerMessage(
         "The query cannot be stored as data.",
         "Write the query in another way, or tell the operator: the server's log has the cause.",
     )

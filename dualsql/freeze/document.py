@@ -70,9 +70,15 @@ def malformed(what: str, hint: str | None = None) -> NoReturn:
     raise MalformedError(what, hint)
 
 
+class _ChangedError(NotFreezableError):
+    """Tables or classes of a document are missing or have changed. Its reader is told so."""
+
+    caller_words = None
+
+
 def refuse_changed() -> NoReturn:
     """Raise NotFreezableError: tables or classes of the document are missing or have changed."""
-    raise NotFreezableError(
+    raise _ChangedError(
         "The stored statement uses tables or columns that have changed since it was stored.",
         hint="Run the query again.",
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Column, MetaData, Table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,7 +19,7 @@ from starlette.websockets import WebSocketDisconnect
 from dualsql.errors import StorageError
 from dualsql.store import SQLResourceStore, upgrade
 from tests.engines import sqlite_url_in
-from tests.http.application import Application, assert_private, problem_of, running
+from tests.http.application import METADATA, Application, assert_private, problem_of, running
 
 APP_ORIGIN = "https://app.example.com"
 JSON = {"Content-Type": "application/json"}
@@ -246,6 +246,24 @@ async def test_a_stored_resource_that_was_changed_is_not_served(
         response = await application.http.get(path)
         assert problem_of(response, 500)["code"] == "TAMPERED_RESOURCE"
         assert "mallory" not in response.text
+
+
+async def test_the_reader_of_a_table_that_has_changed_is_told_so(
+    institutions_url: str, store_url: str
+) -> None:
+    """The words for an author whose Select cannot be stored were no help to an application that reads one."""
+    async with running(institutions_url, store=SQLResourceStore(store_url), secrets=SECRETS) as application:
+        path = await application.create()
+    changed = MetaData()
+    for table in METADATA.sorted_tables:
+        Table(table.name, changed, *(Column(f"{each.name}_2", each.type) for each in table.c))
+    options = {"store": SQLResourceStore(store_url), "secrets": SECRETS, "tables": changed}
+    async with running(institutions_url, **options) as application:
+        problem = problem_of(await application.http.get(f"{path}/rows"), 500)
+    assert problem["code"] == "NOT_FREEZABLE"
+    assert (
+        "have changed since it was stored" in problem["message"] and problem["hint"] == "Run the query again."
+    )
 
 
 async def test_an_application_s_own_handlers_do_not_replace_the_body(institutions_url: str) -> None:
