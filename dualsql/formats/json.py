@@ -132,13 +132,8 @@ def loads(encoded: bytes) -> Any:
     return _PLAIN_READER.decode(text) if len(text) <= PIECE else decoded(text, _PLAIN_READER)
 
 
-def _in_range(text: str) -> float | None:
-    number = float(text)
-    return number if math.isfinite(number) else None
-
-
 # Not orjson, which makes a float of a whole number beyond 64 bits.
-_PLAIN_READER = json.JSONDecoder(parse_float=_in_range)
+_PLAIN_READER = json.JSONDecoder(parse_float=lambda text: one if math.isfinite(one := float(text)) else None)
 
 
 def describe(columns: Iterable[ResultColumn], *, integer_strings: Iterable[str] = ()) -> list[Column]:

@@ -136,11 +136,9 @@ class RowsAnswer(Response):
         last = b"" if self._compressor is None else self._compressor.finish()
         await send_in_time({"type": _BODY, "body": last, "more_body": False})
         if sends_trailers:
-            await send_in_time({"type": _TRAILERS, "headers": self._trailers(), "more_trailers": False})
-
-    def _trailers(self) -> list[tuple[bytes, bytes]]:
-        ending = self._stream.ending
-        return [(wire.ROWS_TRAILER.lower().encode(), b"%d" % ending.rows)] if ending.is_complete else []
+            ending = self._stream.ending
+            rows = [(wire.ROWS_TRAILER.lower().encode(), b"%d" % ending.rows)] if ending.is_complete else []
+            await send_in_time({"type": _TRAILERS, "headers": rows, "more_trailers": False})
 
 
 _IN_PLACE = 8 * 1024

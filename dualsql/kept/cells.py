@@ -111,6 +111,9 @@ _KINDS: Mapping[str, _CellKind] = {
     "text of a value": _CellKind("VARCHAR", "string", (object,)),
 }
 
+SMALL_INTEGERS = "integer:53"
+"""Whole numbers whose absolute values have a sum of at most 53 bits."""
+
 _ORDERED = frozenset({"instant", "interval", "uuid"})
 """Kinds that are kept in another form, in the same order."""
 
@@ -199,6 +202,10 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
         )
 
 
+class SmallIntegers(types.BigInteger):
+    """Whole numbers of a kept column, any sum of which is exact in doubles."""
+
+
 class KeptMeanings(Meanings):
     """The meanings of the types of kept columns."""
 
@@ -217,6 +224,8 @@ def face_of(cell: str, column: ResultColumn) -> SQLType:
     if kind == "decimal" and detail:
         # The precision that `KeptFileWriter.finish` gave the column.
         return types.Numeric(38, int(detail))
+    if cell == SMALL_INTEGERS:
+        return SmallIntegers()
     face = _FACES.get(kind)
     return face() if face is not None else KeptCell(kind, column.shown, _items(column))
 
@@ -229,7 +238,9 @@ def sql_type(cell: str) -> str:
 def is_cell(cell: object) -> bool:
     """Whether this is how some column can be kept."""
     kind, _, detail = cell.partition(":") if isinstance(cell, str) else ("", "", "")
-    return kind in _KINDS and (not detail or (kind == "decimal" and detail.isdecimal()))
+    return kind in _KINDS and (
+        not detail or cell == SMALL_INTEGERS or (kind == "decimal" and detail.isdecimal())
+    )
 
 
 def _items(column: ResultColumn) -> str:

@@ -24,7 +24,7 @@ from dualsql.databases.threads import ThreadedConnection, ThreadedEngine, new_sy
 from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
-from dualsql.kept.cells import KeptMeanings, face_of, sql_type
+from dualsql.kept.cells import SMALL_INTEGERS, KeptMeanings, face_of, sql_type
 from dualsql.kept.settings import LEAST_KEEP_MEMORY
 from dualsql.kept.storage import NO_FOLLOW, lock_file, require_locks
 from dualsql.packages import require_package
@@ -115,7 +115,9 @@ class KeptFileWriter:
         """Close the file. Returns how the cells of each column are kept now: decimals of one scale as numbers."""
         exact_cells = list(cells)
         for index, cell in enumerate(cells):
-            if cell == "decimal" and (scale := self._scale(f"c{index}")) is not None:
+            if cell == "integer" and self._is_small(f"c{index}"):
+                exact_cells[index] = SMALL_INTEGERS
+            elif cell == "decimal" and (scale := self._scale(f"c{index}")) is not None:
                 self._connection.execute(f"ALTER TABLE {TABLE} ALTER c{index} TYPE DECIMAL(38, {scale})")
                 exact_cells[index] = f"decimal:{scale}"
         self._connection.execute("COMMIT")
@@ -127,6 +129,13 @@ class KeptFileWriter:
     def close(self) -> None:
         """Stop writing; the file is not complete."""
         self._connection.close()
+
+    def _is_small(self, column: str) -> bool:
+        """Whether each sum of whole numbers of a column is exact in doubles."""
+        least, most = self._connection.execute(
+            f"SELECT min({column}), max({column}) FROM {TABLE}"
+        ).fetchall()[0]
+        return least is not None and max(-least, most) * self.rows <= 2**53
 
     def _scale(self, column: str) -> int | None:
         """The digits after the point of every number of a column; None if they differ, or a number has too many."""

@@ -181,11 +181,8 @@ def _is_clock(part: Any) -> bool:
     if name not in _CLOCKS_AT_TIMES and not isinstance(part, Cast):
         return False
     arguments = [part.clause] if isinstance(part, Cast) else list(part.clauses)
-    return len(arguments) <= _CLOCKS_AT_TIMES.get(name, -1) or any(map(_is_current_time, arguments))
-
-
-def _is_current_time(argument: Any) -> bool:
-    return isinstance(argument, BindParameter) and str(argument.value).strip().lower() in _NOW
+    texts = [str(one.value).strip().lower() for one in arguments if isinstance(one, BindParameter)]
+    return len(arguments) <= _CLOCKS_AT_TIMES.get(name, -1) or not _NOW.isdisjoint(texts)
 
 
 def _name_of(part: Any) -> str:

@@ -230,6 +230,9 @@ def rows_beside(
     counts_equal = position.equal_after is None and not rows.order.is_unique
     skipped = skip + (position.equal_before if counts_equal else 0)
     most = None if limit is None else limit + skipped
+    if most is not None and rows.is_numbered:  # see `Ordered.part`
+        here = position.values[0]
+        statement = statement.where(rows.order.keys[0].expression.between(here - most, here + most))
     parts = _parts(rows, keys, position)
     if len(parts) > 1:
         pieces = [_carried(_cut(statement, part, rows, most), keys, rows).subquery("part") for part in parts]

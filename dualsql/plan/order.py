@@ -71,9 +71,8 @@ def _identity_in(
         name = None if keys else row_number_of(internals.table_under(leaf))
         return keys if name is None else [row_number(leaf, name)]
     inner = getattr(leaf, "element", None)
-    is_recursive = bool(getattr(leaf, "recursive", False))
-    is_subquery = isinstance(leaf, selectable.Subquery | selectable.CTE) and not is_recursive
-    if not is_subquery or not isinstance(inner, Select):
+    is_subquery = isinstance(leaf, selectable.Subquery | selectable.CTE)
+    if not is_subquery or getattr(leaf, "recursive", False) or not isinstance(inner, Select):
         return []
     if id(inner) not in identities:
         identities[id(inner)] = row_identity(inner, internals.final_froms(inner), identities=identities)

@@ -118,18 +118,18 @@ class Ordered:
         keys = self.order.keys
         return self.shape.number is not None and len(keys) == 1 and keys[0].expression is self.shape.number
 
-    def skipping(self, offset: int | PageParameter) -> AnySelect:
-        """The statement in this order without its first rows."""
-        number = self.shape.number
-        if number is not None and self.is_numbered:
-            # Databases read the rows before an OFFSET, and skip blocks of rows by a range.
-            return self.arranged.where(number >= offset)
-        return self.arranged.offset(offset)
+    def part(self, offset: Any, limit: Any) -> AnySelect:
+        """At most `limit` rows (None for all) of the statement in this order, without its first rows."""
+        number, rows = self.shape.number, self.arranged.limit(limit)
+        if number is None or not self.is_numbered:
+            return rows.offset(offset)
+        # Databases read the rows before an OFFSET, sort those after it, and skip blocks of rows by a range.
+        return rows.where(number >= offset, *([] if limit is None else [number < offset + limit]))
 
     @cached_property
     def window(self) -> KeyedSelect:
         """The statement in this order, with a PageParameter for LIMIT and for OFFSET."""
-        return KeyedSelect(self.skipping(_OFFSET).limit(_LIMIT), None, ())
+        return KeyedSelect(self.part(_OFFSET, _LIMIT), None, ())
 
     @cached_property
     def keyed_window(self) -> KeyedSelect:
@@ -188,7 +188,7 @@ def ordered(
 def page(rows: Ordered, *, offset: int, limit: int | None) -> AnySelect:
     """At most `limit` rows (None for all) from row `offset`, counted from 0 within the author's LIMIT and OFFSET."""
     shape = rows.shape
-    return rows.skipping(shape.offset + offset).limit(_remaining(shape, offset, limit))
+    return rows.part(shape.offset + offset, _remaining(shape, offset, limit))
 
 
 def page_parameters(statement: AnySelect) -> list[str]:

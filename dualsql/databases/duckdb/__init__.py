@@ -124,8 +124,7 @@ class DuckDBGuard(Guard):
         database = connection.sync_connection.engine.url.database
         require_unchanged(database)
         # SQLAlchemy begins a transaction itself, which can no longer be made read-only.
-        await connection.exec_driver_sql("ROLLBACK")
-        await connection.exec_driver_sql("BEGIN TRANSACTION READ ONLY")
+        await connection.exec_driver_sql("ROLLBACK; BEGIN TRANSACTION READ ONLY")
         yield
         require_unchanged(database)
 

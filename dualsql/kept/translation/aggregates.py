@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import and_, case, cast, distinct, func, or_, type_coerce, types
+from sqlalchemy import Cast, and_, case, cast, distinct, func, or_, type_coerce, types
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import Element
+from dualsql.kept.cells import SmallIntegers
 from dualsql.kept.translation.operators import IMPLICIT, ascii_lower
 from dualsql.kept.translation.ordering import MARIADB, ORDERED, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
@@ -91,9 +92,14 @@ def _compile_zero(_element: _Zero, _compiler: object, **_options: object) -> str
     return "(0.0 * random())"
 
 
+def _is_exact(values: Element) -> bool:
+    """Whether these are whole numbers as doubles, whose sums are exact in any order."""
+    return isinstance(values, Cast) and isinstance(values.clause.type, SmallIntegers)
+
+
 def _one_by_one(values: Element) -> Element:
     """The doubles, so that DuckDB adds them one after the other: of equal ones it would take a multiple."""
-    return values + _Zero()
+    return values if _is_exact(values) else values + _Zero()
 
 
 def _add_doubles(name: str, call: AggregateTerm) -> Element:
@@ -251,8 +257,9 @@ def _exactly(name: str) -> Callable[..., Any]:
     """The aggregate of doubles; it fails where it may be rounded off."""
 
     def write(values: Any, _fraction: float | None = None) -> Any:
+        total = getattr(func, name)(values)
         bad = _rounds_off(values, lambda one, of: getattr(func, one)(of))
-        return type_coerce(refused_if(bad, getattr(func, name)(values)), types.Double())
+        return type_coerce(total if _is_exact(values) else refused_if(bad, total), types.Double())
 
     return write
 
@@ -264,8 +271,8 @@ def _in_turn(name: str) -> Callable[..., Any]:
 
 def _averaged_by_squares(values: Any, *_: Any) -> Any:
     # PostgreSQL squares the numbers, and an overflow is an error there.
-    bad = func.max(func.abs(values)) > _LARGEST_SQUARED
-    return refused_if(bad, func.avg(_one_by_one(values), type_=types.Double()))
+    mean: Any = func.avg(_one_by_one(values), type_=types.Double())
+    return mean if _is_exact(values) else refused_if(func.max(func.abs(values)) > _LARGEST_SQUARED, mean)
 
 
 def _ascii_in_lower_case(value: Any) -> Any:

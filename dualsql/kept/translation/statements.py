@@ -424,7 +424,8 @@ _KINDS: Mapping[str, Kind] = {
 
 def column_term(cell: str, column: ResultColumn, sql: Element, dialect: str) -> Term:
     """A kept column as a term; one whose values the application makes, or that has no kind, is opaque."""
-    name, _, scale = cell.partition(":")
+    name, _, detail = cell.partition(":")
+    scale = int(detail or 0) if name == "decimal" else 0
     kind = _KINDS.get(name, "opaque")
     plain: Any = column.stored
     if isinstance(plain, types.JSON):
@@ -441,10 +442,10 @@ def column_term(cell: str, column: ResultColumn, sql: Element, dialect: str) -> 
     if kind == "boolean" and dialect != POSTGRESQL:
         kind = "flag"
     if kind == "decimal":
-        kind = "opaque" if not scale else "numeric" if dialect == SQLITE else "decimal"
+        kind = "opaque" if not detail else "numeric" if dialect == SQLITE else "decimal"
     if kind == "datetime" and getattr(plain, "timezone", False):
         kind = "opaque"
-    return Term(sql=sql, kind=kind, scale=int(scale or 0), bits=_bits(column, plain))
+    return Term(sql=sql, kind=kind, scale=scale, bits=_bits(column, plain))
 
 
 def _bits(column: ResultColumn, plain: Any) -> int:
