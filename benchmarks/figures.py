@@ -149,10 +149,14 @@ def _scale(figures: Figures) -> list[str]:
 
 
 def _start(figures: Figures) -> list[str]:
-    imported, served = figures
+    imported, served, *stdio = figures
     return [
         f"import {imported['seconds'] / imported['others']:.2f} times that of the other packages it needs",
         f"`dualsql serve --all` on {served['tables']:,} tables answers after {served['answered']:.1f} s",
+        *(
+            f"over stdio, tools are listed after {each['listed'] / each['bare']:.2f} times the time of a bare server"
+            for each in stdio
+        ),
     ]
 
 

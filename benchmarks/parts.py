@@ -138,7 +138,7 @@ async def grow(note: Note, options: Options) -> Report:
 
 
 async def start(note: Note, options: Options) -> Report:
-    """The import, and a server of a thousand tables."""
+    """The import, and a server of a thousand tables, over HTTP and over stdio."""
     return starting.report(*await asyncio.to_thread(starting.measure, folder(), note, options.rounds))
 
 

@@ -1,11 +1,12 @@
-"""What is waited for before the first request: the import, and `dualsql serve --all` on a thousand tables.
+"""What is waited for before the first request: the import, `dualsql serve --all` on a thousand tables, and over stdio.
 
-Bytecode is in place. The import is compared with one of every module of other packages that it loads, in turns, each in
-an interpreter of its own.
+Bytecode is in place. The import is compared with one of every module of other packages that it loads, and the server
+over stdio with one of the MCP SDK that has one tool, in turns, each in an interpreter of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import subprocess
@@ -16,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from time import perf_counter
+from typing import TextIO
+
+from mcp import Client, StdioServerParameters, stdio_client
 
 from benchmarks.machine import process
 from benchmarks.processes import dualsql_serve
@@ -40,6 +44,15 @@ for name in {names}:
     with suppress(ImportError):  # what an extension registers is no file
         import_module(name)
 """
+_BARE = """
+from mcp.server import MCPServer
+server = MCPServer("bare")
+@server.tool()
+def greet(name: str) -> str:
+    return name
+server.run("stdio")
+"""
+_SERVE = "from dualsql.cli import main; main()"
 
 Note = Callable[[str], object]
 
@@ -74,15 +87,30 @@ class Start:
         return self.answered < SECONDS
 
 
-def measure(folder: Path, note: Note, rounds: int) -> tuple[Import, Start]:
-    """Both; the file of the tables is made in the folder."""
+@dataclass(frozen=True)
+class Stdio:
+    """Median seconds until `dualsql serve --stdio --all` has listed its tools, and until a bare server has."""
+
+    listed: float
+    bare: float
+
+    @property
+    def ratio(self) -> float:
+        return self.listed / self.bare
+
+
+def measure(folder: Path, note: Note, rounds: int) -> tuple[Import, Start, Stdio]:
+    """All three; the file of the tables is made in the folder."""
     note("imports")
     imported = _imported()
     note(f"dualsql serve on {TABLES:,} tables")
     path = _tables(folder / "thousand.sqlite")
     times = [_started(path) for _ in range(rounds + 1)][1:]  # the first writes bytecode
     answered, cpu = ([each[place] for each in times] for place in (0, 1))
-    return imported, Start(TABLES, median_of("answered, s", answered), median_of("answered: CPU, s", cpu))
+    start = Start(TABLES, median_of("answered, s", answered), median_of("answered: CPU, s", cpu))
+    note("dualsql serve --stdio")
+    with Path(os.devnull).open("w") as log:
+        return imported, start, asyncio.run(_over_stdio(path, rounds, log))
 
 
 def _imported() -> Import:
@@ -101,9 +129,12 @@ def _imported() -> Import:
 
 
 def _python(program: str) -> str:
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=variables, check=True, text=True, stdout=subprocess.PIPE).stdout
+    return subprocess.run(command, env=_variables(), check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+def _variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _of_children() -> float:
@@ -132,10 +163,31 @@ def _started(path: Path) -> tuple[float, float]:
         return perf_counter() - start, process(server.pid).own
 
 
-def report(imported: Import, start: Start) -> Report:
-    """Two tables, beside their floors."""
-    sections = [_of_import(imported), _of_start(start)]
-    return Report("start", "Starting", sections, [imported, start], imported.holds and start.holds)
+async def _over_stdio(path: Path, rounds: int, log: TextIO) -> Stdio:
+    commands = {"dualsql": ["-c", _SERVE, "serve", "--stdio", str(path), "--all"], "bare": ["-c", _BARE]}
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for number in range(rounds + 1):
+        for name, arguments in commands.items():
+            seconds = await _listed(arguments, log)
+            if number:  # the first writes bytecode
+                times[name].append(seconds)
+    listed, bare = (median_of(f"tools listed, {name}, s", each) for name, each in times.items())
+    return Stdio(listed, bare)
+
+
+async def _listed(arguments: list[str], log: TextIO) -> float:
+    """Seconds until a server over stdio has listed its tools."""
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=_variables())
+    start = perf_counter()
+    async with Client(stdio_client(server, errlog=log)) as client:
+        await client.list_tools()
+        return perf_counter() - start
+
+
+def report(imported: Import, start: Start, stdio: Stdio) -> Report:
+    """Three tables, two of them with floors."""
+    sections = [_of_import(imported), _of_start(start), _of_stdio(stdio)]
+    return Report("start", "Starting", sections, [imported, start, stdio], imported.holds and start.holds)
 
 
 def _of_import(imported: Import) -> Section:
@@ -161,4 +213,14 @@ def _of_start(start: Start) -> Section:
         f"`dualsql serve --all` on a SQLite file, until it has read the tables and answers; less than {SECONDS:g} s.",
         ("tables", "answered, s", "CPU, s", ""),
         [(f"{start.tables:,}", f"{start.answered:.2f}", f"{start.cpu:.2f}", verdict(holds=start.holds))],
+    )
+
+
+def _of_stdio(stdio: Stdio) -> Section:
+    return Section(
+        "Over stdio",
+        "From the start of `dualsql serve --stdio --all` on that file to its list of tools, against a server of the "
+        "MCP SDK with one tool; medians.",
+        ("dualsql, s", "bare, s", "times"),
+        [(f"{stdio.listed:.2f}", f"{stdio.bare:.2f}", f"{stdio.ratio:.2f}")],
     )

@@ -22,7 +22,6 @@ from inspect import isawaitable
 from typing import Any
 
 from dualsql.databases.backends import OWN, Backend, backend_named
-from dualsql.databases.other import backend_for
 from dualsql.errors import ConfigurationError
 
 ENTRY_POINTS = "dualsql.databases"
@@ -42,9 +41,12 @@ def load_backend(name: str, bare: str) -> Backend | None:
     Raises:
         ConfigurationError: the entry point of that name cannot be loaded, or is not a Backend.
     """
-    entries = entry_points(group=ENTRY_POINTS)
-    entry = next((each for each in entries if each.name in (name, bare)), None)
-    return backend_for(bare) if entry is None else _backend_at(entry)
+    entry = next((each for each in entry_points(group=ENTRY_POINTS) if each.name in (name, bare)), None)
+    if entry is None:
+        from dualsql.databases.other import backend_for
+
+        return backend_for(bare)
+    return _backend_at(entry)
 
 
 def _backend_at(entry: EntryPoint) -> Backend:

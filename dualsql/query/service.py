@@ -32,14 +32,6 @@ from dualsql.events import step
 from dualsql.freeze import UNCOMPILABLE
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import sorts_alike
-from dualsql.kept.translation import (
-    KeptColumns,
-    UntranslatableError,
-    computing_as,
-    is_translated,
-    table_of_rows,
-    translate_statement,
-)
 from dualsql.plan.derived import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words, with_names_of
@@ -287,6 +279,8 @@ class QueryService:
             return None
         if not isinstance(query, SQLQuery):
             return await self._structured_view(resource, parent, query, live, principal)
+        from dualsql.kept.translation import is_translated
+
         if not is_translated(live.dialect.name):
             return None
         by_code_point = await self._kept_reader.compares_by_code_point(live.source)
@@ -441,6 +435,8 @@ def _with_note(statement: AnySelect, note: str) -> AnySelect:
 
 
 def _translation(live: View, parent: KeptView, query: SQLQuery, *, by_code_point: bool) -> Derived | None:
+    from dualsql.kept.translation import KeptColumns, UntranslatableError, table_of_rows, translate_statement
+
     assert parent.kept is not None
     number: Any = parent.shape.number
     columns = KeptColumns(live.shape, parent.kept["cells"], number.table, number)
@@ -460,6 +456,8 @@ def _answer(
 ) -> AnySelect:
     source, capabilities = view.source, view.source.capabilities
     if isinstance(view, KeptView):
+        from dualsql.kept.translation import computing_as
+
         assert view.original is not None  # the rows of the result, not an answer over them
         computation = view.original.derived.shape.meanings.computation
         capabilities = computing_as(capabilities, view.dialect.name, compensates=computation.compensates)
