@@ -158,6 +158,7 @@ _NOT_OF_ITS_TYPE = (ValueError, TypeError, ArithmeticError)
 
 _t = resources.c
 _ROW = [column.label(column.key) for column in _t]
+_INSERT = insert(resources)
 _HAS_ID = and_(
     func.ltrim(_t.id, ID_CHARACTERS) == "",
     func.length(_t.id).between(1, MAXIMUM_ID_LENGTH),
@@ -195,7 +196,7 @@ class SQLResourceStore:
             self._fast_reader = fast_row_reader(engine)
 
     async def save(self, resource: Resource) -> str:
-        await self._change(insert(resources).values(to_row(resource)))
+        await self._change(_INSERT, to_row(resource))
         return resource.id
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
@@ -374,11 +375,11 @@ class SQLResourceStore:
             self._fast_reader.close()
         await self._connections.close()
 
-    async def _change(self, statement: Executable) -> int:
+    async def _change(self, statement: Executable, values: Mapping[str, Any] | None = None) -> int:
         """Run one INSERT, UPDATE or DELETE and return the number of affected rows."""
         with store_operation(statement.__visit_name__):
             async with self._connections.open() as connection:
-                return (await connection.execute(statement)).rowcount
+                return (await connection.execute(statement, values)).rowcount
 
     async def _rows_one_by_one(self, newest: Select[Any], limit: int) -> list[dict[str, Any]]:
         """The rows of a listing up to the one after `limit`; of those that cannot be read, what can."""
