@@ -81,6 +81,10 @@ class Derived:
             key, lambda: plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
         )
 
+    def counting(self, cap: int | None = None) -> AnySelect:
+        """The count of the rows; see `plan.count`."""
+        return self._cached((plan.count, cap), lambda: plan.count(self.shape, cap=cap))
+
     def record_maker(self, dialect: Dialect, integer_strings: Sequence[str]) -> RecordMaker:
         """The maker of objects of its rows, from the dialect of its database."""
         columns, strings = self.shape.columns, tuple(integer_strings)
@@ -203,13 +207,8 @@ class View:
         return Fetch(source=self.source, statement=select, rules=rules, described=described, timeout=timeout)
 
     def _counter(self) -> RowCounter:
-        return RowCounter(
-            source=self.source,
-            shape=self.shape,
-            rules=self.rules,
-            settings=self.settings,
-            may_estimate=self.may_estimate,
-        )
+        shape, counting = self.shape, self.derived.counting
+        return RowCounter(self.source, shape, counting, self.rules, self.settings, self.may_estimate)
 
     def stream(
         self, writer: Writer, columns: Sequence[ResultColumn], select: AnySelect
