@@ -145,6 +145,8 @@ async def _statements(create: Callable[[], Awaitable[None]]) -> int:
         await create()
     finally:
         event.remove(Engine, "before_cursor_execute", note)
+        # SQLAlchemy leaves it set. The server would then read no statement on the event loop, as if listened to.
+        Engine._has_events = False
     return len(statements)
 
 

@@ -63,7 +63,7 @@ async def marks_of(chart: Chart, view: View) -> Marks:
         return await _largest(chart, view) if is_cut or is_crowded else Marks(rows)
     if not is_cut:
         return Marks(rows)
-    ((total,),) = await view.answer(plan.count(view.shape), timeout=view.settings.query_timeout)
+    ((total,),) = await view.answer(view.derived.counting(), timeout=view.settings.query_timeout)
     if chart.mark == "point":
         return await _sample_points(view, total)
     return Marks(rows, (f"Not all: only the first {MOST_MARKS:,} of {total:,} marks",))

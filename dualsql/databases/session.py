@@ -38,6 +38,7 @@ from dualsql.errors import (
 )
 from dualsql.events import EVENTS, UNMEASURED, Measurement, StatementStopped
 from dualsql.formats.writer import Rows
+from dualsql.freeze.document import AnySelect
 from dualsql.log import REQUEST
 from dualsql.plan import Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
@@ -406,11 +407,13 @@ class RowCounter(NamedTuple):
     """Counts the rows of one statement.
 
     Attributes:
+        counting: the statement that counts, up to a number if that is given.
         may_estimate: the caller may see what the planner's statistics reveal.
     """
 
     source: Source
     shape: Shape
+    counting: Callable[[int | None], AnySelect]
     rules: ActiveRules
     settings: Settings
     may_estimate: bool
@@ -427,14 +430,12 @@ class RowCounter(NamedTuple):
         if method.way in ("exact", "capped"):
             cap = method.cap if method.way == "capped" else None
             return await self._counted(cap, self.settings.query_timeout)
-        is_auto = method.way == "auto"
-        if is_auto:
+        if method.way == "auto":
             with suppress(QueryTimeoutError, DatabaseBusyError):
                 return await self._counted(None, self.settings.count_budget)
         estimate = await self._estimate()
         # So few rows would have been counted in time: the planner is wrong, or the database was busy.
-        is_doubtful = estimate is None or (is_auto and estimate <= self.settings.count_cap)
-        if is_doubtful:
+        if estimate is None or (method.way == "auto" and estimate <= self.settings.count_cap):
             with suppress(QueryTimeoutError, DatabaseBusyError):
                 return await self._counted(self.settings.count_cap, self.settings.count_budget)
         return UNCOUNTED if estimate is None else Total(estimate, "estimated")
@@ -455,7 +456,7 @@ class RowCounter(NamedTuple):
     async def _counted(self, cap: int | None, timeout: timedelta) -> Total:
         fetch = Fetch(
             source=self.source,
-            statement=plan.count(self.shape, cap=cap),
+            statement=self.counting(cap),
             rules=self.rules,
             described=("",),
             timeout=timeout,

@@ -42,7 +42,7 @@ _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""
 
 _MOST_FORMS = 32
-"""Orders and writers kept for one document: its own, and those that readers ask for."""
+"""Orders, counts and writers kept for one document: its own, and those that readers ask for."""
 
 
 class Derived:
@@ -80,6 +80,10 @@ class Derived:
         return self._cached(
             key, lambda: plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
         )
+
+    def counting(self, cap: int | None = None) -> AnySelect:
+        """The count of the rows; see `plan.count`."""
+        return self._cached((plan.count, cap), lambda: plan.count(self.shape, cap=cap))
 
     def writer(
         self, output: Format, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions
@@ -196,13 +200,8 @@ class View:
         return Fetch(source=self.source, statement=select, rules=rules, described=described, timeout=timeout)
 
     def _counter(self) -> RowCounter:
-        return RowCounter(
-            source=self.source,
-            shape=self.shape,
-            rules=self.rules,
-            settings=self.settings,
-            may_estimate=self.may_estimate,
-        )
+        shape, counting = self.shape, self.derived.counting
+        return RowCounter(self.source, shape, counting, self.rules, self.settings, self.may_estimate)
 
     def stream(
         self, writer: Writer, columns: Sequence[ResultColumn], select: AnySelect

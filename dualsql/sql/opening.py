@@ -34,7 +34,7 @@ def text_opener(
             view = views.open_anew(source, document, options.principal)
             creator.require_compilable(view)
             view.compile(plan.first_page(view.ordered(), limit=1).select)
-            view.compile(plan.count(view.shape, cap=None))
+            view.compile(view.derived.counting())
             return view
 
         view = await compute_in_thread(source.limits, compiled_view)

@@ -209,6 +209,7 @@ def _options(url: URL, seconds: float) -> dict[str, Any]:
     }
     return {
         "pool_timeout": seconds,
+        "skip_autocommit_rollback": True,
         "connect_args": connect_args.get(url.get_driver_name(), {}),
     }
 

@@ -156,6 +156,7 @@ _NOT_OF_ITS_TYPE = (ValueError, TypeError, ArithmeticError)
 
 _t = resources.c
 _ROW = [column.label(column.key) for column in _t]
+_INSERT = insert(resources)
 _HAS_ID = and_(
     func.ltrim(_t.id, ID_CHARACTERS) == "",
     func.length(_t.id).between(1, MAXIMUM_ID_LENGTH),
@@ -193,7 +194,7 @@ class SQLResourceStore:
             self._fast_reader = fast_row_reader(engine)
 
     async def save(self, resource: Resource) -> str:
-        await self._change(insert(resources).values(to_row(resource)))
+        await self._change(_INSERT, to_row(resource))
         return resource.id
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
@@ -371,7 +372,9 @@ class SQLResourceStore:
             self._fast_reader.close()
         await self._connections.close()
 
-    async def _change(self, statement: Executable, values: Sequence[Mapping[str, Any]] | None = None) -> int:
+    async def _change(
+        self, statement: Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> int:
         """Run one INSERT, UPDATE or DELETE, once for each of these values, and return the number of affected rows."""
         with store_operation(statement.__visit_name__):
             async with self._connections.open() as connection:

@@ -18,6 +18,7 @@ from dualsql.databases.source import Source
 from dualsql.freeze.document import Statement
 from dualsql.plan import count, shape
 from dualsql.resource import CountMethod, Total, parse_count
+from dualsql.results.view import Derived
 from dualsql.settings import Settings
 from dualsql.tenancy import Policy
 from tests.quick import case_of
@@ -144,6 +145,7 @@ def counter(source: Source, statement: Any, **settings: Any) -> RowCounter:
     return RowCounter(
         source=source,
         shape=shape(statement),
+        counting=Derived(statement).counting,
         rules=rules,
         settings=Settings(**settings),
         may_estimate=True,
