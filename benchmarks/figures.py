@@ -175,6 +175,14 @@ def _browser(figures: Figures) -> list[str]:
     ]
 
 
+def _crowd(figures: Figures) -> list[str]:
+    return [
+        f"{each['pages']:,} pages: half within {each['half'] * 1e3:,.0f} ms, 99 % within {each['most'] * 1e3:,.0f} ms, "
+        f"the longest {each['longest'] * 1e3:,.0f} ms"
+        for each in figures
+    ]
+
+
 _SAID: Mapping[str, Callable[[Figures], list[str]]] = {
     "stream": _stream,
     "page": _page,
@@ -189,6 +197,7 @@ _SAID: Mapping[str, Callable[[Figures], list[str]]] = {
     "scale": _scale,
     "store_load": _store_load,
     "browser": _browser,
+    "crowd": _crowd,
 }
 
 

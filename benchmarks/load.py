@@ -7,7 +7,10 @@ counts bytes.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from urllib.parse import urlsplit
 
@@ -24,6 +27,7 @@ class Request:
     expected: bytes = b""
     headers: tuple[str, ...] = ()
 
+    @cached_property
     def encoded(self) -> bytes:
         parts = urlsplit(self.url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
@@ -39,47 +43,52 @@ async def pages_per_second(request: Request, *, seconds: float, connections: int
     They are opened one after the other, as clients come: of connections that are opened at once, one of several workers
     takes all.
     """
-    pool = [await _Connection.opened(request) for _ in range(connections)]
-    start = perf_counter()
-    answers = await asyncio.gather(*(one.ask_until(start + seconds) for one in pool))
-    return sum(answers) / (perf_counter() - start)
+    async with AsyncExitStack() as stack:
+        pool = [await stack.enter_async_context(Connection.opened(request)) for _ in range(connections)]
+        start = perf_counter()
+        answers = await asyncio.gather(*(each.ask_until(request, start + seconds) for each in pool))
+        return sum(answers) / (perf_counter() - start)
 
 
-class _Connection:
-    def __init__(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._request, self._encoded = request, request.encoded()
-        self._reader, self._writer = reader, writer
+@dataclass(frozen=True)
+class Connection:
+    """A connection that is kept alive, for one request at a time."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
 
     @classmethod
-    async def opened(cls, request: Request) -> _Connection:
-        """A connection that was answered once."""
+    @asynccontextmanager
+    async def opened(cls, request: Request) -> AsyncIterator[Connection]:
+        """A connection on which this was answered, until the end of the block."""
         parts = urlsplit(request.url)
-        connection = cls(request, *await asyncio.open_connection(parts.hostname, parts.port, limit=2**22))
-        await connection._ask()
-        return connection
-
-    async def ask_until(self, deadline: float) -> int:
-        """Ask until then, and close the connection; the number of answers."""
-        count = 0
+        connection = cls(*await asyncio.open_connection(parts.hostname, parts.port, limit=2**22))
         try:
-            while perf_counter() < deadline:
-                await self._ask()
-                count += 1
+            await connection.ask(request)
+            yield connection
         finally:
-            self._writer.close()
+            connection.writer.close()
+
+    async def ask_until(self, request: Request, deadline: float) -> int:
+        """Ask again and again until then; the number of answers."""
+        count = 0
+        while perf_counter() < deadline:
+            await self.ask(request)
+            count += 1
         return count
 
-    async def _ask(self) -> None:
-        self._writer.write(self._encoded)
-        body = await _answer(self._reader)
-        if self._request.expected not in body:
-            raise SystemExit(f"{self._request.url} did not answer with the page: {body[:200]!r}")
+    async def ask(self, request: Request) -> None:
+        """Ask, and read the answer."""
+        self.writer.write(request.encoded)
+        body = await _answer(self.reader)
+        if request.expected not in body:
+            raise SystemExit(f"{request.url} did not answer with the page: {body[:200]!r}")
 
 
 async def _answer(reader: asyncio.StreamReader) -> bytes:
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     if b" 200 " not in head.partition(b"\r\n")[0]:
-        raise SystemExit(f"A server answered {head[:200]!r}")
+        raise SystemExit(f"A server answered {head!r} {await reader.read(500)!r}")
     if b"transfer-encoding: chunked" in head:
         return await _chunks(reader)
     size = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])

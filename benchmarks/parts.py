@@ -15,6 +15,7 @@ from benchmarks import (
     browser,
     conversations,
     creating,
+    crowd,
     flows,
     kept,
     memory,
@@ -71,8 +72,8 @@ async def page(note: Note, options: Options) -> Report:
     speeds = await paging.throughput(path, options.reference, note, options.rounds)
     async with loaded() as url:
         engines = {"SQLite": f"sqlite:///{path}", "PostgreSQL": url}
-        rounds = {"SQLite": options.rounds, "PostgreSQL": min(options.rounds, 3)}  # of up to a minute each
-        keysets = [await paging.keyset(name, place, note, rounds[name]) for name, place in engines.items()]
+        rounds = min(options.rounds, 3)  # of up to a minute each
+        keysets = [await paging.keyset(name, place, note, rounds) for name, place in engines.items()]
         overheads = [await paging.overhead(name, place) for name, place in engines.items()]
     return paging.report(speeds, keysets, overheads)
 
@@ -170,6 +171,12 @@ async def look(note: Note, options: Options) -> Report:
     return browser.report(await browser.measure(database(), note, rounds, screens))
 
 
+async def throng(note: Note, options: Options) -> Report:
+    """A thousand clients who read ten thousand results."""
+    crowd_of = crowd.Crowd(results=500, clients=50, seconds=5) if options.small else crowd.Crowd()
+    return crowd.report(await crowd.measure(database(), crowd_of, note))
+
+
 PARTS: Mapping[str, Callable[[Note, Options], Awaitable[Report]]] = {
     "start": start,
     "create": create,
@@ -187,4 +194,5 @@ PARTS: Mapping[str, Callable[[Note, Options], Awaitable[Report]]] = {
     "points": point,
     "store_load": load,
     "browser": look,
+    "crowd": throng,
 }

@@ -120,8 +120,8 @@ async def _race(engine: str, heat: Heat, rounds: int) -> Race:
     others: list[float] = []
     for _ in range(rounds):
         own.append(await _seconds(heat.ours, heat.rows))
-        # What takes a minute is measured three times.
-        if len(others) < 3 or others[0] < 30:
+        # What takes long is measured three times.
+        if len(others) < 3 or others[0] < 10:
             others.append(await _seconds(heat.other, heat.rows))
     name = f"{engine}, {heat.what}"
     seconds, other = median_of(f"{name}: s", own), median_of(f"{name}: {heat.against}, s", others)

@@ -15,7 +15,7 @@ import pytest
 from benchmarks import drills, figures, timing
 from benchmarks.link import Link
 from benchmarks.machine import MOST_BESIDE, Process, Watch, is_current, others, processes
-from benchmarks.plan import MINUTES, chosen
+from benchmarks.plan import MINUTES, ON_REQUEST, chosen
 from benchmarks.report import FOLDER, Report, Section, filled, markdown
 from tests.relay import relaying
 
@@ -95,7 +95,8 @@ def test_each_part_can_be_measured_without_the_packages_of_the_others() -> None:
 
 def test_parts_are_measured_in_order_and_once() -> None:
     assert chosen(["page", "stream", "page"]) == ["stream", "page"]
-    assert chosen(None) == list(MINUTES)
+    assert chosen(None) == [name for name in MINUTES if name not in ON_REQUEST]
+    assert chosen([*ON_REQUEST]) == [*ON_REQUEST]
 
 
 def test_a_figure_keeps_its_rounds() -> None:
