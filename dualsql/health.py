@@ -27,6 +27,7 @@ from dualsql.log import log_unforeseen
 from dualsql.run import NOT_STARTED, OK
 from dualsql.settings import SettingsGroup, setting, takes
 from dualsql.store.health import StoreHealth
+from dualsql.threads import shielded
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -91,7 +92,7 @@ class ReadinessChecks(Extension):
         if check is None or (check.done() and (loop.time() >= self._valid_until or check.cancelled())):
             check = self._check = asyncio.create_task(self._check_parts())
         # A probe that hangs up does not end the check, which others wait for.
-        return await asyncio.shield(check)
+        return await shielded(check)
 
     async def _check_parts(self) -> Readiness:
         self._probes = self._probes or self._make_probes()

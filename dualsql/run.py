@@ -16,6 +16,7 @@ from dualsql.errors import (
     StorageError,
 )
 from dualsql.log import Outage, log_failure, log_unforeseen
+from dualsql.threads import shielded
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class Run:
         if self.loop is None and self._refusal is None and self._retrying is None:
             if self._probing is None or self._probing.done():
                 self._probing = asyncio.create_task(self._try())
-            await asyncio.shield(self._probing)
+            await shielded(self._probing)
         return NOT_STARTED if self.loop is None else OK
 
     def close(self) -> None:

@@ -44,6 +44,7 @@ from dualsql.plan import Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules
+from dualsql.threads import shielded
 
 logger = logging.getLogger(__name__)
 
@@ -223,7 +224,7 @@ async def in_session(
     with database_errors(source, failure, limit=timeout):
         try:
             async with deadline:
-                return await asyncio.shield(session.task)
+                return await shielded(session.task)
         except TimeoutError as error:
             if not deadline.expired():  # the driver's own
                 raise

@@ -10,6 +10,7 @@ from functools import cache
 from typing import TypeVar
 
 from dualsql.databases.slots import TEXT_THREADS, QueryLimits
+from dualsql.threads import shielded
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ async def compute_in_thread(limits: QueryLimits, compute: Callable[[], T]) -> T:
         limits.texts.give_back(caller)
         raise
     running.add_done_callback(lambda _: limits.texts.give_back(caller))
-    return await asyncio.shield(running)
+    return await shielded(running)
 
 
 @cache

@@ -16,6 +16,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dualsql.errors import ConfigurationError, StorageError
+from dualsql.threads import shielded
 
 T = TypeVar("T")
 
@@ -276,18 +277,12 @@ async def shared(
     running: dict[str, asyncio.Task[T]], name: str, begin: Callable[[], Coroutine[Any, Any, T]]
 ) -> T:
     """The result of the running task of this name; if none runs, of what `begin` makes."""
-
-    def end(task: asyncio.Task[T]) -> None:
-        del running[name]
-        if not task.cancelled():
-            task.exception()  # its waiters raise it; all may have left
-
     task = running.get(name)
     if task is None:
         task = running[name] = asyncio.create_task(begin())
-        task.add_done_callback(end)
+        task.add_done_callback(lambda _: running.pop(name))
     # Others may wait for the same task: one that leaves does not end it.
-    return await asyncio.shield(task)
+    return await shielded(task)
 
 
 def require_locks() -> None:

@@ -15,6 +15,7 @@ from dualsql.events import EVENTS, BackgroundFailed, ResultsDeleted
 from dualsql.log import Outage, cause_of
 from dualsql.resource import INTERRUPTED, Clock
 from dualsql.store.protocol import Access, ResourceStore
+from dualsql.threads import finished
 
 logger = logging.getLogger(__name__)
 
@@ -66,15 +67,9 @@ class AccessLog:
         while batches and failures < 3:
             batch = batches.popleft()
             # A cancellation does not end it: were a statement that was executed repeated, accesses would count twice.
-            writing = asyncio.create_task(self._write(batch))
             try:
-                await asyncio.shield(writing)
+                await finished(asyncio.create_task(self._write(batch)))
                 failures = 0
-            except asyncio.CancelledError:
-                await asyncio.wait([writing])
-                if not writing.cancelled():
-                    writing.exception()  # the accesses of a failed write are pending again
-                raise
             except StorageError as error:
                 failure, failures = error, failures + 1
                 if len(batch) > 1:

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -43,7 +44,8 @@ def is_linear(connection: Any) -> bool:
 
 def test_connections_have_our_functions_and_no_other_in_python(tmp_path: Path) -> None:
     """SQLAlchemy's regexp is Python's `re`, whose time is exponential."""
-    plain = functions_of(sqlite3.connect(":memory:"))
+    with closing(sqlite3.connect(":memory:")) as unprepared:
+        plain = functions_of(unprepared)
     engine = create_engine(f"sqlite:///{tmp_path}/x.db")
     SQLiteGuard().prepare(engine)
     with engine.connect() as pooled:
@@ -57,7 +59,8 @@ def test_connections_have_our_functions_and_no_other_in_python(tmp_path: Path) -
 
 
 async def test_those_of_a_url_too(tmp_path: Path) -> None:
-    plain = functions_of(sqlite3.connect(":memory:"))
+    with closing(sqlite3.connect(":memory:")) as unprepared:
+        plain = functions_of(unprepared)
     engine = new_engine(parsed_url(f"sqlite+aiosqlite:///{tmp_path}/x.db"))
     SQLiteGuard().prepare(engine.sync_engine)
     async with engine.connect() as pooled:
@@ -316,7 +319,7 @@ async def test_no_pattern_holds_the_server(is_own: bool, tmp_path: Path) -> None
 
 async def test_a_text_beyond_the_limit_says_so(tmp_path: Path) -> None:
     fill_synchronously(f"sqlite:///{tmp_path}/schools.sqlite")
-    with sqlite3.connect(tmp_path / "schools.sqlite") as connection:
+    with closing(sqlite3.connect(tmp_path / "schools.sqlite")) as connection, connection:
         connection.execute("UPDATE schools SET name = ?", ["a" * (LONGEST_TEXT + 1)])
     async with DualResponseServer(
         f"sqlite+aiosqlite:///{tmp_path}/schools.sqlite", base_url=BASE_URL, tables=Base

@@ -31,6 +31,7 @@ from dualsql.formats.arrow import ArrowSchema, is_list
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
 from dualsql.formats.writer import BatchWriter, Chunk, Rows
+from dualsql.threads import shielded
 
 # Texts and quoted names come first, because they may contain a dollar sign.
 _PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
@@ -629,7 +630,7 @@ class _Parsing:
     async def _pass_on(self) -> None:
         if self._parsed is not None:
             parsed, self._parsed = self._parsed, None
-            await self._put(await asyncio.shield(parsed))
+            await self._put(await shielded(parsed))
 
 
 def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
