@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -159,9 +158,9 @@ async def test_an_engine_of_another_driver_for_sqlite_is_refused(tmp_path: Path)
     engine.dispose()
 
 
-@pytest.mark.skipif(find_spec("duckdb") is None, reason="needs duckdb")
 def test_nothing_holds_objects_of_duckdb_until_the_interpreter_ends(tmp_path: Path) -> None:
     """A cache of a module does. DuckDB's binding then lists hundreds of "leaked" objects on stderr."""
+    pytest.importorskip("duckdb")
     program = f"""
 import asyncio, duckdb
 from sqlalchemy import Column, Integer, MetaData, Table, select
