@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, CompoundSelect, Dialect, Label, Select, Table, type_coerce, types
+from sqlalchemy import ColumnElement, CompoundSelect, Dialect, Label, Select, schema, type_coerce, types
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
@@ -134,8 +134,9 @@ def result_columns(
     listed = list(outputs)
     forecast, columns = Forecast(meanings), list[ResultColumn]()
     for name, (_, expression) in zip(unique_names(listed), listed, strict=True):
-        # All statements share those of tables: what they know of their types, and makers of records with them.
-        kept = meanings.columns if isinstance(getattr(expression, "table", None), Table) else {}
+        # All statements share those of tables. One that the ORM has annotated equals the table's, but is of one Select.
+        is_of_table = type(expression) is schema.Column and isinstance(expression.table, schema.Table)
+        kept = meanings.columns if is_of_table else {}
         if (column := kept.get((name, expression))) is None:
             type_, is_computed = forecast.of(expression)
             column = ResultColumn(name, expression, type_, is_computed=is_computed, meanings=meanings)

@@ -8,6 +8,7 @@ from sqlalchemy import ARRAY, Integer, Numeric, String, TypeDecorator, column, f
 from sqlalchemy.dialects.postgresql import INT4RANGE, INTERVAL
 from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_column
 
+from dualsql.columns.meanings import Meanings
 from dualsql.columns.result import result_columns
 from dualsql_client.wire import ENCODINGS
 from tests.schools import Program, School
@@ -99,3 +100,12 @@ def test_a_computed_attribute_has_its_own_name() -> None:
         area: Mapped[int] = column_property(select(literal(1)).scalar_subquery())
 
     assert sorted(names(select(Box))) == ["area", "id", "width"]
+
+
+def test_a_column_of_the_orm_is_that_of_its_own_statement() -> None:
+    """It equals the table's, but the ORM reads it from what its statement joins: rows of other sources were counted."""
+    meanings = Meanings()
+    for statement in (select(School.__table__), select(School.id), select(School.id), select(School)):
+        items = list(statement.selected_columns.items())
+        columns = result_columns(items, meanings)
+        assert all(column.expression is element for column, (_, element) in zip(columns, items, strict=True))

@@ -22,8 +22,8 @@ async def test_every_statement_of_a_server_uses_an_index(store_url: str) -> None
     asked = await operations(store)
     statements: list[tuple[str, Any]] = []
 
-    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        statements.append((statement, parameters))
+    def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, executemany: bool) -> None:
+        statements.append((statement, parameters[0] if executemany else parameters))
 
     engines = [store._connections.engine.sync_engine]
     store._fast_reader = None  # it tells no events, and sends what the ordinary connection sends
