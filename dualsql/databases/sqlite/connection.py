@@ -389,8 +389,8 @@ def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
 _QUICK = 0.002
 """Seconds below which a thread switch costs more than it saves."""
 
-_MOST_KNOWN, _MOST_LEFT = 1_000, 4
-"""Statements, and reads of one. A slow read halves these: were it the last, a cold block would send all to sessions."""
+_MOST_KNOWN, _MOST_CREDIT = 1_000, 4
+"""Statements, and the credit of one: a fast read adds 1, and a slow one halves it: one cold block is no reason."""
 
 _LONGEST = 20_000
 """Characters of a statement."""
@@ -425,22 +425,22 @@ class FileReader:
         self._path = str(Path(str(engine.url.database)).resolve())
         self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
         self._thread = 0
-        self._reads_left: MutableMapping[str, int] = util.LRUCache(_MOST_KNOWN)
+        self._credits: MutableMapping[str, int] = util.LRUCache(_MOST_KNOWN)
         # Settings of the URL are for this process's SQLite.
         self._may_have_processes = not engine.url.query
         self._processes: FileProcesses | None = None
         self._recent: deque[float] = deque(maxlen=_BUSY_PAGES)
 
     def reads(self, statement: DriverStatement) -> bool:
-        return self._reads_left.get(statement.sql, 0) > 0
+        return self._credits.get(statement.sql, 0) > 0
 
     def learn(self, sql: str, seconds: float) -> None:
         """Note how long a statement took, here or in a session. A fast one is read here until it is slow too often."""
-        reads = self._reads_left.get(sql, 0)
+        credit = self._credits.get(sql, 0)
         # Nothing stops the preparation of a long statement.
-        may_be_fast = reads > 0 or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
+        may_be_fast = credit > 0 or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
         is_fast = seconds <= _QUICK and may_be_fast
-        self._reads_left[sql] = min(reads + 1, _MOST_LEFT) if is_fast else reads // 2
+        self._credits[sql] = min(credit + 1, _MOST_CREDIT) if is_fast else credit // 2
 
     def read(self, connection: sqlite3.Connection, statement: DriverStatement) -> Rows:
         """All rows of a statement, read by this thread; learns how long they took."""
