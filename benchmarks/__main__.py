@@ -9,6 +9,7 @@ import argparse
 import sys
 from importlib import import_module
 from pathlib import Path
+from time import perf_counter
 
 from rich.console import Console
 
@@ -20,7 +21,7 @@ def main() -> int:
     """Run the parts asked for; without names, all."""
     arguments = _arguments().parse_args()
     console = Console(width=110)
-    names = chosen(arguments.only)
+    names, start = chosen(arguments.only), perf_counter()
     console.print(f"About {sum(MINUTES[name] for name in names)} minutes: {', '.join(names)}.")
     is_kept = arguments.rounds >= ROUNDS and not arguments.small
     # What measures needs packages that `--help` must not need.
@@ -32,6 +33,7 @@ def main() -> int:
         figures.write()
         pictures = import_module("benchmarks.chart").draw()
         console.print("Drawn:", *(path.name for path in pictures))
+    console.print(f"{(perf_counter() - start) / 60:.0f} minutes in all.")
     console.print("Older than the code:", ", ".join(figures.outdated()) or "none")
     return 0 if all(results) else 1
 

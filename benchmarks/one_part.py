@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from multiprocessing import get_context
+from time import perf_counter
 from typing import Any
 
 from rich.console import Console
@@ -36,6 +37,7 @@ def _measured(
     is_kept: bool,
 ) -> bool:
     """Measure one part. Returns whether its floors hold and its result could be kept."""
+    start = perf_counter()
     with timing.recording() as rounds, machine.watching() as watch, console.status(name) as status:
         try:
             part = asyncio.run(measure(lambda doing: status.update(f"{name}: {doing}"), options))
@@ -45,7 +47,8 @@ def _measured(
     report.show(part, console)
     if rounds:
         report.show_section(report.spread(rounds), console)
-    console.print(f"{name}: {report.floors(part)} Meanwhile, {watch}.")
+    minutes = (perf_counter() - start) / 60
+    console.print(f"{name}: {report.floors(part)} It took {minutes:.1f} minutes. Meanwhile, {watch}.")
     if not watch.is_quiet:
         console.print(f"{name}: NOT KEPT, because the machine was not idle. The last result stays.")
         return False
