@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hmac
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, NoReturn, TypeVar
 
@@ -190,12 +190,13 @@ class Seal:
 
     def sign(self, *parts: bytes | str | None) -> bytes:
         """32 bytes that only a holder of the first secret can make for exactly these parts."""
-        return _digest(self._secrets[0], parts)
+        return _digest(self._secrets[0], _encoded(parts))
 
     def verify(self, signature: bytes, *parts: bytes | str | None) -> bool:
         """Whether `signature` was made for exactly these parts with one of the secrets."""
+        message = _encoded(parts)
         # All secrets are tried, so that the time does not show which one signed.
-        matches = [hmac.compare_digest(_digest(secret, parts), bytes(signature)) for secret in self._secrets]
+        matches = [hmac.compare_digest(_digest(secret, message), signature) for secret in self._secrets]
         return any(matches)
 
 
@@ -208,15 +209,16 @@ def _keys_of(secrets: Sequence[str | bytes]) -> tuple[bytes, ...]:
     return keys
 
 
-def _digest(secret: bytes, parts: Sequence[bytes | str | None]) -> bytes:
-    return hmac.digest(secret, b"".join(_encoded(parts)), sha256)
+def _digest(secret: bytes, message: bytes) -> bytes:
+    return hmac.digest(secret, message, sha256)
 
 
-def _encoded(parts: Sequence[bytes | str | None]) -> Iterator[bytes]:
+def _encoded(parts: Sequence[bytes | str | None]) -> bytes:
     """Tag and length before each part: ("ab", "c") and ("a", "bc"), "x" and b"x", None and "" all differ."""
-    yield _LABEL + len(parts).to_bytes(4, "big")
+    pieces = [_LABEL, len(parts).to_bytes(4, "big")]
     for part in parts:
         tag, body = (
             (b"n", b"") if part is None else (b"s", part.encode()) if isinstance(part, str) else (b"b", part)
         )
-        yield tag + len(body).to_bytes(8, "big") + body
+        pieces += tag, len(body).to_bytes(8, "big"), body
+    return b"".join(pieces)
