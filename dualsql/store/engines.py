@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import lru_cache, partial
 from pathlib import Path
@@ -366,11 +366,12 @@ class FastRowReader:
         if now < self._rests_until or self._thread != thread:
             return None
         self._clock.ends_at = now + LOOP_LIMIT
-        with suppress(sqlite3.Error, OSError):
+        try:
             return query.run(self._connected(), values)
-        self._disconnect()
-        self._rests_until = now + _REST
-        return None
+        except (sqlite3.Error, OSError):
+            self._disconnect()
+            self._rests_until = now + _REST
+            return None
 
     def reopen(self) -> None:
         """Open the connection in the thread of the running event loop."""
