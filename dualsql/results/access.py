@@ -161,9 +161,8 @@ class AccessControl:
             principal = await answer if isawaitable(answer) else answer
         except (DualResponseError, HTTPException) as error:
             EVENTS.report(CallerRefused("not authenticated"))
-            await self.note(
-                "refuse", None, code=getattr(error, "code", "HTTP_REFUSAL"), reason="not authenticated"
-            )
+            code = getattr(error, "code", "HTTP_REFUSAL")
+            await self.note("refuse", None, code=code, reason="not authenticated")
             raise
         if not isawaitable(answer) or not isinstance(principal, Principal | None):
             raise ConfigurationError(
@@ -217,13 +216,8 @@ class AccessControl:
         if refusal is not None:
             error, reason = refusal
             EVENTS.report(CallerRefused(reason))
-            await self.note(
-                "refuse",
-                principal,
-                resource_id=resource_id[:MAXIMUM_ID_LENGTH],  # whatever was asked for
-                code=error.code,
-                reason=reason,
-            )
+            shown_id = resource_id[:MAXIMUM_ID_LENGTH]  # whatever was asked for
+            await self.note("refuse", principal, resource_id=shown_id, code=error.code, reason=reason)
             raise error
         assert resource is not None  # or it would have been refused
         return resource

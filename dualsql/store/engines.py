@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import get_ident
 from types import MappingProxyType
@@ -24,8 +25,7 @@ from sqlalchemy.util import await_only
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.engines import async_url, new_engine
 from dualsql.databases.guard import Refusal
-from dualsql.databases.sqlite.connection import LOOP_LIMIT, SQLiteGuard, TimeLimit, readable_text
-from dualsql.databases.threads import new_synchronous_engine
+from dualsql.databases.sqlite.connection import LOOP_LIMIT, SQLiteGuard, TimeLimit, next_rows
 from dualsql.errors import ConfigurationError, DualResponseError, StorageError
 from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.store.rows import already_stored
@@ -51,10 +51,10 @@ def watch_file(engine: Engine) -> None:
             raise MissingFileError("The SQLite file does not exist.")
 
     def remember_file(_connection: Any, record: Any) -> None:
-        record.info[_OPENED] = _identity(path)
+        record.info[_OPENED] = _identity(str(path))
 
     def compare_file(_connection: Any, record: Any, _proxy: Any) -> None:
-        if record.info.get(_OPENED) != _identity(path):
+        if record.info.get(_OPENED) != _identity(str(path)):
             raise InvalidatePoolError("The SQLite file was removed or replaced.")
 
     event.listen(engine, "do_connect", refuse_to_create)
@@ -62,9 +62,9 @@ def watch_file(engine: Engine) -> None:
     event.listen(engine, "checkout", compare_file)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 - at each read
     except OSError:
         return None
     return status.st_dev, status.st_ino
@@ -318,26 +318,26 @@ class RowQuery:
         self._bound = {
             name: internals.bind_processor(bound.type, _SQLITE) for name, bound in compiled.binds.items()
         }
-        self._columns = [
-            (name, internals.result_processor(type_, _SQLITE, None))
-            for name, _, _, type_ in internals.result_columns_of(compiled)
-        ]
+        types = {column[0]: column[3] for column in internals.result_columns_of(compiled)}
+        self._names = tuple(types)
+        read = {name: internals.result_processor(type_, _SQLITE, None) for name, type_ in types.items()}
+        # Instants and numbers: equal ones are read alike, and the same row is read at each request.
+        self._processes = [(name, lru_cache(256)(read[name])) for name in read if read[name] is not None]
 
-    def run(self, connection: Any, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def run(self, connection: sqlite3.Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """The rows as the driver's connection has them."""
         parameters = {
             name: values[name] if process is None else process(values[name])
             for name, process in self._bound.items()
         }
-        rows: list[tuple[Any, ...]] = connection.execute(self._sql, parameters).fetchall()
-        return rows
+        return next_rows(connection.execute(self._sql, parameters))
 
     def to_dict(self, row: Sequence[Any]) -> dict[str, Any]:
         """A row of `run` as SQLAlchemy would have read it."""
-        return {
-            name: value if process is None else process(value)
-            for (name, process), value in zip(self._columns, row, strict=True)
-        }
+        values = dict(zip(self._names, row, strict=True))
+        for name, process in self._processes:
+            values[name] = process(values[name])
+        return values
 
 
 _SQLITE = sqlite.dialect(paramstyle="named")
@@ -347,55 +347,61 @@ class FastRowReader:
     """Reads rows of a SQLite store on the event loop, with a separate connection.
 
     Every request reads its resource by the primary key. SQLite does this faster than a thread wakes up (20 us instead
-    of 2.9 ms, docs/decisions/0012). After a failure, the ordinary connection reads the row and reports the error."""
+    of 2.9 ms, docs/decisions/0012), or a pool gives a connection. After a failure, the ordinary connection reads the
+    row and reports the error."""
 
     def __init__(self, url: URL) -> None:
-        self._engine = new_synchronous_engine(
-            url.set(drivername="sqlite"),
-            isolation_level="AUTOCOMMIT",
-            connect_args={
-                "timeout": 0
-            },  # the event loop must not wait for locks; the ordinary connection does
-            pool_size=1,
-            max_overflow=0,
-        )
+        (self._path,), self._options = _SQLITE.create_connect_args(url)
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._clock = TimeLimit()
         self._thread = 0
         self._rests_until = 0.0
-        event.listen(self._engine, "connect", self._prepare)
-        watch_file(self._engine)
 
     def rows(self, query: RowQuery, values: Mapping[str, Any] = _NO_VALUES) -> list[tuple[Any, ...]] | None:
         """The rows of the query with its values; None if reading fails or takes more than a few milliseconds."""
-        now = time.monotonic()
-        self._thread = self._thread or get_ident()
-        # sqlite3 refuses a connection in another thread than its own (check_same_thread).
-        if now < self._rests_until or self._thread != get_ident():
+        now, thread = time.monotonic(), get_ident()
+        self._thread = self._thread or thread
+        # sqlite3 refuses a connection in another thread than its own.
+        if now < self._rests_until or self._thread != thread:
             return None
         self._clock.ends_at = now + LOOP_LIMIT
-        failures = suppress(SQLAlchemyError, sqlite3.Error, OSError)
-        with failures, closing(self._engine.raw_connection()) as connection:
-            return query.run(connection.driver_connection, values)
-        self._rests_until = now + _REST
-        return None
+        try:
+            return query.run(self._connected(), values)
+        except (sqlite3.Error, OSError):
+            self._disconnect()
+            self._rests_until = now + _REST
+            return None
 
     def reopen(self) -> None:
         """Open the connection in the thread of the running event loop."""
         if self._thread != get_ident() or self._rests_until == _CLOSED:
-            self._engine.dispose(close=self._thread == get_ident())
+            self._disconnect()
             self._thread, self._rests_until = 0, 0.0
 
     def close(self) -> None:
         """Close the connection."""
         self._rests_until = _CLOSED
-        if self._thread == get_ident():
-            self._engine.dispose()
+        self._disconnect()
 
-    def _prepare(self, connection: Any, _record: object) -> None:
-        connection.text_factory = readable_text
-        connection.execute("PRAGMA query_only = ON").close()
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        if mode != "wal":
-            # In other modes, readers wait for writers. The store sets WAL when it opens the file.
-            raise sqlite3.OperationalError("not in WAL mode yet")
-        self._clock.install(connection, on_event_loop=True)
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and self._thread == get_ident():
+            connection.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection; a new one if there is none, or another file in the place of its own."""
+        file = _identity(self._path)
+        if self._connection is None or file != self._file:
+            self._disconnect()
+            if file is None and not self._path.startswith("file:"):
+                raise MissingFileError
+            options = {**self._options, "timeout": 0, "isolation_level": None, "check_same_thread": True}
+            self._connection, self._file = sqlite3.connect(self._path, **options), file
+            self._connection.execute("PRAGMA query_only = ON").close()
+            (mode,) = self._connection.execute("PRAGMA journal_mode").fetchone()
+            if mode != "wal":
+                # In other modes, readers wait for writers. The store sets WAL when it opens the file.
+                raise sqlite3.OperationalError("not in WAL mode yet")
+            self._clock.install(self._connection, on_event_loop=True)
+        return self._connection

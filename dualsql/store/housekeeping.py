@@ -167,9 +167,8 @@ class Housekeeper:
         try:
             await self.accesses.flush()
         except StorageError as error:
-            logger.warning(
-                "%d accesses were not counted: %s", self.accesses.total(), cause_of(error) or error
-            )
+            cause = cause_of(error) or error
+            logger.warning("%d accesses were not counted: %s", self.accesses.total(), cause)
 
     async def sweep(self) -> int:
         """Delete the resources that are due, and fail pending ones whose lease has expired."""

@@ -90,11 +90,9 @@ class MemoryStore:
         return len(overdue)
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
-        ids = [
-            resource_id
-            for resource_id in set(resource_ids) & self._rows.keys()
-            if expired_before is None or rows.has_expired(self._rows[resource_id], expired_before)
-        ]
+        ids = set(resource_ids) & self._rows.keys()
+        if expired_before is not None:
+            ids = {name for name in ids if rows.has_expired(self._rows[name], expired_before)}
         self._forget(ids)
         return len(ids)
 
@@ -103,9 +101,8 @@ class MemoryStore:
         return {name: ResourceState(row["status"], row["expires_at"]) for name, row in rows_by_id.items()}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
-        return rows.first_to_expire(
-            (row for row in self._rows.values() if rows.has_expired(row, before)), limit
-        )
+        expired = [row for row in self._rows.values() if rows.has_expired(row, before)]
+        return rows.first_to_expire(expired, limit)
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None

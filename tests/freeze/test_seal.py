@@ -37,12 +37,48 @@ def test_the_first_secret_signs() -> None:
 )
 def test_no_other_parts_have_the_same_signature(other: tuple[str | bytes | None, ...]) -> None:
     seal = Seal([OLD])
-    assert not seal.verify(seal.sign("ab", "c"), *other)
+    signature = seal.sign("ab", "c")
+    assert not seal.verify(signature, *other)
+    for _ in range(2):  # a seal remembers what it verified
+        assert seal.verify(signature, "ab", "c")
+        assert not seal.verify(signature, *other)
 
 
 @pytest.mark.parametrize("forged", [b"", b"x", bytes(32), bytes(33)])
 def test_a_forged_signature_is_refused(forged: bytes) -> None:
     assert not Seal([OLD]).verify(forged, "ab")
+
+
+@pytest.mark.parametrize("position", range(32))
+def test_no_other_signature_has_the_parts_of_a_verified_one(position: int) -> None:
+    seal = Seal([OLD])
+    signature = seal.sign("ab")
+    assert seal.verify(signature, "ab")
+    other = bytearray(signature)
+    other[position] ^= 1
+    assert not seal.verify(bytes(other), "ab")
+
+
+def test_a_secret_that_is_gone_verifies_nothing_that_it_verified() -> None:
+    seal = Seal([OLD])
+    signature = seal.sign("ab")
+    assert seal.verify(signature, "ab")
+    assert seal.replace([NEW, OLD])
+    assert seal.verify(signature, "ab")
+    seal.replace([NEW])
+    assert not seal.verify(signature, "ab")
+    assert not Seal([NEW]).verify(signature, "ab")
+
+
+@pytest.mark.parametrize("length", [1, 100_000])
+def test_it_remembers_a_bounded_number_of_short_texts(length: int) -> None:
+    seal = Seal([OLD])
+    texts = [f"{i}".zfill(length) for i in range(2_100)]
+    for text in texts:
+        assert seal.verify(seal.sign(text), text)
+    assert len(seal._known) <= (1_000 if length == 1 else 0)
+    assert seal.verify(seal.sign(texts[0]), texts[0])
+    assert not seal.verify(seal.sign(texts[0]), texts[1])
 
 
 @pytest.mark.parametrize("secrets", [[], ["short"], [OLD, b"x" * 31], OLD])

@@ -248,6 +248,33 @@ async def test_a_stored_resource_that_was_changed_is_not_served(
         assert "mallory" not in response.text
 
 
+async def test_what_others_do_to_a_resource_that_was_read_holds_at_the_next_read(
+    institutions_url: str, store_url: str, make_engine: Callable[[str], AsyncEngine]
+) -> None:
+    store = {"store": SQLResourceStore(store_url), "secrets": SECRETS}
+    async with running(institutions_url, **store) as application, make_engine(store_url).connect() as other:
+        page = f"{await application.create()}?limit=1"
+        for values, status in (
+            ("source = source", 200),
+            ("owner = 'mallory'", 404),
+            ("owner = NULL", 200),
+            ("columns = '[{}]'", 500),
+            ("columns = '[]'", 200),  # they are not signed, and a page has those of its statement
+            ("access_count = 7", 200),
+            ("expires_at = created_at", 410),
+            ("expires_at = NULL", 200),
+            ("tenant = 'mallory'", 500),
+            ("tenant = NULL", 200),
+        ):
+            await other.execute(text(f"UPDATE dualsql_resources SET {values}"))
+            await other.commit()
+            for _ in range(2):
+                assert (await application.http.get(page)).status_code == status, values
+        await other.execute(text("DELETE FROM dualsql_resources"))
+        await other.commit()
+        problem_of(await application.http.get(page), 404)
+
+
 async def test_the_reader_of_a_table_that_has_changed_is_told_so(
     institutions_url: str, store_url: str
 ) -> None:

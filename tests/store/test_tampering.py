@@ -78,10 +78,11 @@ async def test_a_lifetime_beyond_measure(
 
 
 async def _tamper(store: SQLResourceStore, url: str, column: str, value: Any) -> None:
-    """Change one column of one of two resources; that one is refused, the other is not."""
+    """Change one column of one of two resources that were read; that one is refused, the other is not."""
     victim, other = resource(), resource()
-    await store.save(victim)
-    await store.save(other)
+    for each in (victim, other):
+        await store.save(each)
+        assert await store.get(each.id) == each
     async with engines.opened(url) as engine, engine.begin() as connection:
         await connection.execute(
             text(f"UPDATE dualsql_resources SET {column} = :value WHERE id = :id"),
@@ -91,6 +92,48 @@ async def _tamper(store: SQLResourceStore, url: str, column: str, value: Any) ->
         await store.get(victim.id)
     assert str(value)[:20] not in str(error.value) or not value
     assert await store.get(other.id) == other
+
+
+@pytest.mark.parametrize(("column", "value"), [*BROKEN, ("total_count", "many"), ("document", "text")])
+async def test_a_row_in_memory_is_checked_at_each_read(column: str, value: Any) -> None:
+    store, victim, other = MemoryStore(), resource(), resource()
+    for each in (victim, other):
+        await store.save(each)
+        assert await store.get(each.id) == each
+    row = store._rows[victim.id]
+    stored, row[column] = row[column], value
+    for _ in range(2):
+        with pytest.raises(TamperedError):
+            await store.get(victim.id)
+        assert await store.get(other.id) == other
+    row[column] = stored
+    assert await store.get(victim.id) == victim
+
+
+@pytest.mark.parametrize("count", [2, 1_000])
+async def test_columns_are_checked_however_many_they_are(store: ResourceStore, count: int) -> None:
+    columns = [{"name": f"column {i}", "type": "number", "encoding": "integer"} for i in range(count)]
+    sound, broken = resource(columns=columns), resource(columns=[*columns[1:], {**columns[0], "type": "any"}])
+    for each in (sound, broken):
+        await store.save(each)
+    for _ in range(2):
+        assert await _found(store, sound.id) == sound
+        with pytest.raises(TamperedError):
+            await store.get(broken.id)
+
+
+async def test_who_changes_what_was_read_changes_no_other_resource(store: ResourceStore) -> None:
+    """Also not one of the same columns, which are parsed once."""
+    expected = [resource(metadata={"of": i}, sample=[{"unitid": 1, "tags": []}]) for i in range(2)]
+    for each in expected:
+        await store.save(each)
+    for each in expected:
+        found = await _found(store, each.id)
+        found.columns[0]["name"] = found.metadata["of"] = found.sample[0]["unitid"] = "changed"
+        found.columns.pop()
+        found.columns[0].clear()
+    for each in expected:
+        assert await _found(store, each.id) == each
 
 
 OLD, NEW = "o" * 32, "n" * 32
@@ -118,8 +161,13 @@ async def test_a_changed_row_is_refused_with_one_error(
 ) -> None:
     seal = Seal([NEW])
     genuine = sign(seal, resource(owner="ana", tenant="one"))
-    await store.save(replace(genuine, **SWAPS[name]))
-    await _require_refusal(store, seal, genuine.id, caplog)
+    for _ in range(2):  # also after it was read as it was written
+        await store.save(genuine)
+        require_signature(seal, await _found(store, genuine.id))
+        await store.delete(genuine.id)
+        await store.save(replace(genuine, **SWAPS[name]))
+        await _require_refusal(store, seal, genuine.id, caplog)
+        await store.delete(genuine.id)
 
 
 async def test_the_signature_of_another_row_is_refused(
@@ -134,10 +182,12 @@ async def test_the_signature_of_another_row_is_refused(
 async def test_a_secret_that_was_taken_away_signs_nothing(
     store: ResourceStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    signed = sign(Seal([OLD]), resource())
+    seal, signed = Seal([NEW, OLD]), sign(Seal([OLD]), resource())
     await store.save(signed)
-    require_signature(Seal([NEW, OLD]), await _found(store, signed.id))
+    require_signature(seal, await _found(store, signed.id))
     await _require_refusal(store, Seal([NEW]), signed.id, caplog)
+    seal.replace([NEW])
+    await _require_refusal(store, seal, signed.id, caplog)
 
 
 async def _found(store: ResourceStore, resource_id: str) -> Any:
