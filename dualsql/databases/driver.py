@@ -67,7 +67,8 @@ def require_described(names: Sequence[str], described: Sequence[str]) -> None:
         names: the names that the driver reports.
         described: the names from `dualsql.columns.result.driver_names`.
     """
-    if len(names) == len(described) and all(map(_is_described, names, described)):
+    are_same = [*names] == [*described]
+    if are_same or (len(names) == len(described) and all(map(_is_described, names, described))):
         return
     _log.error("The database returned the columns %r where %r are described.", list(names), list(described))
     raise QueryExecutionError(

@@ -222,26 +222,26 @@ class Tolerant:
 
 
 def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Processor]]) -> Rows:
-    """The driver's rows with SQLAlchemy's processors applied. The processors handle NULL."""
+    """The driver's rows, in place if they are lists, with SQLAlchemy's processors applied. These handle NULL."""
     # Few dates are infinite. One check of all rows takes a tenth of the time of converting each.
     processors = [
         (place, one)
         for place, one in processors
         if not isinstance(one, ValueReader) or one.changes_any(list(map(itemgetter(place), rows)))
     ]
-    if not processors:
+    if not processors or not rows:
         return rows
-    values = [list(row) for row in rows]
+    values: Sequence[Any] = rows if type(rows[0]) is list else [list(row) for row in rows]
     for place, processor in processors:
-        process = processor.processor if isinstance(processor, Tolerant) else processor
+        process, rest = processor.processor if isinstance(processor, Tolerant) else processor, iter(values)
         try:
-            for row in values:
+            for row in rest:
                 row[place] = process(row[place])
         except Exception:  # see Tolerant
             if process is processor:
                 raise
-            for raw, row in zip(rows, values, strict=True):
-                row[place] = processor(raw[place])
+            for each in chain((row,), rest):
+                each[place] = processor(each[place])
     return values
 
 

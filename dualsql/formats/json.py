@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from operator import itemgetter
@@ -182,7 +182,7 @@ class RecordMaker:
         text_columns: Collection[str] = (),
     ) -> None:
         self.described = describe(columns, integer_strings=integer_strings)
-        self._names = [column.name for column in columns]
+        self._names = tuple(column.name for column in columns)
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
@@ -247,24 +247,16 @@ class RecordMaker:
 
 def objects(names: Sequence[str], rows: Rows) -> list[Row]:
     """Rows, each with as many values as there are names, as objects."""
-    return _naming(len(names))(rows, names) if names else [{} for _ in rows]
+    if len(rows) >= _FEW:
+        from dualsql.formats.row_objects import object_maker
+
+        if (make := object_maker(tuple(names))) is not None:
+            return make(rows)
+    return [dict(zip(names, row)) for row in rows]  # noqa: B905 - strict=True would cost
 
 
-@lru_cache(64)
-def _naming(width: int) -> Callable[[Rows, Sequence[str]], list[Row]]:
-    """A function that makes objects of rows with so many values.
-
-    Its text depends on nothing but the width. It takes 0.36 microseconds for a row of 18 values; dict(zip(names, row)),
-    called by map(), takes 0.61. This is most of the cost of a row.
-    """
-    names = "".join(f"n{place}, " for place in range(width))
-    values = "".join(f"v{place}, " for place in range(width))
-    pairs = ", ".join(f"n{place}: v{place}" for place in range(width))
-    text = f"def of(rows, names):\n    {names}= names\n    return [{{{pairs}}} for {values}in rows]"
-    scope: dict[str, Any] = {}
-    exec(text, scope)  # noqa: S102 - as dataclasses and namedtuple do
-    function: Callable[[Rows, Sequence[str]], list[Row]] = scope["of"]
-    return function
+_FEW = 16
+"""Rows for which nothing is made that makes more of them sooner."""
 
 
 def _finite_or_word(value: Any) -> Any:

@@ -152,10 +152,6 @@ class KeysetPosition(NamedTuple):
         """Whether the row of these values is after the gap, if there is only one."""
         return self.equal_before == 0 if self.equal_after is None else self.equal_after > 0
 
-    def as_of_one(self) -> KeysetPosition:
-        """The gap in its normal form if no two rows have the same values."""
-        return self._replace(equal_before=0 if self.includes_own_row else 1, equal_after=None)
-
     def reversed(self) -> KeysetPosition:
         """The same gap, read in the other direction."""
         turned = self._replace(is_backward=not self.is_backward)

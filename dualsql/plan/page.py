@@ -227,7 +227,7 @@ def smallest(*limits: int | None) -> int | None:
 
 
 def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:
-    return smallest(limit, None if shape.limit is None else max(0, shape.limit - offset))
+    return limit if shape.limit is None else smallest(limit, max(0, shape.limit - offset))
 
 
 def _nested(shape: Shape, capabilities: Capabilities) -> Shape:

@@ -13,6 +13,7 @@ from hashlib import sha512
 from typing import NamedTuple
 from uuid import UUID
 
+import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
@@ -101,13 +102,18 @@ def _cipher(subkey: bytes, scope: CursorScope) -> AESSIV:
 def _packed(cursor: Cursor) -> bytes:
     position = cursor.position
     # In a standard class: asyncpg has a UUID class of its own.
-    plain = [UUID(int=value.int) if isinstance(value, UUID) else value for value in position.values]
-    values = [_VALUES.write(value) for value in plain]
+    values = [
+        _VALUES.write(UUID(int=value.int) if isinstance(value, UUID) else value) for value in position.values
+    ]
     document = [
         cursor.row, cursor.has_rows_behind, position.is_backward, position.equal_before, position.equal_after, values
     ]  # fmt: skip
-    # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
-    return _JSON.encode(document).encode("utf-8", "surrogatepass")
+    try:
+        return orjson.dumps(document)
+    except (
+        TypeError
+    ):  # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
+        return _JSON.encode(document).encode("utf-8", "surrogatepass")
 
 
 _JSON = plain_json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -386,19 +392,21 @@ def _cursors(
     near, far, in_direction = page_rows.offset, page_rows.end, page_rows.rows
     if is_backward:
         near, far, in_direction = far, near, in_direction[::-1]
-    if is_unique and in_direction:
-        in_direction = [in_direction[0], in_direction[-1]]
+    if is_unique:
+        in_direction = [*in_direction[:1], *in_direction[-1:]]
     keys = [values for values in map(select.values_of, in_direction) if values is not None]
     ahead = behind = None
     if not in_direction:
         # The row of the cursor and all rows after it were deleted.
         behind = None if position is None else Cursor(position.reversed(), near, has_rows_behind=False)
     elif len(keys) == len(in_direction):
-        is_begun = is_unique or page_rows.offset == 0
-        last = plan.position_ahead(keys[-1:] if is_unique else keys, position, is_begun=is_begun)
-        first = plan.position_behind(keys, position, is_begun=is_begun)
-        ahead, behind = (
-            None if each is None else Cursor(each.as_of_one() if is_unique else each, row)
-            for each, row in ((last, far), (first, near))
-        )
+        if is_unique:
+            # No other row has their values: a position is behind its row.
+            ahead = Cursor(KeysetPosition(keys[-1], is_backward), far)
+            behind = Cursor(KeysetPosition(keys[0], not is_backward), near)
+        else:
+            is_begun = page_rows.offset == 0
+            last = plan.position_ahead(keys, position, is_begun=is_begun)
+            first = plan.position_behind(keys, position, is_begun=is_begun)
+            ahead, behind = last and Cursor(last, far), first and Cursor(first, near)
     return (behind, ahead) if is_backward else (ahead, behind)

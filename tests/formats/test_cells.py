@@ -40,7 +40,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from dualsql.capabilities import DriverValues
 from dualsql.columns.result import result_columns
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import Unfit, read_tolerantly
+from dualsql.formats.cells import Processor, Tolerant, Unfit, processed, read_tolerantly
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import StreamEnd, WriterOptions
 from tests.databases.streams.reading import read_csv
@@ -254,3 +254,14 @@ def test_a_type_of_a_dialect_that_wraps_another_reads_and_binds() -> None:
     name = Column("name", String(9))
     sql = str(select(name).where(name == "x").compile(dialect=dialect))
     assert sql.endswith("WHERE name = ?")
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_processor_reads_each_cell_once_also_behind_one_that_it_cannot_read(kind: Any) -> None:
+    """Rows in lists are changed in place."""
+    digits: list[tuple[int, Processor]] = [(0, Tolerant(lambda value: int(value) + 1)), (2, str)]
+    rows = processed([kind(row) for row in (("1", 5, 7), ("x", 5, 7), ("3", 5, None), ("y", 5, 7))], digits)
+    assert rows == [[2, 5, "7"], [Unfit("x"), 5, "7"], [4, 5, "None"], [Unfit("y"), 5, "7"]]
+    assert processed([], digits) == []
+    with pytest.raises(ValueError, match="x"):
+        processed([kind(["x"])], [(0, int)])

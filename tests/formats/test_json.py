@@ -15,6 +15,7 @@ from sqlalchemy import ARRAY, Integer, Numeric, String, Time, column, func, inse
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.sql.elements import quoted_name
 
 from dualsql import DualResponseServer, PageRequest, ValueNotRepresentableError, plan
 from dualsql.columns.result import result_columns
@@ -207,12 +208,35 @@ def test_columns_that_are_checked_together_are_marked_alone() -> None:
     assert rows[2] == unfit
 
 
-@pytest.mark.parametrize("width", [0, 1, 2, 300])
-def test_objects_of_rows_of_any_width(width: int) -> None:
+@pytest.mark.parametrize("width", [0, 1, 2, 20, 300])
+@pytest.mark.parametrize("count", [3, 100])
+def test_objects_of_rows_of_any_width(width: int, count: int) -> None:
     names = [f"column {place}" for place in range(width)]
-    rows = [tuple(range(place, place + width)) for place in range(3)]
+    rows = [tuple(range(place, place + width)) for place in range(count)]
     assert json.objects(names, rows) == [dict(zip(names, row, strict=True)) for row in rows]
     assert json.objects(names, []) == []
+
+
+_NAMES = st.sampled_from(
+    [*dir(object), "__dict__", "__slots__", "Record", "record", "rows", "v0", "v1", "append", ""]
+)
+
+
+@given(st.lists(_NAMES | st.text(st.characters()), unique=True, max_size=40))
+def test_objects_of_many_rows_have_any_names(names: list[str]) -> None:
+    """They are the attributes of an object, which has some of its own."""
+    rows = [[*range(place, place + len(names))] for place in range(16)]
+    objects = json.objects(names, rows)
+    assert [[*row.items()] for row in objects] == [[*zip(names, row, strict=True)] for row in rows]
+    assert {type(row) for row in objects} == {dict}
+    objects[0]["more"] = 1
+    assert "more" not in objects[1] or "more" in names
+
+
+def test_objects_of_many_rows_with_names_that_are_not_kept() -> None:
+    """Python keeps the names of attributes. Long names, and subclasses of str, make the same objects."""
+    for names in (["a" * 3_000, "b"], [quoted_name("a", quote=True), "b"]):
+        assert json.objects(names, [(1, 2)] * 16) == [{names[0]: 1, "b": 2}] * 16
 
 
 @pytest.mark.parametrize("microseconds", [0, 1, 9_999, 10_000, 70_000, 99_999, 100_000, 999_999])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import os
 from collections import deque
@@ -43,10 +42,11 @@ class PageProcess:
             "largest_value": _LARGEST_IN_PAGE,
             "is_page": True,
         }
-        self._waiting: deque[tuple[str, asyncio.Future[bytes | None]]] = deque()
+        self._waiting: deque[tuple[str, asyncio.Future[bytearray | None]]] = deque()
         self._unread = bytearray()
         self._declined: set[str] = set()
-        self._pages = self._pages_without = self._alone = 0
+        self._pages = self._pages_without = self._alone = self._answered = 0
+        self._is_watched = False
         self.is_open, self.was_ready = True, False
         self._requests, self._answers = process.pipes
         for pipe in process.pipes:
@@ -79,11 +79,9 @@ class PageProcess:
         if answer_of is None:
             return None
         self._pages_without = 0
-        expiry = self._loop.call_later(_ANSWER_SECONDS, self.close)
-        try:
-            answer = await answer_of
-        finally:
-            expiry.cancel()
+        if not self._is_watched:
+            self._watch()
+        answer = await answer_of
         self._alone = 0 if self._pages > pages_before else self._alone + 1
         if answer is None:
             return None
@@ -103,7 +101,19 @@ class PageProcess:
         # In a thread: a process that waits for a disk does not end at once, even when it is killed.
         Thread(target=self._process.close, name="dualsql-end-of-reader", daemon=True).start()
 
-    def _ask(self, sql: str, parameters: Sequence[Any]) -> asyncio.Future[bytes | None] | None:
+    def _watch(self) -> None:
+        """End the process if it answers nothing for a time, as long as anybody waits: one timer, not one a page."""
+        self._is_watched = True
+        self._loop.call_later(_ANSWER_SECONDS, self._require_answer, self._answered)
+
+    def _require_answer(self, answered: int) -> None:
+        self._is_watched = False
+        if self._waiting and self._answered == answered:
+            self.close()
+        elif self._waiting:
+            self._watch()
+
+    def _ask(self, sql: str, parameters: Sequence[Any]) -> asyncio.Future[bytearray | None] | None:
         """Send a request for its answer; None if it cannot be sent."""
         request = self._request(sql, parameters)
         if request is None:
@@ -150,8 +160,8 @@ class PageProcess:
             body = LENGTHS.size + header_size
             if len(self._unread) < body + size:
                 return
-            header = json.loads(self._unread[LENGTHS.size : body])
-            answer = bytes(self._unread[body : body + size])
+            header = orjson.loads(self._unread[LENGTHS.size : body])
+            answer = self._unread[body : body + size]
             del self._unread[: body + size]
             if not self.was_ready and not answer:
                 self.close()
@@ -161,14 +171,15 @@ class PageProcess:
                 self._decline(self._waiting[0][0])
             self._answer_first(answer or None)
 
-    def _answer_first(self, answer: bytes | None) -> None:
+    def _answer_first(self, answer: bytearray | None) -> None:
+        self._answered += 1
         _, future = self._waiting.popleft()
         if not future.done():
             future.set_result(answer)
 
 
 _ANSWER_SECONDS = 1.0
-"""Seconds without an answer after which a process is given up."""
+"""Seconds without an answer after which a process is given up; up to twice as many, if it has answered before."""
 
 _LARGEST_IN_PAGE = 1024 * 1024
 """Bytes of one value."""

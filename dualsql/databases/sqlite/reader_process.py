@@ -154,7 +154,7 @@ _INFINITIES = frozenset({math.inf, -math.inf})
 
 
 class _PageConnection:
-    """A connection for pages, and the statements that were found to be read here.
+    """A connection for pages, and the names of the columns of statements that were found to be read here.
 
     Attributes:
         is_outdated: the tables or views are others since the connection was opened.
@@ -163,7 +163,7 @@ class _PageConnection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._version = connection.pragma("schema_version")
-        self._readable: set[str] = set()
+        self._names: dict[str, list[str]] = {}
         self.is_outdated = False
 
     def page(self, sql: str, parameters: Sequence[Any]) -> tuple[list[str], list[Any]]:
@@ -177,19 +177,21 @@ class _PageConnection:
             self._connection.execute("ROLLBACK")
 
     def _read(self, sql: str, parameters: Sequence[Any]) -> tuple[list[str], list[Any]]:
-        if sql not in self._readable:
-            _require_readable(self._connection, sql, parameters)
-            if len(self._readable) < _MOST_STATEMENTS:
-                self._readable.add(sql)
-        names: list[str] = []
-
-        def note_names(running: Any, *_: Any) -> bool:
-            names.extend(_names_of(running))
-            return True
-
+        names = self._names.get(sql)
         running = self._connection.cursor()
-        running.exec_trace = note_names
-        return names, running.execute(sql, parameters).fetchall()
+        if names is None:
+            _require_readable(self._connection, sql, parameters)
+            names = []
+
+            def note_names(running: Any, *_: Any) -> bool:
+                names.extend(_names_of(running))
+                return True
+
+            running.exec_trace = note_names
+        rows = running.execute(sql, parameters).fetchall()
+        if len(self._names) < _MOST_STATEMENTS:
+            self._names[sql] = names
+        return names, rows
 
 
 _MOST_STATEMENTS, _LARGEST_PAGE = 1_000, 16 * 1024 * 1024
