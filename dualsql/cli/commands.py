@@ -22,7 +22,6 @@ from dualsql.cli.connect import (
 )
 from dualsql.cli.options import DoctorOptions, ServeOptions, takes_options, unknown_variables
 from dualsql.cli.process import errors_in_one_line, run_in_loop
-from dualsql.databases.files import find_files
 from dualsql.errors import ConfigurationError
 from dualsql.packages import importing
 from dualsql_client.cli.commands import Commands, fetch_command, view_command
@@ -167,7 +166,10 @@ def serve_command(options: ServeOptions) -> None:
     with errors_in_one_line():
         try:
             with importing():
-                from dualsql.cli.serve import run
+                if options.stdio:
+                    from dualsql.cli.stdio import run
+                else:
+                    from dualsql.cli.serve import run
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve,files" if options.files else "serve") from error
         run_in_loop(run(options))
@@ -220,7 +222,7 @@ def conformance_command(
     with errors_in_one_line():
         try:
             from dualsql.conformance.command import ConformanceError, check_conformance
-            from dualsql.serve.listening import stop_on_signals
+            from dualsql.serve.sockets import stop_on_signals
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
 
@@ -279,6 +281,8 @@ def connect_command(
         if url is not None:
             entry = entry_over_http(host, url)
         else:
+            from dualsql.databases.files import find_files
+
             which = ["--schema", schema] if schema else ["--tables", tables] if tables else ["--all"]
             arguments = [str(path) for path in find_files(files).paths] if files else which
             variables = {"DUALSQL_DATABASE_URL": database} if database is not None else {}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from sqlalchemy import URL
@@ -81,11 +80,6 @@ class ServedFiles:
     def names(self) -> Sequence[str]:
         """The names of the files that were read; none of a database file."""
         return [] if self.loader is None else list(dict.fromkeys(table.file for table in self.loader.tables))
-
-    def remove(self) -> None:
-        """Delete the database, before the process is ended at once."""
-        if self.loader is not None:
-            rmtree(self.loader.database.parent, ignore_errors=True)
 
     def summary(self) -> Iterator[str]:
         """The files that were read, and those that were not."""

@@ -552,7 +552,6 @@ async def test_a_database_file_is_served_where_it_is(tmp_path: Path, name: str) 
     connection.close()
     with with_database(options_for(path), lambda _: None) as (options, files):
         await files.load(lambda _: None, None)
-        files.remove()
         assert options.everything and options.database.endswith(str(path))
         built = await build_server(options.database, selection_of(options), base_url="http://127.0.0.1:1/r")
         async with built.server as server:
