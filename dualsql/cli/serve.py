@@ -29,11 +29,11 @@ from urllib.parse import urlsplit
 
 import typer
 from mcp.server import MCPServer
-from sqlalchemy import URL, MetaData
+from sqlalchemy import MetaData
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from dualsql.capabilities import capabilities_of
+from dualsql.capabilities import capabilities_named
 from dualsql.cli.checks import (
     notes_of,
     require_consistent,
@@ -133,7 +133,8 @@ async def serve_beside(
         ConfigurationError, DualResponseError: as `run`.
     """
     with _database_of(options) as (complete, files), _admin_listener(options) as admin:
-        started.database.set_result(_database_kind(parsed_url(complete.database)))
+        # In a thread, because it imports the database's modules.
+        started.database.set_result(await asyncio.to_thread(_database_kind, complete.database))
         build = partial(_server_of, complete, files, base_url)
         if listener is None:
             await _serve_no_rest(complete, files, build, admin, started)
@@ -596,12 +597,13 @@ def _database_name(options: ServeOptions, names: Sequence[str]) -> str:
         return names_in_words(names, "files")
     url = parsed_url(options.database)
     at = f" at {url.host}" if url.host else ""
-    return f"{_database_kind(url)} {url.database or ''}{at}"
+    return f"{_database_kind(options.database)} {url.database or ''}{at}"
 
 
-def _database_kind(url: URL) -> str:
-    capabilities = capabilities_of(url.get_dialect()())
-    return url.get_backend_name() if capabilities is None else capabilities.name
+def _database_kind(database: str) -> str:
+    name = parsed_url(database).get_backend_name()
+    capabilities = capabilities_named(name)
+    return name if capabilities is None else capabilities.name
 
 
 def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:

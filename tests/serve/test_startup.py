@@ -55,17 +55,25 @@ server.run("stdio")
 """
 
 
-# gc.freeze() is called where the first imports end.
+# A thread imports the server; the host hangs up at once, and the process ends once it is imported.
 COLLECTIONS = """
 import gc, sys
 
 collections = []
-gc.callbacks.append(lambda *_: collections.append("sqlalchemy" in sys.modules and not gc.get_freeze_count()))
-sys.argv = ["dualsql", "--help"]
+
+
+def note(*_):
+    server = sys.modules.get("dualsql.cli.serve")
+    collections.append("sqlalchemy" in sys.modules and not hasattr(server, "serve_beside"))
+
+
+gc.callbacks.append(note)
+sys.argv = ["dualsql", "serve", "--stdio", "--all"]
 from dualsql.cli import main
 try:
     main()
 finally:
+    assert hasattr(sys.modules["dualsql.cli.serve"], "serve_beside")
     assert gc.get_freeze_count() and gc.isenabled()
     assert not any(collections), sum(collections)
 """
@@ -258,8 +266,9 @@ def test_no_package_is_imported_that_is_not_needed_yet(shop: str) -> None:
 
 
 @pytest.mark.long
-def test_no_garbage_is_collected_during_imports() -> None:
-    subprocess.run([sys.executable, "-c", COLLECTIONS], check=True, stdout=subprocess.DEVNULL)
+def test_no_garbage_is_collected_during_imports(shop: str) -> None:
+    variables = environment(DUALSQL_DATABASE_URL=shop)
+    subprocess.run([sys.executable, "-c", COLLECTIONS], env=variables, check=True, stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.long
@@ -295,6 +304,27 @@ async def test_the_handshake_is_answered_while_the_database_is_silent_and_no_cal
             assert host.process.returncode == 1
             assert re.fullmatch(r"dualsql: [^\n]+\n", host.errors())
             assert "secret" not in host.errors()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--all", "--database", "no url"),
+        ("--all", "--database", "nowhere://x"),
+        ("--all", "--database", "sqlite:////nowhere/x.sqlite"),
+        ("--all", "--database", "postgresql://u:p@127.0.0.1:1/x", "--token", "short"),
+        ("nowhere.csv",),
+    ],
+)
+def test_an_error_of_the_start_is_the_line_that_it_is_over_http(arguments: tuple[str, ...]) -> None:
+    command = [*PROGRAM, "serve", *arguments]
+    over_http = subprocess.run([*command, "--port", "0"], env=environment(), capture_output=True, check=False)
+    with started(*command, "--stdio") as host:
+        host.process.wait(60)
+        assert host.process.returncode == over_http.returncode == 1
+        assert host.errors().startswith("dualsql: ")
+        assert host.errors() == over_http.stderr.decode()
 
 
 @pytest.mark.long
