@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions
+from dualsql.databases.file_selection import COPIED_INTO, find_files, kind_in_place
 from dualsql.errors import ConfigurationError
 from dualsql.serve.sockets import is_loopback, is_wildcard, origin_of_listener, proxies_in
 from dualsql.settings import Settings
@@ -120,6 +121,17 @@ def rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
 def resources_at(options: ServeOptions, listener: socket) -> str:
     """The base URL of a server on the listener."""
     return f"{(options.base_url or origin_of_listener(listener)).rstrip('/')}/resources"
+
+
+def dialect_of(options: ServeOptions) -> str:
+    """The name in URLs of the database that is served.
+
+    Raises:
+        ConfigurationError: files cannot be served.
+    """
+    if options.files:
+        return kind_in_place(find_files(options.files).paths) or COPIED_INTO
+    return options.database.partition(":")[0].partition("+")[0]
 
 
 def settings_of(options: ServeOptions) -> Settings:

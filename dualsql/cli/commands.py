@@ -22,6 +22,7 @@ from dualsql.cli.connect import (
 )
 from dualsql.cli.options import DoctorOptions, ServeOptions, takes_options, unknown_variables
 from dualsql.cli.process import errors_in_one_line, run_in_loop
+from dualsql.databases.file_selection import find_files
 from dualsql.errors import ConfigurationError
 from dualsql.packages import importing
 from dualsql_client.cli.commands import Commands, fetch_command, view_command
@@ -281,8 +282,6 @@ def connect_command(
         if url is not None:
             entry = entry_over_http(host, url)
         else:
-            from dualsql.databases.files import find_files
-
             which = ["--schema", schema] if schema else ["--tables", tables] if tables else ["--all"]
             arguments = [str(path) for path in find_files(files).paths] if files else which
             variables = {"DUALSQL_DATABASE_URL": database} if database is not None else {}

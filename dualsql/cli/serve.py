@@ -133,8 +133,6 @@ async def serve_beside(
         ConfigurationError, DualResponseError: as `run`.
     """
     with _database_of(options) as (complete, files), _admin_listener(options) as admin:
-        # In a thread, because it imports the database's modules.
-        started.database.set_result(await asyncio.to_thread(_database_kind, complete.database))
         build = partial(_server_of, complete, files, base_url)
         if listener is None:
             await _serve_no_rest(complete, files, build, admin, started)
@@ -597,13 +595,9 @@ def _database_name(options: ServeOptions, names: Sequence[str]) -> str:
         return names_in_words(names, "files")
     url = parsed_url(options.database)
     at = f" at {url.host}" if url.host else ""
-    return f"{_database_kind(options.database)} {url.database or ''}{at}"
-
-
-def _database_kind(database: str) -> str:
-    name = parsed_url(database).get_backend_name()
-    capabilities = capabilities_named(name)
-    return name if capabilities is None else capabilities.name
+    capabilities = capabilities_named(url.get_backend_name())
+    name = url.get_backend_name() if capabilities is None else capabilities.name
+    return f"{name} {url.database or ''}{at}"
 
 
 def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import typer
 
 from dualsql.cli.checks import (
+    dialect_of,
     is_open,
     notes_of,
     require_consistent,
@@ -56,7 +57,7 @@ async def _run(options: ServeOptions, base_url: str, listener: socket | None) ->
         name=options.name,
         notes=notes_of(options),
         results_format=options.results_format,
-        url=options.database,
+        dialect=dialect_of(options),
         base_url=base_url,
         is_authenticated=listener is not None and not is_open(options),
     )

@@ -63,14 +63,9 @@ def instructions_with(notes: str) -> str:
 
 
 class Started:
-    """Waits for the start of a server, and then holds its MCP server.
-
-    Attributes:
-        database: the name of the database, such as PostgreSQL, as soon as it is known.
-    """
+    """Waits for the start of a server, and then holds its MCP server."""
 
     def __init__(self) -> None:
-        self.database: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._has_started = asyncio.Event()
         self._server: Any = None
 
@@ -102,14 +97,14 @@ def outline(
     name: str,
     notes: str,
     results_format: ResultsFormat,
-    url: str,
+    dialect: str,
     base_url: str,
     is_authenticated: bool,
 ) -> Server[Any]:
     """A server that answers the handshake and the lists as `build_mcp` does, and all else once that one has started.
 
     Args:
-        url: of the database, if it has one. By the URL of another package's, `started` has to say which one it is.
+        dialect: the name of the database in URLs. With one of another package, the started server lists the tools.
 
     Raises:
         ConfigurationError: the notes are too long.
@@ -119,14 +114,15 @@ def outline(
     prompts = ListPromptsResult.model_validate(recorded["prompts/list"])
     templates = ListResourceTemplatesResult.model_validate(recorded["resources/templates/list"])
     names = {tool.name for tool in tools}
-    database = recorded["databases"].get(url.partition(":")[0].partition("+")[0])
+    database = recorded["databases"].get(dialect)
+    words = {DATABASE: str(database), SAMPLE_SIZE: str(settings.default_sample_size)}
+    tools = [_with_words(tool, words) for tool in tools]
 
-    async def list_tools(context: Any, _: Any) -> ListToolsResult:
-        words = {
-            DATABASE: database or await asyncio.shield(started.database),
-            SAMPLE_SIZE: str(settings.default_sample_size),
-        }
-        return ListToolsResult(tools=[_with_words(tool, words) for tool in tools_for(context, tools, names)])
+    async def list_tools(context: Any, params: Any) -> ListToolsResult:
+        if database is None:
+            answer: ListToolsResult = await started.answer("tools/list", context, params)
+            return answer
+        return ListToolsResult(tools=tools_for(context, tools, names))
 
     async def list_prompts(_context: Any, _: Any) -> ListPromptsResult:
         return prompts

@@ -35,7 +35,8 @@ from dualsql.databases.duckdb import CONNECT_ARGUMENTS, close_instance
 from dualsql.databases.duckdb.files import _CONDITIONS, _FAST_CHECKS, _cast_with_check, _for_rows_to_come
 from dualsql.databases.duckdb.in_place import allow_files
 from dualsql.databases.file_cache import private_folder
-from dualsql.databases.files import FileLoader, find_files
+from dualsql.databases.file_selection import find_files
+from dualsql.databases.files import FileLoader
 from dualsql.databases.workbooks import read_sqlite
 from dualsql.errors import ConfigurationError
 from dualsql.serve import build_server

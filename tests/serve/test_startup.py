@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from statistics import median
@@ -21,11 +22,13 @@ from typing import IO, Any
 import pytest
 from mcp import Client
 from mcp.client import advertise
+from mcp.server import MCPServer
 from mcp_types import Implementation
 from sqlalchemy import MetaData
 
 from dualsql import DualResponseServer, Settings, default_features
-from dualsql.cli.checks import settings_of
+from dualsql.cli.checks import dialect_of, settings_of
+from dualsql.cli.files import with_database
 from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import authenticate_of, kept_feature, pages_of
 from dualsql.mcp.listing import UI_EXTENSION, low_level
@@ -199,7 +202,7 @@ async def test_the_outline_answers_as_the_server_that_is_started(url: str, optio
         name=options.name,
         notes=notes,
         results_format=options.results_format,
-        url=url,
+        dialect=dialect_of(replace(options, database=url)),
         base_url=base_url,
         is_authenticated=options.token is not None,
     )
@@ -228,7 +231,7 @@ async def test_the_outline_answers_as_the_server_that_is_started(url: str, optio
     assert before._request_handlers.keys() == low_level(built)._request_handlers.keys()
 
 
-async def test_the_outline_of_an_unknown_database_waits_for_its_name() -> None:
+async def test_of_a_database_of_another_package_the_started_server_lists_the_tools() -> None:
     started, base_url = Started(), "http://127.0.0.1:1/resources"
     server = outline(
         started,
@@ -236,20 +239,33 @@ async def test_the_outline_of_an_unknown_database_waits_for_its_name() -> None:
         name="shop",
         notes="",
         results_format="rows",
-        url="far+away://x",
+        dialect="far",
         base_url=base_url,
         is_authenticated=False,
     )
+    own: MCPServer[Any] = MCPServer("started")
+    own.tool()(dialect_of)
     async with Client(server) as model:
         listing = asyncio.create_task(model.list_tools())
-        abandoned = asyncio.create_task(model.list_tools())
         assert (await model.list_prompts()).prompts
         assert not listing.done()
-        abandoned.cancel()
-        await asyncio.wait({abandoned})
-        started.database.set_result("Faraway")
-        [text] = [tool.description for tool in (await listing).tools if tool.name == "execute_query"]
-        assert "of Faraway" in (text or "")
+        started.with_(own)
+        assert [tool.name for tool in (await listing).tools] == ["dialect_of"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a.csv",), ("a.sqlite",), ("a.DB",), ("a.duckdb",), ("a.sqlite", "b.csv"), ("a#.sqlite",), ("folder",)],
+)
+def test_the_kind_of_files_is_that_of_their_database(tmp_path: Path, names: tuple[str, ...]) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "only.db").touch()
+    paths = [tmp_path / name for name in names]
+    for path in paths:
+        path.touch()
+    options = ServeOptions(files=paths)
+    with with_database(options, lambda _: None) as (complete, _):
+        assert dialect_of(options) == dialect_of(replace(complete, files=None))
 
 
 @pytest.mark.long
