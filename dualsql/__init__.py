@@ -84,7 +84,6 @@ if TYPE_CHECKING:
         ServerOptions as ServerOptions,
         default_features as default_features,
     )
-    from dualsql.formats.samples import TextFormat as TextFormat
     from dualsql.formats.writer import (
         Chunk as Chunk,
         FirstRow as FirstRow,
@@ -161,7 +160,6 @@ if TYPE_CHECKING:
         LinkForm as LinkForm,
         Picture as Picture,
         ResponseStatus as ResponseStatus,
-        ResultsFormat as ResultsFormat,
     )
     from dualsql.results.access import (
         Authorize as Authorize,
@@ -194,9 +192,11 @@ if TYPE_CHECKING:
         KeepOption as KeepOption,
         LimitedAction as LimitedAction,
         ResultCache as ResultCache,
+        ResultsFormat as ResultsFormat,
         Settings as Settings,
         SettingsGroup as SettingsGroup,
         SnapshotTags as SnapshotTags,
+        TextFormat as TextFormat,
         setting as setting,
         takes as takes,
     )
@@ -269,7 +269,6 @@ _MODULES = dict(
             "dualsql.extension": "Extension Parts",
             "dualsql.feature": "Feature",
             "dualsql.features": "DualResponseServer ServerOptions default_features",
-            "dualsql.formats.samples": "TextFormat",
             "dualsql.formats.writer": "Chunk FirstRow Format Resuming WriterFactory WriterOptions",
             "dualsql.freeze": "Registry",
             "dualsql.freeze.document": "Statement",
@@ -296,7 +295,7 @@ _MODULES = dict(
             "dualsql.request_log": "Log",
             "dualsql.resource": """
             Count CountMethod KeptProgress KeptRows Principal Resource Status Total Way""",
-            "dualsql.response": "DualResponse LinkForm Picture ResponseStatus ResultsFormat",
+            "dualsql.response": "DualResponse LinkForm Picture ResponseStatus",
             "dualsql.results.access": "Authorize",
             "dualsql.results.resources": "Listing",
             "dualsql.results.create": "CreateOptions ProfileOption SampleOption StatementForms",
@@ -306,7 +305,8 @@ _MODULES = dict(
             "dualsql.saved_queries": "QueryParameter SavedQuery",
             "dualsql.server": "ResultServer",
             "dualsql.settings": """
-            Action KeepOption LimitedAction ResultCache Settings SettingsGroup SnapshotTags setting takes""",
+            Action KeepOption LimitedAction ResultCache ResultsFormat Settings SettingsGroup SnapshotTags TextFormat
+            setting takes""",
             "dualsql.sql.feature": "SQL",
             "dualsql.store": "MemoryStore ResourceChanges ResourceStore SQLResourceStore",
             "dualsql.store.protocol": """

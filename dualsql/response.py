@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dualsql.errors import ConfigurationError
 from dualsql.formats import json
-from dualsql.formats.samples import TextFormat, column_for_model, fit, table, unlinked, without_links
+from dualsql.formats.samples import column_for_model, fit, table, unlinked, without_links
 from dualsql.formats.text import json_text, single_line, widest
 from dualsql.resource import RELATION, instant
+from dualsql.settings import ResultsFormat, TextFormat
 from dualsql_client.wire import (
     Column,
     ColumnarContent,
@@ -38,9 +39,6 @@ LinkForm = Literal["resource_link", "text", "auto"]
 
 Several hosts fail on the block (docs/decisions/0004). "auto" sends it only to hosts that are known to read it.
 """
-
-ResultsFormat = Literal["rows", "columnar"]
-"""The form of `results` in the structured content: rows, or columns, where each name occurs once."""
 
 ResponseStatus = Literal["pending", "ready"]
 """Whether the query has run when the tool answers. A failed query is an error and no response."""

@@ -24,6 +24,12 @@ ALL_ACTIONS: frozenset[Action] = frozenset(get_args(Action))
 KeepOption = Literal["slow"] | bool
 """Whether the rows of a run are kept: always, never, or those of a query that was slow."""
 
+TextFormat = Literal["markdown", "csv", "json", "none"]
+"""The format of the text of a result. "json" is the structured content, "none" has no sample."""
+
+ResultsFormat = Literal["rows", "columnar"]
+"""The form of `results` in the structured content: rows, or columns, where each name occurs once."""
+
 SnapshotTags = Mapping[str, str | Callable[[], str | None]]
 """By source: a name for the present state of its data, as a text or a function that tells it (None: it moves)."""
 

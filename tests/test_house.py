@@ -35,6 +35,7 @@ SMALL_MODULES = {
     "dualsql/formats/ranges.py": "loaded with the first range",
     "dualsql/formats/unfit_cells.py": "loaded with the first cell that does not fit",
     "dualsql/formats/memory_file.py": "read by two formats",
+    "dualsql/openapi/service.py": "loaded before the server is, over stdio",
     "dualsql/tenancy/functions.py": "for servers with functions among their hooks",
     "dualsql/tenancy/grouping.py": "for databases whose GROUP BY is strict",
     "dualsql/store/eviction.py": "loaded with a store in memory that is almost full",

@@ -22,7 +22,7 @@ from dualsql.cli.connect import (
 )
 from dualsql.cli.options import DoctorOptions, ServeOptions, takes_options, unknown_variables
 from dualsql.cli.process import errors_in_one_line, run_in_loop
-from dualsql.databases.files import find_files
+from dualsql.databases.file_selection import find_files
 from dualsql.errors import ConfigurationError
 from dualsql.packages import importing
 from dualsql_client.cli.commands import Commands, fetch_command, view_command
@@ -167,7 +167,10 @@ def serve_command(options: ServeOptions) -> None:
     with errors_in_one_line():
         try:
             with importing():
-                from dualsql.cli.serve import run
+                if options.stdio:
+                    from dualsql.cli.stdio import run
+                else:
+                    from dualsql.cli.serve import run
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve,files" if options.files else "serve") from error
         run_in_loop(run(options))
@@ -220,7 +223,7 @@ def conformance_command(
     with errors_in_one_line():
         try:
             from dualsql.conformance.command import ConformanceError, check_conformance
-            from dualsql.serve.listening import stop_on_signals
+            from dualsql.serve.sockets import stop_on_signals
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
 

@@ -20,18 +20,15 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from sqlalchemy import MetaData, Table
 
+from dualsql.cli.checks import is_of_this_machine, require_consistent, require_exposable, settings_of
 from dualsql.cli.files import with_database
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.serve import (
     UNOPENED_URL,
     authenticate_of,
-    is_of_this_machine,
     kept_feature,
     rates_of,
-    require_consistent,
-    require_exposable,
     selection_of,
-    settings_of,
     without_log,
 )
 from dualsql.databases.proof import prove_read_only
@@ -49,7 +46,7 @@ from dualsql.kept.files import require_packages
 from dualsql.maintenance import TOLERATED_SKEW
 from dualsql.openapi.operations import OPENAPI
 from dualsql.resource import Clock
-from dualsql.serve.listening import is_loopback, listen
+from dualsql.serve.sockets import is_loopback, listen
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
 

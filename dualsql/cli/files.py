@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from sqlalchemy import URL
 
 from dualsql.cli.options import ServeOptions
 from dualsql.databases.file_cache import CACHED_FROM, FileCache, file_cache_folder, private_folder
-from dualsql.databases.files import FileLoader, LoadedTable, files_url, find_files
-from dualsql.databases.plugins import kind_of_file
+from dualsql.databases.file_selection import find_files, kind_in_place
+from dualsql.databases.files import FileLoader, LoadedTable, files_url
 from dualsql.databases.workbooks import ROW_NUMBER
 from dualsql.errors import ConfigurationError
 
@@ -81,11 +80,6 @@ class ServedFiles:
     def names(self) -> Sequence[str]:
         """The names of the files that were read; none of a database file."""
         return [] if self.loader is None else list(dict.fromkeys(table.file for table in self.loader.tables))
-
-    def remove(self) -> None:
-        """Delete the database, before the process is ended at once."""
-        if self.loader is not None:
-            rmtree(self.loader.database.parent, ignore_errors=True)
 
     def summary(self) -> Iterator[str]:
         """The files that were read, and those that were not."""
@@ -175,23 +169,15 @@ def with_database(
     # Files were chosen by name. A database may have tables that are not meant to be served, so it needs --all.
     everything = options.everything or not is_selected
     options_of_files = replace(options, files=list(files.paths), everything=everything)
-    own = _database_file(files.paths)
-    if own is not None:
-        yield replace(options_of_files, database=own), ServedFiles()
+    kind = kind_in_place(files.paths)
+    if kind is not None:
+        url = URL.create(kind, database=str(files.paths[0]))
+        yield replace(options_of_files, database=url.render_as_string()), ServedFiles()
         return
     with _folder_of(options_of_files, files.paths) as (folder, cache):
         url = files_url(folder)
         loader = FileLoader(files.paths, Path(url.database or ""), encoding=options.encoding)
         yield replace(options_of_files, database=url.render_as_string()), ServedFiles(loader, cache)
-
-
-def _database_file(paths: Sequence[Path]) -> str | None:
-    """The URL of the only file, if it is a database that can be served where it is."""
-    if len(paths) != 1 or set(str(paths[0])) & set("?%#"):
-        return None
-    [path] = paths
-    kind = kind_of_file(path.suffix)
-    return None if kind is None else URL.create(kind, database=str(path)).render_as_string()
 
 
 @contextmanager

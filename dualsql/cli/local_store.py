@@ -17,10 +17,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
+from dualsql.databases.engines import parsed_url
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.store.tables import metadata
@@ -90,7 +91,7 @@ def _identity(options: ServeOptions) -> str:
     if options.files:
         served = [str(path.absolute()) for path in options.files]
     else:
-        url = make_url(options.database)
+        url = parsed_url(options.database)
         # The path of a file may be relative.
         served = [url.set(password=None).render_as_string(), "" if url.host else str(Path.cwd())]
     selection = (options.schema, options.tables, options.everything, options.read_only_role)

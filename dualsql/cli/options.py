@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
 import typer
 
 from dualsql.errors import ConfigurationError, DualResponseError
-from dualsql.formats.samples import TextFormat
 from dualsql.kept.settings import KeptSettings
-from dualsql.response import ResultsFormat
+from dualsql.settings import ResultsFormat, TextFormat
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

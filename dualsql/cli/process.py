@@ -26,14 +26,19 @@ def run_in_loop(serving: Coroutine[Any, Any, None]) -> None:
         runner.run(serving)
 
 
+def line_of(error: DualResponseError) -> str:
+    """The line in which an error ends the process."""
+    line = f"{error.message} {hint_with_flag(error)}".rstrip()
+    return f"dualsql: {with_the_line_that_installs(line)}"
+
+
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
     """End the process with exit code 1 and a line of the error; "Stopped." after a signal."""
     try:
         yield
     except DualResponseError as error:
-        line = f"{error.message} {hint_with_flag(error)}".rstrip()
-        typer.echo(f"dualsql: {with_the_line_that_installs(line)}", err=True)
+        typer.echo(line_of(error), err=True)
         sys.exit(1)
     except (KeyboardInterrupt, asyncio.CancelledError):
         typer.echo("Stopped.")

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-import signal
 import sys
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -25,25 +24,33 @@ from functools import partial
 from importlib import import_module
 from inspect import iscoroutinefunction
 from socket import socket
-from typing import Any, NoReturn, cast, get_args
+from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
 import typer
 from mcp.server import MCPServer
-from sqlalchemy import URL, MetaData
+from sqlalchemy import MetaData
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from dualsql.capabilities import capabilities_of
+from dualsql.capabilities import capabilities_named
+from dualsql.cli.checks import (
+    notes_of,
+    require_consistent,
+    require_exposable,
+    resources_at,
+    rest_elsewhere,
+    settings_of,
+    words_of,
+)
 from dualsql.cli.files import ServedFiles, names_in_words, with_database
 from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_store
-from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
+from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, secrets
 from dualsql.cli.workers import Workers
 from dualsql.databases.engines import parsed_url
 from dualsql.errors import (
     ConfigurationError,
     DatabaseBusyError,
-    DualResponseError,
     QueryTimeoutError,
     StorageError,
 )
@@ -59,32 +66,29 @@ from dualsql.rates import Rate, Rates
 from dualsql.request_log import LogFormatter, request_logger
 from dualsql.run import START_INTERVAL, other_port
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
-from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
+from dualsql.serve.application import TOKEN_PRINCIPAL, mcp_path
 from dualsql.serve.hosts import over_http, over_stdio
-from dualsql.serve.listening import (
-    StandIn,
-    Starting,
+from dualsql.serve.listening import StandIn, Starting, leave_on_signal, running
+from dualsql.serve.sockets import (
     is_loopback,
-    is_wildcard,
-    leave_on_signal,
     listen,
     on_sighup,
     origin_of_listener,
     proxies_in,
-    running,
     stop_on_signals,
 )
-from dualsql.settings import LimitedAction, Settings
+from dualsql.serve.stdio import Started
+from dualsql.settings import LimitedAction
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
-from dualsql.telemetry import metrics_route, require_metrics
+from dualsql.telemetry import metrics_route
 from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession
 from dualsql_client.local_servers import announce
 
 
 async def run(options: ServeOptions) -> None:
-    """Serve until cancelled, or with stdio until the host hangs up.
+    """Serve over HTTP until cancelled.
 
     Raises:
         ConfigurationError: an option is invalid, or the database cannot be served safely.
@@ -92,38 +96,54 @@ async def run(options: ServeOptions) -> None:
     """
     stop_on_signals()
     require_consistent(options)
-    with with_database(options, lambda line: _show([line], options)) as (complete, files):
+    if options.rest_url is not None:
+        rest_elsewhere(options, options.rest_url)  # refuses it
+    with _database_of(options) as (complete, files):
         await _run(complete, files)
 
 
 async def _run(options: ServeOptions, files: ServedFiles) -> None:
-    if options.rest_url is not None:
-        base_url = _rest_elsewhere(options, options.rest_url)
-        build = partial(_server_of, options, files, base_url)
-        with _admin_listener(options) as admin:
-            await _over_stdio(options, files, base_url, partial(_serve_no_rest, options, files, build, admin))
-        return
-    authenticate = authenticate_of(options)
-    # Over stdio each host starts a process of its own, and only one of them would get a fixed port.
-    port = options.port if options.port is not None else 0 if options.stdio else DEFAULT_PORT
+    authenticate_of(options)  # refuses what cannot be used before the port is taken
+    port = DEFAULT_PORT if options.port is None else options.port
     with listen(options.host, port) as listener:
         require_exposable(options, listener)
         _show(_port_notice(options.base_url, listener), options)
-        base_url = f"{(options.base_url or origin_of_listener(listener)).rstrip('/')}/resources"
+        base_url = resources_at(options, listener)
         with _admin_listener(options) as admin:
             serve = partial(_over_http, options, files, base_url, listener, admin_origin=_origin_of(admin))
             show = partial(_show, options=options)
-            if options.stdio:
-                build = partial(_server_of, options, files, base_url, authenticate=authenticate)
-                serve_rest = partial(_serve_rest, options, files, build, listener, admin=admin)
-                await _over_stdio(options, files, base_url, serve_rest)
-            elif options.workers > 1:
+            if options.workers > 1:
                 _configure_log(options)
                 workers = Workers(options.workers, serve, show=show, has_metrics=options.metrics)
                 async with _serve_admin(workers.health(), admin):
                     await workers.run()
             else:
                 await serve(admin=admin, show=show)
+
+
+async def serve_beside(
+    options: ServeOptions, base_url: str, listener: socket | None, started: Started
+) -> None:
+    """Start the server whose MCP is on the standard streams, and serve the rest until cancelled.
+
+    Args:
+        listener: where REST is served; None where another process does.
+
+    Raises:
+        ConfigurationError, DualResponseError: as `run`.
+    """
+    with _database_of(options) as (complete, files), _admin_listener(options) as admin:
+        build = partial(_server_of, complete, files, base_url)
+        if listener is None:
+            await _serve_no_rest(complete, files, build, admin, started)
+            return
+        build = partial(build, authenticate=authenticate_of(complete))
+        _show(_port_notice(complete.base_url, listener), complete)
+        await _serve_rest(complete, files, build, listener, started, admin=admin)
+
+
+def _database_of(options: ServeOptions) -> AbstractContextManager[tuple[ServeOptions, ServedFiles]]:
+    return with_database(options, lambda line: _show([line], options))
 
 
 def _port_notice(base_url: str | None, listener: socket) -> Iterator[str]:
@@ -136,65 +156,6 @@ def _port_notice(base_url: str | None, listener: socket) -> Iterator[str]:
 
 UNOPENED_URL = "sqlite+aiosqlite://"
 """The database of a server that is made to check its options or to describe its routes, and never started."""
-
-
-def require_consistent(options: ServeOptions) -> None:
-    """Raises ConfigurationError if options do not fit together, or one that is read later is invalid."""
-    if options.opens_browser and options.stdio:
-        raise ConfigurationError(
-            "--open cannot be combined with --stdio.", hint="Open the page by its address."
-        )
-    if options.metrics and options.admin_port is None:
-        raise ConfigurationError(
-            "--metrics requires --admin-port.",
-            hint="Metrics are answered on a port that only operators reach: --admin-port 8001",
-        )
-    if options.metrics:
-        require_metrics()  # before anything runs: later, a task group would wrap the error
-    proxies_in(options.trusted_proxies or "")
-    _notes(options)
-    _require_shareable(options)
-
-
-def require_exposable(options: ServeOptions, listener: socket) -> None:
-    """Raises ConfigurationError if others could call without authentication, or would not know the address."""
-    if _is_open(options) and not (is_loopback(listener) and is_of_this_machine(options.base_url)):
-        raise ConfigurationError(
-            "A server that other machines can reach requires authentication.",
-            hint="Set DUALSQL_TOKEN, or use --authenticate module:function.",
-        )
-    if is_wildcard(listener) and options.base_url is None:
-        raise ConfigurationError(
-            "--base-url is required when the server listens on all addresses.",
-            hint="Give the URL at which callers reach it: --base-url https://...",
-        )
-
-
-def _is_open(options: ServeOptions) -> bool:
-    """Whether callers need no authentication; see `require_exposable`."""
-    return options.token is None and options.authenticate is None
-
-
-def _require_shareable(options: ServeOptions) -> None:
-    """Raises ConfigurationError if several workers would not serve the same, or cannot be replaced."""
-    if options.workers == 1:
-        return
-    if not hasattr(signal, "SIGUSR1"):
-        raise ConfigurationError("--workers is not supported on Windows.", hint="Start one process.")
-    for flag, is_set, reason in (
-        ("--stdio", options.stdio, "a host talks to one process"),
-        ("files", bool(options.files), "each worker would read them anew"),
-        ("--open", options.opens_browser, "each worker would open a page"),
-    ):
-        if is_set:
-            raise ConfigurationError(
-                f"--workers cannot be combined with {flag}: {reason}.", hint="Leave out one of them."
-            )
-    if options.store_url is None:
-        raise ConfigurationError(
-            "--workers requires --store: results in memory are known to one process alone.",
-            hint="Give the URL of a database for results, and run once: dualsql migrate --create --store URL",
-        )
 
 
 def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | None]:
@@ -236,44 +197,6 @@ def openapi(origin: str) -> str:
         authenticate=static_tokens({}),
     )
     return json.dumps(server.features.get(OpenAPI).document(), indent=2)
-
-
-def is_of_this_machine(base_url: str | None) -> bool:
-    """Whether the base URL, if any, names this machine. Behind a proxy, a loopback address does not limit access."""
-    return base_url is None or urlsplit(base_url).hostname in {"localhost", "127.0.0.1", "::1"}
-
-
-def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
-    """The base URL of the server that reads what this one stores.
-
-    Raises:
-        ConfigurationError: that server would not find the results, or options are for a REST service of this process.
-    """
-    if not options.stdio or options.store_url is None:
-        raise ConfigurationError(
-            "--rest-url requires --stdio and --store.",
-            hint="The server at that URL reads the results that this process writes: give both the same store.",
-        )
-    unused = [
-        flag
-        for flag, value in (
-            ("--port", options.port),
-            ("--base-url", options.base_url),
-            ("--authenticate", options.authenticate),
-        )
-        if value is not None
-    ]
-    if unused:
-        raise ConfigurationError(
-            f"--rest-url cannot be combined with {', '.join(unused)}: this process serves no REST.",
-            hint="Give these options to the server that does.",
-        )
-    if not urlsplit(rest_url).path.strip("/"):
-        raise ConfigurationError(
-            "--rest-url must be the URL of REST resources, with its path.",
-            hint=f"A dualsql serve prints it at its start, such as http://127.0.0.1:{DEFAULT_PORT}/resources.",
-        )
-    return rest_url.rstrip("/")
 
 
 async def _server_of(
@@ -329,12 +252,7 @@ def _is_no_cut_off(record: logging.LogRecord) -> bool:
 
 
 def selection_of(options: ServeOptions) -> Selection:
-    return Selection(schema=options.schema, tables=_split(options.tables), everything=options.everything)
-
-
-def _split(text: str | None) -> tuple[str, ...]:
-    """The parts between commas."""
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    return Selection(schema=options.schema, tables=words_of(options.tables), everything=options.everything)
 
 
 def rates_of(options: ServeOptions) -> list[Rates]:
@@ -358,36 +276,9 @@ def kept_feature(options: ServeOptions) -> Kept:
     return Kept(options.keep, keep_cache=options.keep_cache, keep_cache_bytes=options.keep_cache_bytes)
 
 
-def settings_of(options: ServeOptions) -> Settings:
-    """The settings of the server.
-
-    Raises:
-        ConfigurationError: an origin is none.
-    """
-    origins = _split(options.cors_origins)
-    for origin in origins:
-        if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\s]+", origin):
-            raise ConfigurationError(
-                f"--cors-origins: {origin[:200]!r} is not an origin.",
-                hint="Give scheme and host, without a path: https://app.example.com",
-            )
-    settings: dict[str, Any] = {
-        "cors_origins": origins,
-        "allowed_hosts": _split(options.allowed_hosts),
-        "unproved_read_only": options.unproved_read_only,
-    }
-    if _is_open(options):  # to callers of this machine alone
-        settings["anonymous_actions"] = Settings().anonymous_actions | {"refresh"}
-    if options.sample_size is not None:
-        settings["default_sample_size"] = options.sample_size
-    if options.count_budget is not None:
-        settings["count_budget"] = timedelta(seconds=options.count_budget)
-    return Settings(**settings)
-
-
 def _rates(flag: str, text: str | None) -> dict[LimitedAction, Rate]:
     rates: dict[LimitedAction, Rate] = {}
-    for part in _split(text):
+    for part in words_of(text):
         match = re.fullmatch(r"(\w+)=([0-9]{1,9})(?:/([0-9]{1,9}))?", part, re.ASCII)
         if match is None or match[1] not in get_args(LimitedAction) or match[1] in rates:
             raise ConfigurationError(
@@ -399,18 +290,6 @@ def _rates(flag: str, text: str | None) -> dict[LimitedAction, Rate]:
     return rates
 
 
-def _notes(options: ServeOptions) -> str:
-    if options.notes is None:
-        return ""
-    try:
-        return options.notes.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(
-            f"--notes: {str(options.notes)[:200]!r} cannot be read as a text in UTF-8.",
-            hint="Give the path of a text file.",
-        ) from error
-
-
 def _build_mcp(options: ServeOptions, dual: DualResponseServer) -> MCPServer[Any]:
     wait = None if options.wait is None else timedelta(seconds=options.wait)
     return build_mcp(
@@ -419,7 +298,7 @@ def _build_mcp(options: ServeOptions, dual: DualResponseServer) -> MCPServer[Any
         wait=wait,
         results_format=options.results_format,
         text_format=options.text_format,
-        notes=_notes(options),
+        notes=notes_of(options),
     )
 
 
@@ -482,8 +361,6 @@ def _import_function(reference: str) -> Authenticate:
 
 
 Build = Callable[..., Coroutine[Any, Any, Built]]
-Serve = Callable[["Started"], Coroutine[Any, Any, None]]
-"""Makes a server, says that it has started, and serves what is not MCP until it is cancelled."""
 
 
 async def _over_http(
@@ -581,39 +458,12 @@ async def _patiently(build: Build) -> Built:
 _WAITING = "Requests are answered 503 until then. Trying again every second; Ctrl-C stops."
 
 
-async def _over_stdio(options: ServeOptions, files: ServedFiles, base_url: str, serve: Serve) -> None:
-    """Serve MCP over the standard streams, on which nothing else is written; `serve` serves the rest.
-
-    Hosts wait only seconds for the first answer, so tables are read and checks run during the handshake.
-    """
-    startup = Started()
-    outline = DualResponseServer(
-        options.database,
-        base_url=base_url,
-        tables=MetaData(),
-        features=default_features(pages_of(options)),
-        settings=settings_of(options),
-    )
-    mcp = _build_mcp(options, outline)
-    answer_once_started(mcp, startup)
-    session = asyncio.create_task(run_stdio(mcp))
-    try:
-        await _beside(session, serve(startup))
-        session.result()
-    except asyncio.CancelledError:
-        _show(["Stopped."], options)
-        _end(0, files)
-    except DualResponseError as error:
-        _show([f"dualsql: {error.message} {hint_with_flag(error)}".rstrip()], options)
-        _end(1, files)
-
-
 async def _serve_rest(
     options: ServeOptions,
     files: ServedFiles,
     build: Build,
     listener: socket,
-    startup: Started,
+    started: Started,
     *,
     admin: socket | None,
 ) -> None:
@@ -621,14 +471,14 @@ async def _serve_rest(
     local = None if options.store else await asyncio.to_thread(open_local_store, options)
     mark = new_mark() if local is None else local.mark
     setup = await build(local=local, mark=mark)
-    mcp = _build_mcp(options, setup.server)
+    mcp = await asyncio.to_thread(_build_mcp, options, setup.server)
     app = _app(options, setup, mcp)
     async with (
         app.router.lifespan_context(app),
         _serve_admin(_health(options, setup.server), admin),
         running(app, listener, trusted_proxies=proxies),
     ):
-        startup.with_(mcp)
+        started.with_(mcp)
         keeps_results = (local or options.store_url) is not None
         _show(_announcement(options, files, setup, _origin_of(admin), keeps_results=keeps_results), options)
         with announce(setup.server.base_url, mark):
@@ -636,32 +486,13 @@ async def _serve_rest(
 
 
 async def _serve_no_rest(
-    options: ServeOptions, files: ServedFiles, build: Build, admin: socket | None, startup: Started
+    options: ServeOptions, files: ServedFiles, build: Build, admin: socket | None, started: Started
 ) -> None:
     setup = await build()
     async with setup.server, _serve_admin(_health(options, setup.server), admin):
-        startup.with_(_build_mcp(options, setup.server))
+        started.with_(await asyncio.to_thread(_build_mcp, options, setup.server))
         _show(_announcement(options, files, setup, _origin_of(admin)), options)
         await asyncio.Event().wait()
-
-
-async def _beside(session: asyncio.Task[None], serving: Coroutine[Any, Any, None]) -> None:
-    """Run `serving` until it fails, or `session` has ended."""
-    # `await session` could not be cancelled while the session waits for the host.
-    task = asyncio.create_task(serving)
-    try:
-        await asyncio.wait({session, task}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-def _end(code: int, files: ServedFiles) -> NoReturn:
-    """End the process at once, because a thread that waits for the host's next line cannot be interrupted."""
-    files.remove()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 @contextmanager
@@ -762,10 +593,10 @@ def _database_name(options: ServeOptions, names: Sequence[str]) -> str:
     """The database for messages: the parts of its URL without secrets; or the files."""
     if names:
         return names_in_words(names, "files")
-    url: URL = parsed_url(options.database)
-    capabilities = capabilities_of(url.get_dialect()())
-    name = url.get_backend_name() if capabilities is None else capabilities.name
+    url = parsed_url(options.database)
     at = f" at {url.host}" if url.host else ""
+    capabilities = capabilities_named(url.get_backend_name())
+    name = url.get_backend_name() if capabilities is None else capabilities.name
     return f"{name} {url.database or ''}{at}"
 
 

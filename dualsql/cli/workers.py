@@ -26,7 +26,7 @@ from starlette.routing import Route
 from dualsql.cli.process import errors_in_one_line, run_in_loop
 from dualsql.health import NO_STORE, SERVER, live
 from dualsql.run import NOT_STARTED, START_INTERVAL
-from dualsql.serve.listening import listen, on_sighup, origin_of_listener, stop_on_signals
+from dualsql.serve.sockets import listen, on_sighup, origin_of_listener, stop_on_signals
 from dualsql.telemetry import merged_metrics
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, cast
 
-COMPRESSED = (".gz", ".zst")
 _START = 256 * 1024
 """Bytes that name encoding, delimiter and names."""
 _PIECE = 1024 * 1024

@@ -9,7 +9,8 @@ from dualsql.demo.app import build_app
 from dualsql.demo.database import Base, build, default_folder, keep_secret, sqlite_url
 from dualsql.demo.host import act
 from dualsql.features import DualResponseServer, default_features
-from dualsql.serve.listening import listen, origin_of_listener, running, stop_on_signals
+from dualsql.serve.listening import running
+from dualsql.serve.sockets import listen, origin_of_listener, stop_on_signals
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.store import SQLResourceStore
 from dualsql.web.feature import Pages

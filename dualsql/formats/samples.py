@@ -141,9 +141,6 @@ def _short(value: Any, width: int) -> Any:
     return value if len(text) <= width else text[: width - 1] + "…"
 
 
-TextFormat = Literal["markdown", "csv", "json", "none"]
-"""The format of the text of a result. "json" is the structured content, "none" has no sample."""
-
 _SAMPLE_KEPT_ROWS = 10
 
 

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, get_args
 from weakref import WeakKeyDictionary, WeakSet
 
 from dualsql.errors import ConfigurationError, refuse_mistaken
-from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf, PrincipalParameters, Tool, signature_of
 from dualsql.mcp.negotiation import Envelope, ResultStyle
 from dualsql.mcp.options import PlainEnvelope, PlainToolOptions, ResultKeywords, ToolOptions
 from dualsql.mcp.results import DualResultAdapter, PlainResultAdapter
-from dualsql.response import LinkForm, ResultsFormat
+from dualsql.response import LinkForm
 from dualsql.results.create import CreateOptions, ProfileOption, checked_size
 from dualsql.samples import parse_sample
-from dualsql.settings import Settings
+from dualsql.settings import ResultsFormat, Settings, TextFormat
 from dualsql_client.keywords import checked_keywords
 
 if TYPE_CHECKING:

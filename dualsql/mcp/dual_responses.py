@@ -26,8 +26,9 @@ from dualsql.mcp.calls import PrincipalOf, Tool, with_signature
 from dualsql.mcp.decorators import make_tool
 from dualsql.mcp.fastmcp import PROFILE, FastMCPTool, call_context
 from dualsql.mcp.options import ResultOptions
-from dualsql.mcp.resource_server import EXTENSION, service_entry
+from dualsql.mcp.resource_server import service_entry
 from dualsql.mcp.results import STATEMENTS, Answer
+from dualsql.openapi.service import EXTENSION
 from dualsql.response import DualResponse
 from dualsql_client.keywords import checked_keywords
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,8 +16,12 @@ with extra("mcp"):
 
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
-Change = Callable[[Any, list[Tool]], list[Tool]]
-"""Makes the list for one client, from the context of its request and the list for all."""
+UI_EXTENSION = "io.modelcontextprotocol/ui"
+"""MCP Apps, as clients declare it in `capabilities.extensions`."""
+
+SESSION_HEADER = "mcp-session-id"
+APPS_SESSION = "dualsql-apps"
+"""The session of a client that declared MCP Apps, on a stateless endpoint: see `dualsql.serve.app_sessions`."""
 
 _UNNAMED = "mcp"
 """The name of clients of the Python SDK that give none (mcp/client/session.py). smolagents is one of them."""
@@ -34,32 +38,45 @@ def low_level(server: Any) -> Server[Any]:
     return below
 
 
-def change_list(server: Any, change: Change) -> None:
-    """Have `change` make the list of tools for each client of `server`."""
-    below = low_level(server)
-    entry = below.get_request_handler("tools/list")
-    assert entry is not None, "both SDKs list tools"
-    handler: Handler = entry.handler
-
-    async def list_tools(context: Any, params: Any) -> Any:
-        listed = await handler(context, params)
-        return listed.model_copy(update={"tools": change(context, listed.tools)})
-
-    below.add_request_handler("tools/list", entry.params_type, list_tools)
-
-
 def list_tool(server: Any, name: str) -> None:
-    """Note a tool of dualsql, whose optional parameters are nullable for clients that need the word."""
+    """Note a tool of dualsql, which is listed as `tools_for` says."""
     if server not in _NAMES:
         names = _NAMES[server] = set()
-        change_list(
-            server,
-            lambda context, tools: [
-                _nullable(tool) if tool.name in names and _may_be_smolagents(context) else tool
-                for tool in tools
-            ],
-        )
+        below = low_level(server)
+        entry = below.get_request_handler("tools/list")
+        assert entry is not None, "both SDKs list tools"
+        handler: Handler = entry.handler
+
+        async def list_tools(context: Any, params: Any) -> Any:
+            listed = await handler(context, params)
+            return listed.model_copy(update={"tools": tools_for(context, listed.tools, names)})
+
+        below.add_request_handler("tools/list", entry.params_type, list_tools)
     _NAMES[server].add(name)
+
+
+def tools_for(context: Any, tools: Sequence[Tool], names: Collection[str]) -> list[Tool]:
+    """The list for one client, from the context of its request and the list for all.
+
+    A tool of Apps alone is for clients that declare MCP Apps. The optional parameters of dualsql's tools, those of the
+    `names`, are nullable for clients that need the word.
+    """
+    return [
+        _nullable(tool) if tool.name in names and _may_be_smolagents(context) else tool
+        for tool in tools
+        if tool.name not in names or not _is_of_apps(tool) or _declares_apps(context)
+    ]
+
+
+def _is_of_apps(tool: Tool) -> bool:
+    return bool((tool.meta or {}).get("ui", {}).get("visibility") == ["app"])
+
+
+def _declares_apps(context: Any) -> bool:
+    capabilities = context.session.client_capabilities
+    if capabilities is not None and UI_EXTENSION in (capabilities.extensions or {}):
+        return True
+    return context.request is not None and context.request.headers.get(SESSION_HEADER) == APPS_SESSION
 
 
 def _may_be_smolagents(context: Any) -> bool:

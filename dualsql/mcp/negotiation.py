@@ -21,12 +21,13 @@ from dualsql.envelope import (
 from dualsql.envelope.responses import MESSAGE_WIDTH
 from dualsql.errors import ResourceExpiredError
 from dualsql.formats import json
-from dualsql.formats.samples import TextFormat, unlinked
+from dualsql.formats.samples import unlinked
 from dualsql.formats.text import single_line
 from dualsql.log import REQUEST_ID_HEADER
 from dualsql.pending.progress import WAITING_CALL, WaitingCall
 from dualsql.request_log import RequestIds
-from dualsql.response import DualResponse, LinkForm, ResultsFormat, text_block
+from dualsql.response import DualResponse, LinkForm, text_block
+from dualsql.settings import ResultsFormat, TextFormat
 from dualsql_client.wire import ProblemContent, ToolProblem
 
 Report = Callable[[float, str], Awaitable[None]]

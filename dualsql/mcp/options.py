@@ -11,10 +11,10 @@ from dualsql.results.create import ProfileOption, SampleOption
 from dualsql.settings import KeepOption
 
 if TYPE_CHECKING:
-    from dualsql.formats.samples import TextFormat
     from dualsql.mcp.calls import PrincipalOf
     from dualsql.mcp.negotiation import Envelope
-    from dualsql.response import LinkForm, ResultsFormat
+    from dualsql.response import LinkForm
+    from dualsql.settings import ResultsFormat, TextFormat
 
 PlainEnvelope = Literal["none", "dual_mode"]
 """The envelope of plain data: none, or the dual-mode answer (specification S8) around it."""

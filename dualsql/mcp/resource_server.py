@@ -26,7 +26,7 @@ from dualsql.mcp.calls import PrincipalOf, problem_for
 from dualsql.mcp.decorators import registrar_of
 from dualsql.mcp.listing import Handler, low_level
 from dualsql.mcp.negotiation import ids_of
-from dualsql.openapi.operations import service
+from dualsql.openapi.service import EXTENSION, service
 from dualsql.packages import extra
 from dualsql.request_log import LoggedRequest, logged_request
 from dualsql.resource import Principal
@@ -280,13 +280,6 @@ def unknown_uri(uri: str, suggestions: Sequence[str] = ()) -> ResourceNotFoundEr
     return ResourceNotFoundError(
         f"There is nothing at {uri[:200]!r}.", hint=hint, details={"suggestions": list(suggestions)}
     )
-
-
-EXTENSION = "io.dualsql/resource-link-service"
-"""The key of the entry in `capabilities.extensions`, which clients see since protocol 2026-07-28.
-
-The pattern's paper (arXiv 2510.05968, section 6) asks for it.
-"""
 
 
 def announce_resources(dual: ResultServer, server: Any) -> None:

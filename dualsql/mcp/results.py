@@ -35,7 +35,8 @@ from dualsql.mcp.negotiation import (
 )
 from dualsql.mcp.options import ResultKeywords
 from dualsql.resource import CALLS, Principal
-from dualsql.response import DualResponse, ResultsFormat, text_block
+from dualsql.response import DualResponse, text_block
+from dualsql.settings import ResultsFormat
 from dualsql_client.keywords import checked_keywords
 from dualsql_client.wire import ToolProblem
 

@@ -16,7 +16,6 @@ from pydantic import Field
 
 from dualsql.envelope import requested_form
 from dualsql.errors import DualResponseError, QueryCancelledError, ResourceFailedError
-from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf, client_name
 from dualsql.mcp.negotiation import (
@@ -33,8 +32,8 @@ from dualsql.mcp.negotiation import (
 from dualsql.packages import extra
 from dualsql.pending.feature import Pending
 from dualsql.resource import Principal, Resource, problem_of
-from dualsql.response import LinkForm, ResultsFormat
-from dualsql.settings import Action, require_duration
+from dualsql.response import LinkForm
+from dualsql.settings import Action, ResultsFormat, TextFormat, require_duration
 
 with extra("mcp"):
     from mcp.server.auth.middleware.auth_context import get_access_token

@@ -25,12 +25,11 @@ from dualsql.openapi.operations import (
     DOCUMENT_METHODS,
     JSON,
     OPENAPI,
-    WELL_KNOWN,
     DescribedFeature,
     Operation,
     resource_operations,
-    service,
 )
+from dualsql.openapi.service import WELL_KNOWN, service
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

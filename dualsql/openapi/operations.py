@@ -30,15 +30,14 @@ from dualsql.http.parameters import (
 from dualsql.http.problems import METHODS, RETRY_SECONDS
 from dualsql.http.router import COLLECTION_METHODS, PIN_METHODS, ROW_METHODS
 from dualsql.log import REQUEST_ID_HEADER
+from dualsql.openapi.service import WELL_KNOWN
 from dualsql.results.pages import LONGEST_CELL
 from dualsql.results.resources import LONGEST_LISTING
 from dualsql.settings import Settings
 from dualsql_client import wire
-from dualsql_client.wire import Profile, ServiceDescription
+from dualsql_client.wire import Profile
 
 OPENAPI = "/openapi.json"
-WELL_KNOWN = "/.well-known/resource-link-service"
-"""Below the base URL."""
 DOCUMENT_METHODS = ("GET", "HEAD", "OPTIONS")
 
 Schema = Mapping[str, Any]
@@ -544,28 +543,3 @@ def _streaming(link: Parameters, settings: Settings) -> list[Operation]:
             **shared,
         ),
     ]
-
-
-STANDARD_PARTS = (
-    "discovery", "metadata", "pin", "cursors", "sorts", "totals", "columns", "streams", "resume", "codes", "pending",
-)  # fmt: skip
-"""The optional parts of docs/standard that each server has. One with an authenticator has `identity`, too."""
-
-
-def service(base_url: str, settings: Settings, *, is_authenticated: bool) -> ServiceDescription:
-    """The URL of the service, what it has of the standard, and its defaults."""
-    return {
-        "baseUrl": base_url,
-        "version": 1,
-        "parts": [*STANDARD_PARTS, *(["identity"] if is_authenticated else [])],
-        "wellKnown": f"{base_url}{WELL_KNOWN}",
-        "uriTemplate": f"{settings.uri_scheme}://{{id}}",
-        "defaults": {
-            "expiration": settings.default_expiration.total_seconds(),
-            "maximumLifetime": settings.maximum_lifetime.total_seconds(),
-            "slidingExpiration": settings.sliding_expiration,
-            "sampleSize": settings.default_sample_size,
-            "pageSize": settings.default_page_size,
-            "maximumPageSize": settings.maximum_page_size,
-        },
-    }

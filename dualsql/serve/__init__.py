@@ -1,40 +1,54 @@
 """MCP and REST as one application, also over the reflected tables of a database. `dualsql serve` runs it.
 
 application  serve_app (the Starlette application), build_mcp (all ready-made tools), build_server (reflected tables)
-listening    sockets, and uvicorn on them
+sockets      listening sockets, and signals
+listening    uvicorn on them
 hosts        configuration snippets for MCP hosts
 """
 
-from dualsql.databases.reflection import ReflectedTables, Selection
-from dualsql.databases.source import Database
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from dualsql.packages import extra
 
-with extra("serve"):
+if TYPE_CHECKING:
+    from dualsql.databases.reflection import ReflectedTables as ReflectedTables, Selection as Selection
+    from dualsql.databases.source import Database as Database
     from dualsql.serve.application import (
-        Built,
-        ContextProvider,
-        DataApplication,
-        build_mcp,
-        build_server,
-        one_token,
-        provided,
-        required,
-        serve_app,
+        Built as Built,
+        ContextProvider as ContextProvider,
+        DataApplication as DataApplication,
+        build_mcp as build_mcp,
+        build_server as build_server,
+        one_token as one_token,
+        provided as provided,
+        required as required,
+        serve_app as serve_app,
     )
-    from dualsql.web.home import TokenSession
+    from dualsql.web.home import TokenSession as TokenSession
 
-__all__ = [
-    "Built",
-    "ContextProvider",
-    "DataApplication",
-    "Database",
-    "ReflectedTables",
-    "Selection",
-    "TokenSession",
-    "build_mcp",
-    "build_server",
-    "one_token",
-    "provided",
-    "required",
-    "serve_app",
-]
+# Modules by name, imported on first use: `dualsql serve --stdio` answers before they are.
+_MODULES = dict(
+    sorted(
+        (name, module)
+        for module, names in {
+            "dualsql.databases.reflection": "ReflectedTables Selection",
+            "dualsql.databases.source": "Database",
+            "dualsql.serve.application": """
+            Built ContextProvider DataApplication build_mcp build_server one_token provided required serve_app""",
+            "dualsql.web.home": "TokenSession",
+        }.items()
+        for name in names.split()
+    )
+)
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with extra("serve"):
+        return getattr(import_module(_MODULES[name]), name)

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.formats import json
-from dualsql.web.mcp import APPS_SESSION, SESSION_HEADER, UI_EXTENSION
+from dualsql.mcp.listing import APPS_SESSION, SESSION_HEADER, UI_EXTENSION
 
 _VERSION_HEADER = "mcp-protocol-version"
 """It is in every request but `initialize` (since 2025-06-18)."""

@@ -15,7 +15,6 @@ from dualsql.http.parameters import PAGE_BODY, body_values, parse_page
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import plain_tool, show_results_in
-from dualsql.mcp.listing import change_list
 from dualsql.mcp.resource_server import register_provider
 from dualsql.packages import extra
 from dualsql.query import read_result_query
@@ -27,20 +26,13 @@ from dualsql.web.feature import Pages
 from dualsql_client.wire import Page
 
 with extra("mcp"):
-    from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents, Tool
+    from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 from dualsql.query.feature import Queries
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 APP_URI = "ui://dualsql/result.html"
-UI_EXTENSION = "io.modelcontextprotocol/ui"
-"""MCP Apps, as clients declare it in `capabilities.extensions`."""
-
-SESSION_HEADER = "mcp-session-id"
-APPS_SESSION = "dualsql-apps"
-"""The session of a client that declared MCP Apps, on a stateless endpoint: see `dualsql.serve.app_sessions`."""
-
 PAGE_TOOL = "dualsql_app_rows"
 MOST_ROWS = 500
 """Of a page that the App reads."""
@@ -80,19 +72,6 @@ def add_app(
     register_provider(server, AppProvider(dual, reads_rows=reads_rows), principal)
     if reads_rows:
         _add_page_tool(dual, server, principal)
-        change_list(server, _list_for_apps)
-
-
-def _list_for_apps(context: Any, tools: list[Tool]) -> list[Tool]:
-    """The tool of the App is for clients that declare MCP Apps, and for no other."""
-    return tools if _declares_apps(context) else [tool for tool in tools if tool.name != PAGE_TOOL]
-
-
-def _declares_apps(context: Any) -> bool:
-    capabilities = context.session.client_capabilities
-    if capabilities is not None and UI_EXTENSION in (capabilities.extensions or {}):
-        return True
-    return context.request is not None and context.request.headers.get(SESSION_HEADER) == APPS_SESSION
 
 
 class AppProvider:

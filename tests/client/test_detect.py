@@ -20,7 +20,7 @@ from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict
 
 from dualsql.mcp.results import output_schema
-from dualsql.response import ResultsFormat
+from dualsql.settings import ResultsFormat
 from dualsql_client import DualResponseClient, ParseError
 from tests.client.hosting import RESOURCE_ID, structured
 from tests.client.recorded import URI, URL, recordings, recordings_of_dualsql, revived

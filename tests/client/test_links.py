@@ -13,8 +13,8 @@ from sqlalchemy import literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
-from dualsql.formats.samples import TextFormat
 from dualsql.resource import new_resource_id
+from dualsql.settings import TextFormat
 from dualsql_client import DualResponseClient
 from dualsql_client.identifiers import ID_ALPHABET, ids_in, is_checked
 from tests.client.hosting import OTHER_ID, RESOURCE_ID, structured

@@ -13,9 +13,8 @@ import pytest
 from dualsql.conformance import checks
 from dualsql.conformance.rows_server import RowsServer
 from dualsql.conformance.standard import schema_of, sentences, standard
-from dualsql.mcp.resource_server import EXTENSION
 from dualsql.openapi.document import component_schemas
-from dualsql.openapi.operations import STANDARD_PARTS, WELL_KNOWN
+from dualsql.openapi.service import EXTENSION, STANDARD_PARTS, WELL_KNOWN
 
 ROOT = Path(__file__).parents[2]
 TYPES = runpy.run_path(str(ROOT / "scripts" / "make_standard.py"))["TYPES"]

@@ -52,6 +52,7 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     ),
     "cli/": ("duckdb postgres sqlite", "help of options, and databases among the files that are served"),
     "databases/file_cache.py": ("duckdb", "what is kept of files is one of its databases"),
+    "databases/file_selection.py": ("duckdb sqlite", "kinds of files: databases of one file are among them"),
     "databases/files.py": ("duckdb sqlite", "kinds of files: databases of one file are among them"),
     "databases/spellings.py": (
         "mssql oracle databricks",

@@ -20,7 +20,7 @@ from dualsql.demo.app import build_mcp
 from dualsql.demo.database import Base, build, keep_secret
 from dualsql.errors import ConfigurationError, StorageError
 from dualsql.features import DualResponseServer
-from dualsql.serve.listening import listen, origin_of_listener
+from dualsql.serve.sockets import listen, origin_of_listener
 from tests.demo.test_demo import demo, output_of
 
 MakeEngine = Callable[[str], AsyncEngine]

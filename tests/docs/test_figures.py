@@ -68,7 +68,8 @@ from dualsql.rates import MOST_BUCKETS
 from dualsql.results.create import _MOST_LIMITED
 from dualsql.results.pages import _LONGEST_CURSOR
 from dualsql.serve import listening
-from dualsql.serve.application import LONGEST_NOTES, MAXIMUM_REQUEST_SIZE
+from dualsql.serve.application import MAXIMUM_REQUEST_SIZE
+from dualsql.serve.stdio import LONGEST_NOTES
 from dualsql.sql import lengths, parse
 from dualsql.sql.expansion import MAXIMUM_EXPANSION
 from dualsql.store import housekeeping

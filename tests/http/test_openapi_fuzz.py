@@ -35,7 +35,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import LocalResultStorage, OpenAPI
 from dualsql.identity import static_tokens
-from dualsql.openapi.operations import OPENAPI, WELL_KNOWN
+from dualsql.openapi.operations import OPENAPI
+from dualsql.openapi.service import WELL_KNOWN
 from dualsql.resource import Principal
 from tests.engines import opened
 from tests.http.application import ALL, BASE_URL, Application, fill, running

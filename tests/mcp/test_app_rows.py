@@ -15,10 +15,11 @@ from dualsql import Principal
 from dualsql.demo.app import INSTRUCTIONS as DEMO
 from dualsql.identity import BearerTokens
 from dualsql.mcp import add_app, system_prompt
+from dualsql.mcp.listing import UI_EXTENSION
 from dualsql.mcp.resource_server import low_level_server
-from dualsql.serve.application import INSTRUCTIONS as SERVED
+from dualsql.serve.stdio import INSTRUCTIONS as SERVED
 from dualsql.tenancy import Mask, RowFilter, Shared
-from dualsql.web.mcp import APP_URI, UI_EXTENSION
+from dualsql.web.mcp import APP_URI
 from tests.client.hosting import listening_socket, origin_of
 from tests.mcp.conftest import Host, MakeDual
 from tests.mcp.test_identity import Verifier, calling, guarded, running

@@ -14,7 +14,8 @@ from starlette.routing import Mount, Route
 
 from dualsql import DualResponseServer, OpenAPI
 from dualsql.mcp import add_resources, add_skill, skill, system_prompt
-from dualsql.mcp.resource_server import EXTENSION, low_level_server
+from dualsql.mcp.resource_server import low_level_server
+from dualsql.openapi.service import EXTENSION
 from tests.mcp.conftest import BASE_URL, Host, MakeDual
 from tests.schools import School
 

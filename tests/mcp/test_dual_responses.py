@@ -21,7 +21,7 @@ from starlette.routing import Mount
 
 from dualsql import BadParameterError, ConfigurationError, DualResponse, DualResponseServer, Principal
 from dualsql.mcp import Answer, DualResponses
-from dualsql.mcp.resource_server import EXTENSION
+from dualsql.openapi.service import EXTENSION
 from dualsql_client import DualResponseClient
 from tests.mcp.conftest import BASE_URL, MakeDual
 from tests.schools import SCHOOLS, School

@@ -13,10 +13,10 @@ from sqlalchemy import Column, Integer, MetaData, Numeric, String, Table, insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
-from dualsql.formats.samples import TextFormat
 from dualsql.mcp import Answer
 from dualsql.mcp.results import output_schema
-from dualsql.response import LinkForm, ResultsFormat
+from dualsql.response import LinkForm
+from dualsql.settings import ResultsFormat, TextFormat
 from dualsql_client import DualResponseClient, wire
 from tests.engines import sqlite_url_in
 from tests.formats.test_text import HOSTILE

@@ -18,7 +18,8 @@ from starlette.requests import Request
 from dualsql import ConfigurationError, DualResponseServer, ForbiddenError, Principal
 from dualsql.mcp import plain_tool, transport_security
 from dualsql.serve import Selection, build_mcp, build_server, one_token, provided, required, serve_app
-from dualsql.serve.listening import listen, running
+from dualsql.serve.listening import running
+from dualsql.serve.sockets import listen
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.serve.conftest import TOKEN, calling, text_of
 from tests.servers import create_server, with_features

@@ -30,8 +30,8 @@ from dualsql.cli.options import PANELS, ServeOptions
 from dualsql.cli.serve import _port_notice
 from dualsql.databases.reach import reach
 from dualsql.databases.source import open_source
+from dualsql.mcp.listing import UI_EXTENSION
 from dualsql.store import upgrade
-from dualsql.web.mcp import UI_EXTENSION
 from dualsql_client import DualResponseClient
 from tests.engines import PostgreSQL, opened
 from tests.relay import Relay, relaying

@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dualsql.databases.files import FileLoader, find_files
+from dualsql.databases.file_selection import find_files
+from dualsql.databases.files import FileLoader
 from tests.proxies.running import free_port
 from tests.serve.conftest import PROGRAM
 from tests.serve.dirty import DIRTY, ONE_OF_EACH, write_dirty_files

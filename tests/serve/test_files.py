@@ -35,7 +35,8 @@ from dualsql.databases.duckdb import CONNECT_ARGUMENTS, close_instance
 from dualsql.databases.duckdb.files import _CONDITIONS, _FAST_CHECKS, _cast_with_check, _for_rows_to_come
 from dualsql.databases.duckdb.in_place import allow_files
 from dualsql.databases.file_cache import private_folder
-from dualsql.databases.files import FileLoader, find_files
+from dualsql.databases.file_selection import find_files
+from dualsql.databases.files import FileLoader
 from dualsql.databases.workbooks import read_sqlite
 from dualsql.errors import ConfigurationError
 from dualsql.serve import build_server
@@ -552,7 +553,6 @@ async def test_a_database_file_is_served_where_it_is(tmp_path: Path, name: str) 
     connection.close()
     with with_database(options_for(path), lambda _: None) as (options, files):
         await files.load(lambda _: None, None)
-        files.remove()
         assert options.everything and options.database.endswith(str(path))
         built = await build_server(options.database, selection_of(options), base_url="http://127.0.0.1:1/r")
         async with built.server as server:

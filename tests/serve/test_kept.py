@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from dualsql.cli.checks import settings_of
 from dualsql.cli.options import ServeOptions
-from dualsql.cli.serve import settings_of
 from tests.serve.conftest import serving_process
 from tests.serve.test_stopping import stored
 from tests.waiting import until

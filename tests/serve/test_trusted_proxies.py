@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from dualsql.errors import ConfigurationError
-from dualsql.serve.listening import proxies_in
+from dualsql.serve.sockets import proxies_in
 from tests.serve.conftest import TOKEN, calling, serving_process, shop
 
 __all__ = ["shop"]

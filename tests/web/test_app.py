@@ -21,9 +21,10 @@ from sqlalchemy import Select, select
 
 from dualsql import ConfigurationError, DualResponseServer, web
 from dualsql.mcp import add_app, add_result_tools
+from dualsql.mcp.listing import UI_EXTENSION
 from dualsql.mcp.resource_server import low_level_server
 from dualsql.serve import serve_app
-from dualsql.web.mcp import APP_URI, MOST_CHARACTERS, MOST_ROWS, PAGE_TOOL, UI_EXTENSION, app_html
+from dualsql.web.mcp import APP_URI, MOST_CHARACTERS, MOST_ROWS, PAGE_TOOL, app_html
 from dualsql_client.wire import IMPLIED_ENCODINGS
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
