@@ -159,6 +159,7 @@ KINDS = {code: ProblemKind(*kind) for kind, codes in _CODES.items() for code in 
 
 RETRY_SOON = {"Retry-After": str(RETRY_SECONDS)}
 
+_ATTRIBUTES = {"Retry-After": "retry_after", "Allow": "allow", "WWW-Authenticate": "challenge"}
 _HEADERS: Mapping[int, Mapping[str, str]] = {
     # Not for 413: if the connection closes while the caller still sends, TCP can drop the answer.
     408: {"Connection": "close"},
@@ -264,11 +265,7 @@ def problem_answer(error: DualResponseError, incident: str = "") -> Response:
     details = error.details | ({"incident": incident} if incident else {})
     problem = Problem(error=kind.word, message=message, code=error.code, hint=hint, details=details)
     headers = dict(RETRY_SOON if isinstance(error, ResourcePendingError) else _HEADERS.get(kind.status, {}))
-    for name, attribute in (
-        ("Retry-After", "retry_after"),
-        ("Allow", "allow"),
-        ("WWW-Authenticate", "challenge"),
-    ):
+    for name, attribute in _ATTRIBUTES.items():
         value = getattr(error, attribute, None)
         if value is not None:
             headers[name] = str(value)
@@ -319,12 +316,9 @@ class Interruption(AbstractContextManager[Any, None]):
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], *, after: float = 0) -> T:
-    """Await `work`, and cancel it when the caller disconnects.
+    """Await `work`, and cancel it when the caller disconnects; the connection is watched `after` so many seconds.
 
     The body must have been read, or may be discarded.
-
-    Args:
-        after: seconds until the connection is watched.
 
     Raises:
         CallerGoneError: the caller disconnected first.

@@ -353,12 +353,11 @@ class HostCheck:
 
 def host_check(server: ResultServer) -> Middleware:
     """The check of the headers that say who asks, for the routes of `server`."""
-    settings = server.settings
     hosts = own_hosts(server.base_url)
     return Middleware(
         HostCheck,
-        hosts=hosts | frozenset(settings.allowed_hosts),
-        origins=[origin_of(server.base_url), *map(origin_of, settings.cors_origins)],
+        hosts=hosts | frozenset(server.settings.allowed_hosts),
+        origins=[origin_of(server.base_url), *map(origin_of, server.settings.cors_origins)],
         is_local=hosts == LOOPBACK_NAMES,
     )
 
@@ -381,6 +380,16 @@ def origin_of(url: str) -> str:
 def _host_name(url: str) -> str:
     name = urlsplit(url).hostname or ""
     return f"[{name}]" if ":" in name else name
+
+
+def of_header(app: ASGIApp, *, name: bytes, middleware: Middleware) -> ASGIApp:
+    """The application, with `middleware` around it for requests that have the header `name`."""
+    around = middleware.cls(app, *middleware.args, **middleware.kwargs)
+
+    def choose(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return (around if name in dict(scope.get("headers", ())) else app)(scope, receive, send)
+
+    return choose
 
 
 def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:

@@ -39,7 +39,7 @@ class LatePages:
     """Answers requests that run into their time limit, or into the caller's, with 202 where that keeps the rows.
 
     Args:
-        app: the routes of results.
+        app: the routes of results, for requests that have the header.
         other: the path of the route whose requests it leaves alone.
     """
 
@@ -50,7 +50,7 @@ class LatePages:
         self._other = other
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if b"prefer" in dict(scope.get("headers", ())) and scope.get("method") in METHODS:
+        if scope.get("method") in METHODS:
             preferences = _preferences(scope)
             if RESPOND_ASYNC in preferences:
                 return self._answer(scope, receive, send, _wait_of(preferences))

@@ -96,10 +96,13 @@ class _Stopped:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._app(scope, receive, send)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as stop:
             if scope["type"] != "http" or has_begun(scope):
                 raise
-            await _unavailable("The server is stopping.")(scope, receive, send)
+            try:
+                await _unavailable("The server is stopping.")(scope, receive, send)
+            except RuntimeError:  # of uvicorn: an answer that is not logged has begun
+                raise stop from None
 
 
 def _unavailable(reason: str) -> ASGIApp:
