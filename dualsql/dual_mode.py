@@ -41,7 +41,7 @@ class DualMode(Feature):
     """Dual-mode answers over REST; see docs/envelope.md."""
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
-        return FeatureRoutes(middleware=[Middleware(DualModeAnswers)])
+        return FeatureRoutes(middleware=[Middleware(DualModeAnswers)], starts=[_vary])
 
 
 _OPERATIONS: Mapping[tuple[str, str], str] = {
@@ -62,24 +62,21 @@ class DualModeAnswers:
         self.app = app
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if scope["type"] != "http":
+        is_asked = _FORMAT_NAME in dict(scope.get("headers", ())) and scope.get("method") != "HEAD"
+        form = _form_of_answer(Headers(scope=scope)) if is_asked and scope["type"] == "http" else None
+        if form is None:
             return self.app(scope, receive, send)
         started = time.perf_counter()
-        is_asked = scope["method"] != "HEAD" and _FORMAT_NAME in dict(scope["headers"])
-        form = _form_of_answer(Headers(scope=scope)) if is_asked else None
         start: Message | None = None  # of an answer that gets the form: its length is known when its body is
         body = bytearray()
 
         async def send_on(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start":
-                below = _below(scope)
-                if below == "" or (below is not None and _is_json(message)):
-                    MutableHeaders(raw=message["headers"]).add_vary_header(VARY)
-                    if form is not None and _is_json(message):
-                        start = message
-                        return
-            elif start is not None and form is not None:
+                if _below(scope) is not None and _is_json(message):
+                    start = message
+                    return
+            elif start is not None:
                 body.extend(message.get("body", b""))
                 if message.get("more_body", False):
                     return
@@ -95,6 +92,17 @@ class DualModeAnswers:
             await send(message)
 
         return self.app(scope, receive, send_on)
+
+
+def _vary(scope: Scope, start: Message) -> None:
+    """Say that an answer depends on the headers that ask for a form."""
+    below = _below(scope)
+    if below == "" or (below is not None and _is_json(start)):
+        headers = start["headers"]
+        if b"vary" in dict(headers):
+            MutableHeaders(raw=headers).add_vary_header(VARY)
+        else:
+            headers.append((b"vary", VARY.encode()))
 
 
 def _below(scope: Scope) -> str | None:

@@ -353,6 +353,8 @@ def _split(query_string: bytes) -> tuple[str | None, bytes]:
     Raises:
         BadParameterError: the query string has two links.
     """
+    if _IN_QUERY not in query_string:
+        return None, query_string
     parts = query_string.split(b"&")
     links = [part for part in parts if part.startswith(_IN_QUERY)]
     if not links:

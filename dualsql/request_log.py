@@ -9,7 +9,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -189,6 +189,7 @@ _SCOPE_KEY = "dualsql.request"
 _MEASURED_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
 """Of HTTP; OpenTelemetry's conventions call any other one _OTHER."""
 _ID_HEADER = REQUEST_ID_HEADER.lower().encode()
+_IDS = frozenset({_ID_HEADER, b"traceparent"})
 
 
 class RequestLog:
@@ -207,14 +208,15 @@ class RequestLog:
         self.prefix = prefix
         self.is_measured = is_measured
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        if _SCOPE_KEY in scope:  # around an application that holds this one
-            scope[_SCOPE_KEY].prefix = self.prefix
-            await self._answer(scope, receive, send)
-            return
+            return self.app(scope, receive, send)
+        if _SCOPE_KEY not in scope:
+            return self._log(scope, receive, send)
+        scope[_SCOPE_KEY].prefix = self.prefix  # around an application that holds this one
+        return self._answer(scope, receive, send)
+
+    async def _log(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = scope[_SCOPE_KEY] = _begun(scope, self.prefix)
         header = (_ID_HEADER, record.id.encode())
         size = 0
@@ -237,10 +239,11 @@ class RequestLog:
                 record.bytes = 0 if scope["method"] == "HEAD" else size
                 _log(record, scope)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.is_measured or EVENTS.listener is None:
-            await self.app(scope, receive, send)
-            return
+    def _answer(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        is_measured = self.is_measured and EVENTS.listener is not None
+        return (self._measured if is_measured else self.app)(scope, receive, send)
+
+    async def _measured(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = scope["method"] if scope["method"] in _MEASURED_METHODS else "_OTHER"
         attributes = {
             "http.request.method": method,
@@ -259,18 +262,21 @@ class RequestLog:
                     _measure(measurement, method, scope)
 
 
+def has_begun(scope: Scope) -> bool:
+    """Whether the answer to a request has begun; False for one that is not logged."""
+    record: LoggedRequest | None = scope.get(_SCOPE_KEY)
+    return record is not None and record.status is not None
+
+
 def _begun(scope: Scope, prefix: str) -> LoggedRequest:
     """The record of a request, whose id stands in the headers from here on."""
-    ids, traceparent, others = [], None, []
-    for header in scope["headers"]:
-        if header[0] == _ID_HEADER:
-            ids.append(header[1].decode("latin-1"))
-            continue
-        others.append(header)
-        if header[0] == b"traceparent":
-            traceparent = header[1].decode("latin-1")
+    headers = scope["headers"]
+    texts = {name: value.decode("latin-1") for name, value in headers if name in _IDS}
+    others = [header for header in headers if header[0] != _ID_HEADER] if _ID_HEADER in texts else headers
+    # One that is sent twice is none.
+    request_id = texts.get(_ID_HEADER) if len(others) == len(headers) - 1 else None
     client = scope.get("client")
-    request = RequestIds.of(ids[0] if len(ids) == 1 else None, traceparent, client[0] if client else None)
+    request = RequestIds.of(request_id, texts.get(b"traceparent"), client[0] if client else None)
     scope["headers"] = [*others, (_ID_HEADER, request.id.encode())]
     return LoggedRequest(id=request.id, trace_id=request.trace_id, prefix=prefix, address=request.address)
 

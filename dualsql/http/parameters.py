@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import fields
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
@@ -49,6 +48,9 @@ _MOST_DIGITS = 16
 
 PAGE_QUERY = ("offset", "skip", "cursor", "limit", "sort", "big_integers", "cell_limit")
 PAGE_BODY = ("offset", "cursor", "limit", "sort", "big_integers", "cell_limit")
+# Of `PageRequest`, by the names of their parameters.
+_PAGE_FIELDS = {"offset": "offset", "skip": "offset", "limit": "limit", "sort": "sort",
+                "big_integers": "integer_strings", "cell_limit": "cell_limit"}  # fmt: skip
 LISTING_QUERY = ("limit", "cursor")
 COUNT_QUERY = ("count",)
 
@@ -181,19 +183,15 @@ def refuse_query(query_string: bytes) -> None:
 
 def parse_page(values: Mapping[str, Any]) -> PageRequest:
     """The page that the values of a body or a query string describe. Other names are ignored."""
-    offsets = {_value(values, name) for name in ("offset", "skip") if name in values}
-    if len(offsets) > 1:
-        raise BadParameterError(
-            "skip and offset have different values.", hint="They mean the same: give one of them."
-        )
-    return PageRequest(
-        offset=next(iter(offsets), 0),
-        limit=_value(values, "limit"),
-        sort=_value(values, "sort", ()),
-        integer_strings=_value(values, "big_integers", default=False),
-        cell_limit=_value(values, "cell_limit"),
-        cursor=_cursor(values),
-    )
+    fields: dict[str, Any] = {}
+    for name, field in _PAGE_FIELDS.items():
+        if name in values:
+            value = _READERS[_KINDS[name]](name, values[name])
+            if fields.setdefault(field, value) != value:
+                raise BadParameterError(
+                    "skip and offset have different values.", hint="They mean the same: give one of them."
+                )
+    return PageRequest(**fields, cursor=_cursor(values))
 
 
 def parse_stream(values: Mapping[str, Any], headers: Headers) -> StreamRequest:
@@ -367,29 +365,23 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         CallerGoneError: the connection closed before the end.
     """
     limit = settings.maximum_body_size
-    too_large = problems.BodyTooLargeError(
-        f"The body is larger than {limit} bytes.", details={"maximum_body_size": limit}
-    )
     announced = request.headers.get("content-length", "")
     # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
     if announced.isdecimal() and int(announced[:20]) > limit:
-        raise too_large
-    body = bytearray()
-    try:
-        async with (
-            asyncio.timeout(settings.body_timeout.total_seconds()),
-            aclosing(request.stream()) as chunks,
-        ):
+        raise problems.BodyTooLargeError(limit)
+    body, chunks = bytearray(), request.stream()
+    with problems.Interruption(problems.SlowBodyError, "The request body did not arrive in time.") as stop:
+        timer = asyncio.get_running_loop().call_later(settings.body_timeout.total_seconds(), stop)
+        try:
             async for chunk in chunks:
                 body += chunk
                 if len(body) > limit:
-                    raise too_large
-    except TimeoutError:
-        raise problems.SlowBodyError(
-            "The request body did not arrive in time.", hint="Send it faster, or ask for less in one request."
-        ) from None
-    except ClientDisconnect:
-        raise problems.CallerGoneError("The connection closed before the body was complete.") from None
+                    await chunks.aclose()
+                    raise problems.BodyTooLargeError(limit)
+        except ClientDisconnect:
+            raise problems.CallerGoneError("The connection closed before the body was complete.") from None
+        finally:
+            timer.cancel()
     return bytes(body)
 
 

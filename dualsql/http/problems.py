@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -40,24 +40,11 @@ class JSONAnswer(Response):
         return content if isinstance(content, bytes) else json.dumps(content)
 
 
-class PrivateHeaders:
-    """Put `PRIVATE_HEADERS` on whatever the application inside answers, refusals included.
-
-    A header that an answer has already stays as it is.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        async def send_privately(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = message.get("headers", ())
-                names = {name for name, _ in headers}
-                message["headers"] = [*headers, *(each for each in _PRIVATE if each[0] not in names)]
-            await send(message)
-
-        return self.app(scope, receive, send_privately)
+def make_private(_: Scope, start: Message) -> None:
+    """Put `PRIVATE_HEADERS` on an answer. A header that it has already stays as it is."""
+    headers = start.get("headers", ())
+    names = dict(headers)
+    start["headers"] = [*headers, *[each for each in _PRIVATE if each[0] not in names]]
 
 
 logger = logging.getLogger(__name__)
@@ -109,6 +96,7 @@ class SlowBodyError(DualResponseError):
 
     code = "SLOW_BODY"
     cause = "caller"
+    default_hint = "Send it faster, or ask for less in one request."
 
 
 class UnsupportedBodyError(DualResponseError):
@@ -129,6 +117,9 @@ class BodyTooLargeError(LimitExceededError):
     """The body has more bytes than `Settings.maximum_body_size`."""
 
     code = "BODY_TOO_LARGE"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The body is larger than {limit} bytes.", details={"maximum_body_size": limit})
 
 
 class ProblemKind(NamedTuple):
@@ -168,6 +159,7 @@ KINDS = {code: ProblemKind(*kind) for kind, codes in _CODES.items() for code in 
 
 RETRY_SOON = {"Retry-After": str(RETRY_SECONDS)}
 
+_ATTRIBUTES = {"Retry-After": "retry_after", "Allow": "allow", "WWW-Authenticate": "challenge"}
 _HEADERS: Mapping[int, Mapping[str, str]] = {
     # Not for 413: if the connection closes while the caller still sends, TCP can drop the answer.
     408: {"Connection": "close"},
@@ -177,16 +169,14 @@ _HEADERS: Mapping[int, Mapping[str, str]] = {
 
 
 class Problems:
-    """Answers with a problem where the application inside raises before its answer has begun."""
+    """Answers with a problem where the application inside raises before its answer has begun.
 
-    raised: ClassVar[type[BaseException]] = Exception
+    Each of `starts` is called with the start of each answer, to which it may add headers.
+    """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, starts: Sequence[Callable[[Scope, Message], None]] = ()) -> None:
         self.app = app
-
-    def answer(self, error: Any, scope: Scope) -> ASGIApp:
-        """The answer to a request that raised the error."""
-        return problem_response(error, request_name(Request(scope)))
+        self.starts = starts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Handlers of an application in which this one is mounted would answer in another form.
@@ -196,25 +186,31 @@ class Problems:
         async def send_on(message: Message) -> None:
             nonlocal is_started
             is_started = True
+            if message["type"] == "http.response.start":
+                for each in self.starts:
+                    each(scope, message)
             await send(message)
 
         try:
             await self.app(scope, receive, send_on)
-        except self.raised as error:
+        except Exception as error:
             if is_started or scope["type"] != "http":
                 raise
-            await self.answer(error, scope)(scope, receive, send)
+            await problem_response(error, request_name(Request(scope)))(scope, receive, send_on)
 
 
 class _MethodRoute(Route):
-    """A route whose endpoint also answers the methods that it does not list."""
+    """A route whose endpoint also answers the methods that it does not list; `Problems` answers its errors."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not self.param_convertors and not scope["path"].endswith(self.path):
+            return Match.NONE, {}
         match, child_scope = super().matches(scope)
         return Match.NONE if match is Match.NONE else Match.FULL, child_scope
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app(scope, receive, send)
+        response = await self.endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
 def method_route(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence[str]) -> Route:
@@ -227,7 +223,7 @@ def method_route(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence
     by_method = dict(endpoints, HEAD=endpoints["GET"]) if "GET" in endpoints else endpoints
 
     async def answer(request: Request) -> Response:
-        if (endpoint := by_method.get(request.method)) is not None:
+        if (endpoint := by_method.get(request.scope["method"])) is not None:
             return await endpoint(request)
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": ", ".join(methods)})
@@ -269,11 +265,7 @@ def problem_answer(error: DualResponseError, incident: str = "") -> Response:
     details = error.details | ({"incident": incident} if incident else {})
     problem = Problem(error=kind.word, message=message, code=error.code, hint=hint, details=details)
     headers = dict(RETRY_SOON if isinstance(error, ResourcePendingError) else _HEADERS.get(kind.status, {}))
-    for name, attribute in (
-        ("Retry-After", "retry_after"),
-        ("Allow", "allow"),
-        ("WWW-Authenticate", "challenge"),
-    ):
+    for name, attribute in _ATTRIBUTES.items():
         value = getattr(error, attribute, None)
         if value is not None:
             headers[name] = str(value)
@@ -305,38 +297,48 @@ def request_name(request: Request) -> str:
 T = TypeVar("T")
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work`, and cancel it when the caller disconnects.
+class Interruption(AbstractContextManager[Any, None]):
+    """Cancels the task of its block when it is called, and raises `error` where that ended the block."""
+
+    # `asyncio.timeout` costs three times as much, and most blocks end before anything is awaited.
+    def __init__(self, error: Callable[[str], Exception], message: str) -> None:
+        self._error, self._message = error, message
+        self._is_requested = False
+        self._task: Any = asyncio.current_task()
+
+    def __call__(self) -> None:
+        if not self._task.cancelling():  # otherwise the block is unwinding
+            self._is_requested = self._task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._is_requested and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+            raise self._error(self._message) from None
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], *, after: float = 0) -> T:
+    """Await `work`, and cancel it when the caller disconnects; the connection is watched `after` so many seconds.
 
     The body must have been read, or may be discarded.
 
     Raises:
         CallerGoneError: the caller disconnected first.
     """
-    task = asyncio.current_task()
-    watch: asyncio.Task[None] | None = None
+    watches: list[asyncio.Task[None]] = []
 
-    async def end_when_disconnected() -> None:
+    async def stop_when_disconnected() -> None:
         with suppress(Exception):  # a failing connection counts as closed
             while (await receive())["type"] != "http.disconnect":
                 pass
-        if task is not None and not task.cancelling():  # otherwise the work is unwinding
-            connection.reschedule(0)
+        stop()
 
-    def begin() -> None:
-        nonlocal watch
-        watch = asyncio.create_task(end_when_disconnected())
+    def watch() -> None:
+        watches.append(asyncio.create_task(stop_when_disconnected()))
 
-    # The task begins only when the work waits for something: work that ends at once needs no watch.
-    beginning = asyncio.get_running_loop().call_soon(begin)
+    beginning = asyncio.get_running_loop().call_later(after, watch)
     try:
-        async with asyncio.timeout(None) as connection:
+        with Interruption(CallerGoneError, "The connection closed before the rows were read.") as stop:
             return await work
-    except TimeoutError:
-        if connection.expired():
-            raise CallerGoneError("The connection closed before the rows were read.") from None
-        raise
     finally:
         beginning.cancel()
-        if watch is not None:
-            watch.cancel()
+        for each in watches:
+            each.cancel()

@@ -6,18 +6,17 @@ A route parses, asks the server once, and answers. A Host or Origin that is not 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import refuse_unknown
 from dualsql.formats.cells import run_heavy
@@ -30,8 +29,8 @@ from dualsql.http.problems import (
     Endpoint,
     ForeignRequestError,
     JSONAnswer,
-    PrivateHeaders,
     Problems,
+    make_private,
     method_route,
     problem_response,
     while_connected,
@@ -68,6 +67,7 @@ class FeatureRoutes(NamedTuple):
         reads_link_cookie: a browser may send the signed link of a result in a cookie.
         middleware: around all routes, refusals of the kernel's own middleware included.
         inner: around all routes, inside the kernel's own middleware: what an endpoint raises reaches it.
+        starts: are called with the start of each answer, to which they may add headers.
     """
 
     routes: Sequence[BaseRoute] = ()
@@ -77,6 +77,7 @@ class FeatureRoutes(NamedTuple):
     reads_link_cookie: bool = False
     middleware: Sequence[Middleware] = ()
     inner: Sequence[Middleware] = ()
+    starts: Sequence[Callable[[Scope, Message], None]] = ()
 
 
 def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASGIApp:
@@ -162,7 +163,7 @@ class Routes:
     async def _values(self, request: Request, allowed: Collection[str]) -> Mapping[str, Any]:
         """The parameters of a request, which a POST has in its body and another method in its query string."""
         query = query_of(self.server, request)
-        if request.method != "POST":
+        if request.scope["method"] != "POST":
             return parameters.query_values(parameters.split_query(query), allowed)
         parameters.refuse_query(query)
         body = await parameters.read_json_body(request, self.server.settings)
@@ -227,7 +228,8 @@ class Routes:
 
 async def answer_page(request: Request, reading: Coroutine[Any, Any, ResultPage]) -> Response:
     """The answer with a page, which is read while its caller waits."""
-    page = await while_connected(request.receive, reading)
+    # To watch the connection costs a twentieth of a page, and most pages are read sooner.
+    page = await while_connected(request.receive, reading, after=0.05)
     write = partial(dumps, page.to_wire(), has_times=page.has_times)
     return JSONAnswer(await run_heavy(write) if page.is_heavy else write())
 
@@ -280,6 +282,7 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+_CHECKED = "dualsql.host_check"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -306,14 +309,20 @@ class HostCheck:
         self.origins = frozenset(origins)
         self.is_local = is_local
         self.needs_host = needs_host
+        self._allowed = (self.hosts, self.origins, is_local, needs_host)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        refusal = self.refuse(Headers(scope=scope)) if scope["type"] == "http" else None
-        return (problem_response(refusal) if refusal else self.app)(scope, receive, send)
+        # An application that holds these routes may have checked the same.
+        if scope["type"] == "http" and scope.get(_CHECKED) != self._allowed:
+            if refusal := self.refuse(scope["headers"]):
+                return problem_response(refusal)(scope, receive, send)
+            scope[_CHECKED] = self._allowed
+        return self.app(scope, receive, send)
 
-    def refuse(self, headers: Headers) -> ForeignRequestError | None:
+    def refuse(self, headers: Sequence[tuple[bytes, bytes]]) -> ForeignRequestError | None:
         """The error for a request with these headers; None if it is allowed."""
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+        origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
         # DNS rebinding: the browser names the other site here. Two Host headers are malformed (RFC 9112, 3.2).
         if (hosts or self.needs_host) and (len(hosts) != 1 or not self.serves(hosts[0])):
             return ForeignRequestError(
@@ -326,10 +335,10 @@ class HostCheck:
                 hint="Ask the operator to add the origin to cors_origins (dualsql serve --cors-origins).",
             )
         # Browsers set these headers, and a page's script cannot change them. Other programs send none.
-        is_from_elsewhere = headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}
-        fetch = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest"))
-        is_followed = fetch == ("navigate", "document")
-        if self.is_local and not origins and is_from_elsewhere and not is_followed:
+        fetch = dict(reversed(headers)) if self.is_local and not origins else {}
+        is_from_elsewhere = fetch.get(b"sec-fetch-site", b"none") not in {b"same-origin", b"none"}
+        mode, destination = fetch.get(b"sec-fetch-mode"), fetch.get(b"sec-fetch-dest")
+        if is_from_elsewhere and (mode, destination) != (b"navigate", b"document"):
             return ForeignRequestError(
                 "Pages of another site may not load this address.",
                 hint="Open the address itself, or fetch it from an origin that is in cors_origins.",
@@ -344,12 +353,11 @@ class HostCheck:
 
 def host_check(server: ResultServer) -> Middleware:
     """The check of the headers that say who asks, for the routes of `server`."""
-    settings = server.settings
     hosts = own_hosts(server.base_url)
     return Middleware(
         HostCheck,
-        hosts=hosts | frozenset(settings.allowed_hosts),
-        origins=[origin_of(server.base_url), *map(origin_of, settings.cors_origins)],
+        hosts=hosts | frozenset(server.settings.allowed_hosts),
+        origins=[origin_of(server.base_url), *map(origin_of, server.settings.cors_origins)],
         is_local=hosts == LOOPBACK_NAMES,
     )
 
@@ -374,16 +382,14 @@ def _host_name(url: str) -> str:
     return f"[{name}]" if ":" in name else name
 
 
-class OfHeader:
-    """Passes requests that have the header `name` through `middleware`."""
+def of_header(app: ASGIApp, *, name: bytes, middleware: Middleware) -> ASGIApp:
+    """The application, with `middleware` around it for requests that have the header `name`."""
+    around = middleware.cls(app, *middleware.args, **middleware.kwargs)
 
-    def __init__(self, app: ASGIApp, *, name: bytes, middleware: Middleware) -> None:
-        self._name, self._app = name, app
-        self._around = middleware.cls(app, *middleware.args, **middleware.kwargs)
+    def choose(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return (around if name in dict(scope.get("headers", ())) else app)(scope, receive, send)
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        is_named = self._name in dict(scope.get("headers", ()))
-        return (self._around if is_named else self._app)(scope, receive, send)
+    return choose
 
 
 def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:
@@ -391,13 +397,14 @@ def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list
     if origins := [origin_of(origin) for origin in server.settings.cors_origins]:
         from dualsql.http.cors import cross_origin_middleware
 
-        cross_origin.append(cross_origin_middleware(origins))
+        # CORS puts its headers on answers with problems, too.
+        cross_origin = [cross_origin_middleware(origins), Middleware(Problems)]
+    starts = [make_private, *(each for feature in features for each in feature.starts)]
     return [
         # Outermost first: what HostCheck and CORS refuse is logged, and has the private headers, too.
         *(each for feature in features for each in feature.middleware),
-        Middleware(PrivateHeaders),
+        Middleware(Problems, starts),
         host_check(server),
         *cross_origin,
-        Middleware(Problems),
         *(each for feature in features for each in feature.inner),
     ]

@@ -15,7 +15,7 @@ from dualsql.errors import BadParameterError
 from dualsql.extension import Parts
 from dualsql.http.parameters import read_body, refuse_query, resource_id_of
 from dualsql.http.problems import RETRY_SOON, BodyTooLargeError, JSONAnswer, method_route
-from dualsql.http.router import FeatureRoutes, OfHeader
+from dualsql.http.router import FeatureRoutes, of_header
 from dualsql.kept.late_pages import ACCEPTED, METHODS, LatePages
 from dualsql.kept.objects import storage_at
 from dualsql.kept.refresh import Refreshes
@@ -139,7 +139,7 @@ class Kept(DescribedFeature):
             return JSONAnswer(metadata, headers=RETRY_SOON if is_running else {})
 
         pages = Middleware(LatePages, server=server, refresh=self.refresh, other=REFRESH)
-        late = Middleware(OfHeader, name=b"prefer", middleware=pages)
+        late = Middleware(of_header, name=b"prefer", middleware=pages)
         return FeatureRoutes(
             routes=[method_route(REFRESH, {"POST": refresh}, REFRESH_METHODS)],
             inner=[late] if self._offers_late_pages else (),

@@ -374,13 +374,15 @@ def serve_app(
 
     endpoint = AuthMiddleware(AppSessions(answer, MAXIMUM_REQUEST_SIZE), dual, context)
     path, resources = mcp_path(dual.base_url), urlsplit(dual.base_url).path
+    routes: list[BaseRoute] = [
+        Mount(resources, dual.router()),
+        Route(path, endpoint, middleware=_cors(dual)),
+        dual.features.get(OpenAPI).well_known(),
+        *(_home(dual, server.name, path, session) if Pages in dual.features else []),
+    ]
     application = DataApplication(
-        routes=[
-            Route(path, endpoint, middleware=_cors(dual)),
-            dual.features.get(OpenAPI).well_known(),
-            Mount(resources, dual.router()),
-            *(_home(dual, server.name, path, session) if Pages in dual.features else []),
-        ],
+        # Most requests are for results. A mount at the root matches all paths.
+        routes=routes if resources.strip("/") else [*routes[1:], routes[0]],
         middleware=[Middleware(RequestLog), host_check(dual)],
         lifespan=lifespan,
     )

@@ -6,20 +6,20 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
     contextmanager,
     nullcontext,
 )
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ServerUnavailableError
-from dualsql.http.problems import PrivateHeaders, Problems, problem_answer
+from dualsql.http.problems import PRIVATE_HEADERS, problem_answer
+from dualsql.request_log import has_begun
 
 
 def leave_on_signal(running: Running) -> None:
@@ -60,17 +60,31 @@ class Starting:
         self._reason = reason
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = problem_answer(ServerUnavailableError(self._reason()))
-        await PrivateHeaders(answer)(scope, receive, send)
+        await _unavailable(self._reason())(scope, receive, send)
 
 
-class _Stopped(Problems):
+class _Stopped:
     """Answers 503 to the requests that uvicorn cancels because they take longer than GRACE_SECONDS."""
 
-    raised = asyncio.CancelledError
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
-    def answer(self, error: Any, scope: Scope) -> ASGIApp:
-        return PrivateHeaders(problem_answer(ServerUnavailableError("The server is stopping.")))
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError as stop:
+            if scope["type"] != "http" or has_begun(scope):
+                raise
+            try:
+                await _unavailable("The server is stopping.")(scope, receive, send)
+            except RuntimeError:  # of uvicorn: an answer that is not logged has begun
+                raise stop from None
+
+
+def _unavailable(reason: str) -> ASGIApp:
+    answer = problem_answer(ServerUnavailableError(reason))
+    answer.headers.update(PRIVATE_HEADERS)
+    return answer
 
 
 class StandIn:
@@ -83,8 +97,8 @@ class StandIn:
         """Let `app` answer from now on."""
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return self._app(scope, receive, send)
 
 
 class Running:

@@ -22,7 +22,7 @@ from dualsql.catalogue.definitions import query_definition, table_definition
 from dualsql.catalogue.feature import Tables
 from dualsql.errors import BadParameterError, DualResponseError, InvalidSQLError
 from dualsql.http.parameters import json_object, preferred_media_type, read_json_body
-from dualsql.http.problems import JSONAnswer, PrivateHeaders, kind_of, while_connected
+from dualsql.http.problems import JSONAnswer, Problems, kind_of, make_private, while_connected
 from dualsql.identity import Authenticate
 from dualsql.resource import Principal
 from dualsql.sql.feature import SQL
@@ -122,7 +122,7 @@ class Home:
     def routes(self) -> list[BaseRoute]:
         """Home, its box for SQL, and the form to sign in."""
         path = urlsplit(self.server.base_url).path.rpartition("/")[0] + "/"
-        private = [Middleware(PrivateHeaders)]
+        private = [Middleware(Problems, [make_private])]
         pages = {
             "": (self.show, "GET"),
             "counts": (self.counts, "GET"),

@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from dualsql.features import DualResponseServer
-from dualsql.http.problems import PrivateHeaders, Problems
+from dualsql.http.problems import Problems, make_private
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 from tests.http.application import ALL, problem_of
@@ -42,7 +42,7 @@ class ToolServer(DualResponseServer):
             Route("/tool", call, methods=["POST"], middleware=[Middleware(Problems)]),
             Mount("/", super().router()),
         ]
-        return PrivateHeaders(Starlette(routes=routes))
+        return Problems(Starlette(routes=routes), [make_private])
 
 
 @asynccontextmanager
