@@ -105,6 +105,12 @@ POSTGRESQL_ONLY: dict[str, Statement] = {
         func.rollup(School.state, School.control)
     ),
     "lateral": select(School.id, _latest.c.field).join(_latest, true()),
+    "groups of several rows": select(
+        School.state, func.unnest(func.array_agg(School.id)).label("one")
+    ).group_by(School.state),
+    "keys of documents": select(
+        School.id, func.jsonb_object_keys(func.jsonb_build_object("a", 1, "b", School.id)).label("key")
+    ),
 }
 
 TEXT: dict[str, Statement] = {

@@ -30,6 +30,7 @@ _UNSEEN = (
 )
 _FORMULA = re.compile(rf"[\t\r\n]|[{_UNSEEN}]*+[=+\-@\uff1d\uff0b\uff0d\uff20]")
 STRUCTURED = frozenset({"json", "array"})
+_NO_QUOTES = bytes(set(range(256)) - set(b'"\n'))
 
 
 class CSVWriter:
@@ -80,7 +81,8 @@ class DatabaseCSVWriter(CSVWriter):
 
     def text(self, lines: bytes) -> Chunk:
         """Whole lines that end in a line feed, with values as in this format."""
-        if b'"' not in lines or not any(line.count(b'"') & 1 for line in lines.split(b"\n")):
+        # A line that closes its quotes has an even number of them.
+        if b'"' not in lines or b'"' not in lines.translate(None, _NO_QUOTES).replace(b'""', b""):
             return Chunk(lines.replace(b"\n", b"\r\n"), lines.count(b"\n"))
         # Every second piece is inside quotes, where a line feed belongs to a value.
         pieces = lines.split(b'"')

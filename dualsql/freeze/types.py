@@ -47,11 +47,11 @@ _WINDOWS = frozenset(
     """.split()
 )
 
-_OF_SEVERAL_ROWS = frozenset(
+SET_FUNCTIONS = frozenset(
     """generate_series generate_subscripts json_array_elements json_array_elements_text json_each json_each_text
     json_object_keys json_to_record json_to_recordset json_tree jsonb_array_elements jsonb_array_elements_text
-    jsonb_each jsonb_each_text jsonb_path_query jsonb_to_record jsonb_to_recordset jsonb_tree openjson regexp_matches
-    regexp_split_to_table string_to_table unnest
+    jsonb_each jsonb_each_text jsonb_object_keys jsonb_path_query jsonb_to_record jsonb_to_recordset jsonb_tree openjson
+    regexp_matches regexp_split_to_table string_to_table unnest
     """.split()
 )
 """Functions that give several rows of one, on some database."""
@@ -98,7 +98,7 @@ ROW_FUNCTIONS = frozenset(
     json_overlaps json_patch json_pretty json_query json_quote json_remove json_replace json_scalar json_search
     json_serialize json_set json_strip_nulls json_type json_typeof json_unquote json_valid json_value jsonb
     jsonb_array jsonb_array_length jsonb_build_array jsonb_build_object jsonb_extract jsonb_extract_path
-    jsonb_extract_path_text jsonb_insert jsonb_object jsonb_object_keys jsonb_patch jsonb_path_exists
+    jsonb_extract_path_text jsonb_insert jsonb_object jsonb_patch jsonb_path_exists
     jsonb_path_match jsonb_path_query_array jsonb_path_query_first jsonb_pretty jsonb_remove jsonb_replace
     jsonb_set jsonb_set_lax jsonb_strip_nulls jsonb_typeof row_to_json to_json to_jsonb array_to_json
     """.split()
@@ -118,7 +118,7 @@ ROW_FUNCTIONS = frozenset(
 )
 """Functions that give one value for each row."""
 
-FUNCTIONS = AGGREGATES | _WINDOWS | _OF_SEVERAL_ROWS | _PARTS | ROW_FUNCTIONS
+FUNCTIONS = AGGREGATES | _WINDOWS | SET_FUNCTIONS | _PARTS | ROW_FUNCTIONS
 
 _OPERATOR_NAMES = """add and_ contains eq floordiv ge getitem gt inv le lshift lt mod mul ne neg or_ pow_ rshift
     sub truediv matmul is_true is_false is_distinct_from is_not_distinct_from is_ is_not collate like_op

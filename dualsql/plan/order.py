@@ -21,6 +21,7 @@ from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.row_number import row_number
+from dualsql.freeze.types import FUNCTIONS, SET_FUNCTIONS
 from dualsql.plan.keys import Key, Order, column_identity, depends_on_time, is_random, split_modifiers
 from dualsql.plan.shape import (
     Expressions,
@@ -35,7 +36,7 @@ from dualsql.plan.shape import (
 )
 from dualsql_client.wire import SortKey
 
-_SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"})
+_OF_ONE_ROW = (FUNCTIONS | {"if", "quote"}) - SET_FUNCTIONS - {"rollup", "cube", "grouping_sets"}
 
 
 def row_identity(
@@ -44,14 +45,14 @@ def row_identity(
     row_number_of: Callable[[Any], str | None] = lambda _: None,
     identities: dict[int, Expressions] | None = None,
 ) -> Expressions:
-    """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
+    """What identifies the rows of all its sources, if each row of the result is one row of each; or its groups.
 
     `sources` are its own, from `final_froms`, which prepares a compilation for each answer. `identities` are those of
     subqueries, by id: CTEs that read each other twice have exponentially many paths.
     """
     identities = {} if identities is None else identities
     if is_distinct(select) or merges_rows(select):
-        return []
+        return _group_identity(select)
     leaves = list(leaves_of(sources))
     keys = [_identity_in(leaf, row_number_of, identities) for leaf in leaves]
     if not all(keys) or _is_renewed(leaves, select):
@@ -64,7 +65,7 @@ def _identity_in(
 ) -> Expressions:
     """What identifies the rows of a source: the primary key of a table, or the number of its row.
 
-    Of a subquery that reads rows of tables, it is their identity, as far as it selects that.
+    Of a subquery it is that of the rows or the groups that it reads, as far as it selects that.
     """
     if is_table(leaf):
         keys: Expressions = [*leaf.primary_key]
@@ -78,7 +79,7 @@ def _identity_in(
         identities[id(inner)] = row_identity(inner, internals.final_froms(inner), identities=identities)
     outputs: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
     inner_keys = [column_identity(key) for key in identities[id(inner)]]
-    outside = [leaf.corresponding_column(outputs[key]) for key in inner_keys if key in outputs]
+    outside = [leaf.corresponding_column(outputs[key]) for key in inner_keys if key and key in outputs]
     columns: Expressions = [column for column in outside if column is not None]
     return columns if len(columns) == len(inner_keys) else []
 
@@ -94,9 +95,14 @@ def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
 
 
 def _group_identity(select: AnySelect) -> Expressions:
-    """The GROUP BY keys, which distinguish groups; not with ROLLUP and similar, where a NULL is ambiguous."""
+    """The GROUP BY keys, if they distinguish the rows: in ROLLUP a NULL is ambiguous; unnest() multiplies groups."""
     groups = internals.group_by_clauses(select)
-    if is_distinct(select) or any(_is_superaggregate(group) for group in groups):
+    parts = (*groups, *select.selected_columns, *internals.order_by_clauses(select))
+    nodes = [node for part in parts for node in iterate(part)]
+    # A function that is not known could be anything, and bare text.
+    names = {function_name(node) for node in nodes if isinstance(node, FunctionElement)}
+    is_text = any(isinstance(node, TextClause) for group in groups for node in iterate(group))
+    if is_distinct(select) or is_text or not names <= _OF_ONE_ROW:
         return []
     return [part for group in groups for part in _parts(group)]
 
@@ -117,15 +123,6 @@ def _whole_row(shape: Shape, capabilities: Capabilities) -> Expressions:
         # DISTINCT has merged values that compare equal, and PostgreSQL refuses other expressions in this ORDER BY.
         return expressions
     return [key for expression in expressions for key in capabilities.distinguishing(expression)]
-
-
-def _is_superaggregate(group: elements.ClauseElement) -> bool:
-    # SQLAlchemy puts ROLLUP(...) into a ClauseList. Bare text could be anything.
-    return any(
-        isinstance(node, TextClause)
-        or (isinstance(node, FunctionElement) and function_name(node) in _SUPERAGGREGATES)
-        for node in iterate(group)
-    )
 
 
 _CONSTANTS = (elements.BindParameter, elements.Null, elements.True_, elements.False_)
@@ -156,9 +153,9 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
     """
     sources = internals.final_froms(shape.select)
     reader = _KeyReader(shape, capabilities, is_masked, sources)
-    identity = row_identity(shape.select, sources, capabilities.row_number) or _group_identity(shape.select)
+    identity = row_identity(shape.select, sources, capabilities.row_number)
     # Without an identity, two rows may be equal in all columns. No key distinguishes them.
-    ties = identity or _whole_row(shape, capabilities)
+    ties = [*map(capabilities.sortable, identity)] or _whole_row(shape, capabilities)
     is_unique = bool(identity) or is_distinct(shape.select)
     sorting = [*reader.requested_keys(sort), *reader.authored()]
     # A backward scan of an index returns its ties backward, too.

@@ -112,7 +112,7 @@ _UTC = "({c} AT TIME ZONE interval '0')"
 _ZONED_ISO = f"regexp_replace(btrim(to_json({_UTC})::text, '\"'), '( BC)?$', '+00:00\\1')"
 _LAST = "9999-12-31 23:59:59.999999"
 _WITHOUT_MONTHS = (
-    "date_trunc('month', {c}) = interval '0'"
+    "{c}::interval month = interval '0'"
     " AND {c} BETWEEN interval '-999999999 days' AND interval '999999998 days'"
 )
 _PARTS = " || ".join(
@@ -156,7 +156,9 @@ SPELLED: Mapping[int, str] = {
 """By the same number: its text, where it cannot."""
 
 _DAY_TEXT = "{c}::date"  # in ISO 8601, any date has the text that to_json() writes
-_MOMENT_TEXT = f"CASE WHEN {_MOMENT} THEN replace({{c}}::text, ' ', 'T') ELSE {_ISO} END"
+_MOMENT_TEXT = (
+    f"CASE WHEN {{c}} >= timestamp '0001-01-01' THEN replace({{c}}::text, ' ', 'T') ELSE {_ISO} END"
+)
 _INSTANT_TEXT = (
     f"CASE WHEN {_INSTANT} THEN replace({_UTC}::text, ' ', 'T') || '+00:00' ELSE {SPELLED[1184]} END"
 )
@@ -164,19 +166,23 @@ _INSTANT_TEXT = (
 _ELSEWHERE = {_DAY_TEXT: _ISO, _MOMENT_TEXT: _ISO, _INSTANT_TEXT: SPELLED[1184]}
 
 _MICROSECONDS = "(extract(epoch FROM {c}) * 1000000)::bigint"
-# And as dualsql.formats.json writes that: P1DT2H3M4.5S.
-_PARTS_OF_DURATION = """'"P"FMDD"DT"FMHH24"H"FMMI"M"FMSS.US'"""
-_DURATION = (
-    "CASE WHEN {c} < interval '0' THEN '-' ELSE '' END || rtrim(rtrim(to_char(justify_hours("
-    f"CASE WHEN {{c}} < interval '0' THEN -{{c}} ELSE {{c}} END), {_PARTS_OF_DURATION}), '0'), '.') || 'S'"
+# And as dualsql.formats.json writes that: P1DT2H3M4.5S, with as many digits of a second as it has.
+_PARTS_OF_DURATION = """to_char(justify_hours({{c}}), '"P"FMDD"DT"FMHH24"H"FMMI"M"FMSS{}"S"')"""
+_EACH = (f"WHEN {{c}}::time({n}) THEN {_PARTS_OF_DURATION.format(f'.FF{n}' if n else '')}" for n in range(7))
+_DURATION = f"CASE {{c}}::time {' '.join(_EACH)} END"
+_INTERVAL = (
+    f"CASE WHEN NOT ({_WITHOUT_MONTHS}) THEN {SPELLED[1186]} WHEN {{c}} >= interval '0' THEN {_DURATION}"
+    f" ELSE '-' || {_DURATION.replace('{c}', '(-{c})')} END"
 )
-# The quickest of several: 200,000 rows of 15 types take 0.46 s of CPU, and 0.28 in the text that PostgreSQL gives them.
+# The quickest of several: 200,000 rows of 15 types take 0.40 s of CPU, and 0.27 in the text that PostgreSQL gives them.
 _AS_IT_IS, _TEXT, _FLOAT = "{c}", "{c}::text", "{c}::float8"
 _BOOLEAN = "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END"
 # 57 bytes are a line.
 _LINES = "encode({c}, 'base64')"
 _BASE64 = f"CASE WHEN octet_length({{c}}) < 57 THEN {_LINES} ELSE replace({_LINES}, chr(10), '') END"
-_JSON, _JSONB = "nullif({c}::text, 'null')", "nullif({c}, 'null'::jsonb)"
+_JSON = "nullif({c}::text, 'null')"
+# A null has 12 bytes.
+_JSONB = "CASE WHEN pg_column_size({c}) > 12 THEN {c} ELSE nullif({c}, 'null'::jsonb) END"
 _ARRAY = "to_json({c})::text"
 _WHOLE_NUMBERS = (
     "CASE WHEN array_ndims({c}) = 1 THEN '[' || array_to_string({c}, ',', 'null') || ']'"
@@ -194,7 +200,7 @@ _CSV: Mapping[tuple[str, int], str] = {
     ("datetime", 1114): _MOMENT_TEXT,
     ("datetime", 1184): _INSTANT_TEXT,
     ("time", 1083): _AS_IT_IS,
-    ("interval", 1186): f"CASE WHEN {_WITHOUT_MONTHS} THEN {_DURATION} ELSE {SPELLED[1186]} END",
+    ("interval", 1186): _INTERVAL,
     ("uuid", 2950): _AS_IT_IS,
     ("base64", 17): _BASE64,
     ("json", 114): _JSON,

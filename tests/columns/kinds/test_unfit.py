@@ -99,6 +99,9 @@ POSTGRESQL = {
         "'0044-03-15 12:00+00 BC'",
         "0044-03-15T12:00:00+00:00 BC",
     ),
+    "far_moment": Case(
+        DateTime, "timestamp", "'9999-12-31'", "9999-12-31T00:00:00", "'20000-01-01'", "20000-01-01T00:00:00"
+    ),
     "far_instant": Case(
         DateTime(timezone=True),
         "timestamptz",

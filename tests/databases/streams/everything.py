@@ -142,7 +142,7 @@ def _row(number: int) -> dict[str, Any]:
         "moment": dt.datetime(1999, 12, 31, 23, 59, number % 60, (0, 500_000, 123_456)[number % 3]),  # noqa: DTZ001
         "instant": dt.datetime(2026, 7, 1, 12, 0, number % 60, 250_000, tzinfo=dt.UTC),
         "clock": dt.time(8, number % 60, 0, (0, 120_000)[number % 2]),
-        "span": dt.timedelta(days=number * 40 - 100, seconds=61.5, microseconds=number),
+        "span": dt.timedelta(days=number * 40 - 1000, seconds=61, microseconds=10**6 // 2 ** (number % 7)),
         "code": UUID(int=number),
         "bytes": bytes([number % 256, 255]) * (number * 7 % 90),
         "json": [{"a": [1, None, "x"]}, [1.5, "é"], "text", 7, False][number % 5],
@@ -155,7 +155,7 @@ def _row(number: int) -> dict[str, Any]:
 def _more(number: int) -> dict[str, Any]:
     return {
         "real": (0.1, 1.5)[number % 2],
-        "jsonb": {"k": [number, nasty_text(number)]},
+        "jsonb": ({"k": [number, nasty_text(number)]}, 7, JSON.NULL)[number // 3 % 3],
         "integers": [number, None, -number],
         "texts": [nasty_text(number), None, ""],
         "flags": [True, None],
