@@ -42,8 +42,8 @@ class Feature(Extension):
     """Features that are attached before this one where the server has them."""
 
     statement_forms: ClassVar[Sequence[StatementForms]] = ()
-    """Statements that the feature derives from a result. `create_response` compiles them, so that a result of which
-    SQLAlchemy cannot derive them is refused."""
+    """Statements that the feature derives from a result. Where other code than SQLAlchemy writes SQL, `create_response`
+    compiles them, so that a result of which they cannot be derived is refused."""
 
     settings_group: ClassVar[type[SettingsGroup] | None] = None
     """Its settings, which its constructor takes: for `docs/settings.md`, and for whoever makes options of them."""

@@ -141,11 +141,12 @@ is_criteria_option: Reader[bool] = attrgetter("_is_criteria_option")
 
 
 def copy_with(statement: T, **state: Any) -> T:
-    """A copy of the statement, as its own methods such as where() make one (`_generate`), with this state.
+    """The statement with these attributes, named without the underscore.
 
-    Args:
-        state: values of its attributes, by name without the underscore.
+    It is copied, as its own methods such as where() copy it (`_generate`), unless it has all of them.
     """
+    if all(getattr(statement, f"_{name}") is value for name, value in state.items()):
+        return statement
     copied: Any = statement._generate()  # type: ignore[attr-defined]
     for name, value in state.items():
         setattr(copied, f"_{name}", value)

@@ -724,7 +724,7 @@ BEYOND: dict[str, str] = {
     "plan/test_text.py": "statements written as text",
     "server/test_mistakes.py": "what newcomers pass by mistake is refused with what to pass instead",
     "server/test_sqlmodel.py": "SQLModel's base, metadata and select() give the rows of a session",
-    "server/test_forms.py": "what is created can be paged and asked: every form is compiled first",
+    "server/test_forms.py": "what is created can be paged and asked: every form that can fail is compiled first",
     "javascript/test_reference.py": "the reference's own client reads results, with its demo of OpenAI's SDK",
     "serve/test_local_store.py": "over stdio: results outlast their process, and clients find the server that runs",
     "tasks/test_tasks.py": "110 tasks of a model: right answers, hints that lead on, few extra calls",

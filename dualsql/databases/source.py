@@ -86,7 +86,7 @@ class Source:
 
     def thaw(self, document: bytes) -> Statement:
         """The statement of a document."""
-        return thaw(document, self.registry)
+        return thaw(document, self.registry, self.proofs)
 
     def has_room(self) -> bool:
         """Whether a second session can run beside the one that is open."""

@@ -68,6 +68,12 @@ class Proofs(util.LRUCache[object, bool]):
     # Several threads may use SQLAlchemy's LRUCache: statements of texts are frozen in worker threads.
     def __init__(self) -> None:
         super().__init__(500)
+        self.last: tuple[bytes, Statement | None] = (b"", None)
+
+    def taken(self, document: bytes) -> Statement | None:
+        """What was read back from this document to be compared, once, if it is the last one that was written."""
+        (last, statement), self.last = self.last, (b"", None)
+        return statement if last is document else None
 
 
 def freeze(
@@ -99,15 +105,18 @@ def freeze(
 def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
     plain = _dump(statement, encoder)
     key = None if proofs is None else proof_key(statement, plain)
-    if proofs is None or key is None:
-        _compare(statement, plain, encoder, dialect)
-    elif proofs.get(key) is None:
-        _compare(statement, plain, encoder, dialect)
-        proofs[key] = True
-    return deflate(plain)
+    if key is not None and proofs is not None and proofs.get(key) is not None:
+        return deflate(plain)
+    thawed, document = _compared(statement, plain, encoder, dialect), deflate(plain)
+    if proofs is not None:
+        proofs.last = document, thawed
+        if key is not None:
+            proofs[key] = True
+    return document
 
 
-def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dialect | None) -> None:
+def _compared(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dialect | None) -> Statement:
+    """The statement of the document, which is equal to the one that was written."""
     # The document is read back from its JSON and compared, so that an error in writing or reading is detected.
     decoder = Decoder(encoder.registry)
     try:
@@ -120,6 +129,7 @@ def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dial
         what = f"a construct that does not survive storing ({error})" if hint is None else str(error)
         refuse(what[:200], hint or _SIMPLER, where=encoder.where(decoder.position))
     prove_equal(statement, thawed, dialect)
+    return thawed
 
 
 def _dump(statement: Statement, encoder: Encoder) -> bytes:
@@ -139,16 +149,21 @@ def _dump(statement: Statement, encoder: Encoder) -> bytes:
     return dump(body, encoder.registry.maximum_size)
 
 
-def thaw(document: bytes, registry: Registry) -> Statement:
+def thaw(document: bytes, registry: Registry, proofs: Proofs | None = None) -> Statement:
     """Return the statement of a document.
 
     This function is safe with any bytes, but it cannot detect a changed document. Check its signature first (see
     `Seal`).
 
+    Args:
+        proofs: those that the document was written with, if it was in this process: it may have been read back.
+
     Raises:
         TamperedError: dualsql did not write the document, or it names something that the registry does not allow.
         NotFreezableError: it was written in another format, or for tables that have changed since.
     """
+    if proofs is not None and (statement := proofs.taken(document)) is not None:
+        return statement
     # A forged document can raise any exception in any step. The caller gets TamperedError for all of them.
     try:
         decoder = Decoder(registry)

@@ -14,7 +14,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from sqlalchemy import Enum as SQLEnum, MetaData, Table, inspect
+from sqlalchemy import Dialect, Enum as SQLEnum, MetaData, Table, inspect
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import Bundle, Mapper, RelationshipProperty, registry as orm_registry
 from sqlalchemy.orm.util import AliasedInsp
@@ -194,6 +194,12 @@ class Registry:
             if id(type_) in self.type_owners:  # as in `wire_of_type`
                 self._trusted[id(type_)] = trusted
         return trusted
+
+    def writes_alike(self, dialect: Dialect, kinds: Iterable[TypeEngine[Any]]) -> bool:
+        """Whether code of SQLAlchemy alone writes statements whose columns have these types, wherever they stand."""
+        is_sqlalchemys = dialect.statement_compiler.__module__.startswith("sqlalchemy.")
+        has_own = self.element_classes or self.function_classes
+        return is_sqlalchemys and not has_own and all(map(types.is_safe, kinds))
 
     @cached_property
     def tables_with_own_types(self) -> frozenset[str]:

@@ -77,13 +77,12 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
             continue
         counts[id(element)] = len(counts)
         alive.append(element)
-        if isinstance(element, ColumnClause) and isinstance(element.name, internals.AnonymousLabel):
-            source = element.table
-            if source is not None:
-                has_unnamed = True
-                matches = (position for position, one in enumerate(source.c) if one.name == element.name)
-                positions.append(next(matches, -1))
-        waiting.extend(element.get_children())
+        if not isinstance(element, ColumnClause):
+            waiting.extend(element.get_children())
+        elif isinstance(element.name, internals.AnonymousLabel) and element.table is not None:
+            has_unnamed = True
+            matches = (position for position, one in enumerate(element.table.c) if one.name == element.name)
+            positions.append(next(matches, -1))
     return positions if has_unnamed else []
 
 

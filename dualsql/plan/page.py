@@ -139,7 +139,8 @@ class Ordered:
     def with_keys(self, statement: AnySelect, keys: Sequence[Key]) -> KeyedSelect:
         """The statement with the values of these keys."""
         positions, new_columns = self.key_positions(keys, lambda form: form.read)
-        return KeyedSelect(statement.add_columns(*new_columns), keys, positions, len(new_columns))
+        rows = statement.add_columns(*new_columns) if new_columns else statement
+        return KeyedSelect(rows, keys, positions, len(new_columns))
 
     def key_positions(
         self, keys: Sequence[Key], column: Callable[[KeyForm], ColumnElement[Any]]

@@ -85,9 +85,8 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
     limit, offset = own_window(statement)
     # Without row locks: a reader takes none, and a read-only transaction refuses them.
-    unlimited = internals.copy_with(
-        statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None
-    )
+    window = dict.fromkeys(("limit_clause", "offset_clause", "fetch_clause", "fetch_clause_options"))
+    unlimited = internals.copy_with(statement, **window, for_update_arg=None)
     if not isinstance(unlimited, Select):
         from dualsql.plan.other_statements import select_from_compound
 
@@ -237,12 +236,14 @@ def reads_row_by_row(select: AnySelect) -> bool:
     is_extended = internals.extension_after_criteria(select) is not None
     if is_extended or distinct_on(select) or merges_rows(select):
         return False
-    parts = (part for element in _sorted_outputs(select) for part in iterate(element))
+    parts = (part for element in _computed(select) for part in iterate(element))
     return not any(isinstance(part, elements.Over) for part in parts)
 
 
-def _sorted_outputs(select: AnySelect) -> list[Any]:
-    return [*select.selected_columns, *internals.order_by_clauses(select)]
+def _computed(select: AnySelect) -> list[Any]:
+    """Its outputs and what it sorts by, without plain columns, which hold nothing."""
+    parts = (*select.selected_columns, *internals.order_by_clauses(select))
+    return [part for part in parts if not isinstance(part, ColumnClause)]
 
 
 def _may_be_aggregate(function: FunctionElement[Any]) -> bool:
@@ -255,7 +256,7 @@ def merges_rows(
     """Whether GROUP BY, HAVING or an aggregate may make one row of several."""
     if internals.group_by_clauses(select) or internals.having_criteria(select):
         return True
-    return any(_may_aggregate(element, is_aggregate) for element in _sorted_outputs(select))
+    return any(_may_aggregate(element, is_aggregate) for element in _computed(select))
 
 
 def _may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], bool]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import chain
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -342,20 +342,18 @@ class Creator:
                 except DualResponseError as error:
                     raise_for_input(error, options.input_kind, lambda: options.reads_conversions)
                     raise
+                except Exception as error:
+                    log_unforeseen(_log, error, "A statement could not be served.")
+                    # Without the message, which may hold anything.
+                    raise NotFreezableError(
+                        f"The statement cannot be served: it, or a rule or a hook of the server, raised "
+                        f"{type(error).__name__}.",
+                        hint="The server's log has the cause. If it is the statement, write it in a simpler way.",
+                    ) from error
             except DualResponseError as error:
                 if is_counted:
                     EVENTS.report(CreationEnded(error.cause))
                 raise
-            except Exception as error:
-                if is_counted:
-                    EVENTS.report(CreationEnded(NotFreezableError.cause))
-                log_unforeseen(_log, error, "A statement could not be served.")
-                # Without the message, which may hold anything.
-                raise NotFreezableError(
-                    f"The statement cannot be served: it, or a rule or a hook of the server, raised "
-                    f"{type(error).__name__}.",
-                    hint="The server's log has the cause. If it is the statement, write it in a simpler way.",
-                ) from error
         if is_counted:
             EVENTS.report(CreationEnded("none"))
         return response
@@ -396,9 +394,7 @@ class Creator:
         Args:
             is_described: with the types that the database describes.
         """
-        large = None
-        if options.is_text and self.open_text is not None:
-            large = await self.open_text(source, options)
+        large = await self.open_text(source, options) if options.is_text and self.open_text else None
         document, view = large or (frozen(source, options), None)
         if is_described and source.backend.described_type is not None:
             from dualsql.results.described import with_described_types
@@ -416,10 +412,10 @@ class Creator:
         return view
 
     def require_compilable(self, view: View) -> None:
-        """Compile all statements that readers may need; nothing is sent to the database.
+        """Compile the statements that readers may need; nothing is sent to the database.
 
-        If SQLAlchemy cannot compile one of them, creating the response fails, where the developer sees the error, and
-        not a later page. Statements that differ only in bound values are compiled once.
+        If SQLAlchemy cannot compile one of them, creating the response fails, and not a later page. Statements that
+        differ only in bound values are compiled once. SQLAlchemy alone writes alike everywhere: then a page is enough.
 
         Raises:
             NotFreezableError: SQLAlchemy cannot compile one of them.
@@ -430,8 +426,10 @@ class Creator:
         key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
         if key is not None and key in self._compiled:
             return
+        is_plain = view.source.registry.writes_alike(view.dialect, [each.type for each in view.shape.columns])
+        most = 1 if is_plain and not self.views.policy.has_functions else None
         try:
-            for select in chain.from_iterable(forms(view) for forms in self.forms):
+            for select in islice(chain.from_iterable(forms(view) for forms in self.forms), most):
                 view.compile(select)
         except UNCOMPILABLE as error:
             raise NotFreezableError(

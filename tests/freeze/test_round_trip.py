@@ -89,6 +89,19 @@ def test_only_an_equal_comparison_is_not_made_again() -> None:
     assert key(object()) is None
 
 
+def test_what_was_read_back_is_given_once_and_for_its_document_alone() -> None:
+    statement, proofs = select(customers.c.id), Proofs()
+    document = freeze(statement, REGISTRY, proofs=proofs)
+    _, read_back = proofs.last
+    assert read_back is not None
+    assert read_back is not statement
+    assert thaw(document, REGISTRY, proofs) is read_back
+    assert thaw(document, REGISTRY, proofs) is not read_back
+    document = freeze(select(customers.c.name), REGISTRY, proofs=proofs)
+    assert str(thaw(bytes(bytearray(document)), REGISTRY, proofs)) == str(select(customers.c.name))
+    assert proofs.taken(document) is None
+
+
 @pytest.mark.parametrize("value", [1, True, 1.0])
 def test_a_document_that_holds_another_value_is_found_again(value: object) -> None:
     # 1, True and 1.0 are equal and have one cache key: each is written with its own class.
