@@ -24,7 +24,7 @@ from dualsql.cli.checks import (
 )
 from dualsql.cli.options import ServeOptions
 from dualsql.cli.process import line_of
-from dualsql.errors import DualResponseError, PackageMissingError
+from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.packages import importing
 from dualsql.serve.sockets import listen, stop_on_signals
 from dualsql.serve.stdio import Started, outline, run_stdio
@@ -82,7 +82,7 @@ def _imported() -> Any:
         with importing():
             from dualsql.cli.serve import serve_beside
     except ModuleNotFoundError as error:
-        raise PackageMissingError(
+        raise ConfigurationError(
             f"{error.name} is not installed.", hint='Try: pip install "dualsql[serve]"'
         ) from error
     return serve_beside

@@ -118,8 +118,7 @@ def test_the_command_says_so(institutions_url: str) -> None:
     refused = CliRunner().invoke(app, ["serve", *of_it])
     assert refused.exit_code == 1 and "no read-only sessions of Loose" in refused.output
     faulty = CliRunner().invoke(app, ["doctor", *of_it])
-    over_stdio = CliRunner().invoke(app, ["serve", *of_it, "--stdio"])
-    for each in (refused, faulty, over_stdio):
+    for each in (refused, faulty):
         # The words of a command, and not of Python.
         assert "Then add --unproved-read-only." in each.output
         assert "unproved_read_only" not in each.output
