@@ -155,7 +155,9 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
     reader = _KeyReader(shape, capabilities, is_masked, sources)
     identity = row_identity(shape.select, sources, capabilities.row_number)
     # Without an identity, two rows may be equal in all columns. No key distinguishes them.
-    ties = [*map(capabilities.sortable, identity)] or _whole_row(shape, capabilities)
+    parts = ((part, reader.resolve(part)) for part in identity)
+    ties = [part if one is None else capabilities.sortable(one) for part, one in parts]
+    ties = ties or _whole_row(shape, capabilities)
     is_unique = bool(identity) or is_distinct(shape.select)
     sorting = [*reader.requested_keys(sort), *reader.authored()]
     # A backward scan of an index returns its ties backward, too.
@@ -232,7 +234,7 @@ class _KeyReader:
         select = self._shape.select
         for clause in list(internals.order_by_clauses(select)) or distinct_on(select):
             base, modifiers = split_modifiers(clause)
-            expression = self._resolve(base)
+            expression = self.resolve(base)
             if expression is None:
                 yield _bare_text(clause)
             elif not is_constant(expression):
@@ -255,7 +257,7 @@ class _KeyReader:
 
         If that position is unknown, they come last, and first in a descending order.
         """
-        base = self._resolve(expression)
+        base = self.resolve(expression)
         if base is None:
             return _bare_text(expression)
         value = unlabelled(base)
@@ -276,7 +278,7 @@ class _KeyReader:
             author_clause=None if is_unknown else author_clause,
         )
 
-    def _resolve(self, base: Any) -> ColumnElement[Any] | None:
+    def resolve(self, base: Any) -> ColumnElement[Any] | None:
         """The expression that a name stands for; None for text that only the database can interpret."""
         if isinstance(base, internals.TextualLabelReference):
             return self._output_named(base.element)
