@@ -45,14 +45,14 @@ def row_identity(
     row_number_of: Callable[[Any], str | None] = lambda _: None,
     identities: dict[int, Expressions] | None = None,
 ) -> Expressions:
-    """What identifies the rows of all its sources, if each row of the result is one row of each; or its groups.
+    """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
 
     `sources` are its own, from `final_froms`, which prepares a compilation for each answer. `identities` are those of
     subqueries, by id: CTEs that read each other twice have exponentially many paths.
     """
     identities = {} if identities is None else identities
     if is_distinct(select) or merges_rows(select):
-        return _group_identity(select)
+        return []
     leaves = list(leaves_of(sources))
     keys = [_identity_in(leaf, row_number_of, identities) for leaf in leaves]
     if not all(keys) or _is_renewed(leaves, select):
@@ -65,7 +65,7 @@ def _identity_in(
 ) -> Expressions:
     """What identifies the rows of a source: the primary key of a table, or the number of its row.
 
-    Of a subquery it is that of the rows or the groups that it reads, as far as it selects that.
+    Of a subquery that reads rows of tables, it is their identity, as far as it selects that.
     """
     if is_table(leaf):
         keys: Expressions = [*leaf.primary_key]
@@ -79,7 +79,7 @@ def _identity_in(
         identities[id(inner)] = row_identity(inner, internals.final_froms(inner), identities=identities)
     outputs: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
     inner_keys = [column_identity(key) for key in identities[id(inner)]]
-    outside = [leaf.corresponding_column(outputs[key]) for key in inner_keys if key and key in outputs]
+    outside = [leaf.corresponding_column(outputs[key]) for key in inner_keys if key in outputs]
     columns: Expressions = [column for column in outside if column is not None]
     return columns if len(columns) == len(inner_keys) else []
 
@@ -153,11 +153,9 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
     """
     sources = internals.final_froms(shape.select)
     reader = _KeyReader(shape, capabilities, is_masked, sources)
-    identity = row_identity(shape.select, sources, capabilities.row_number)
+    identity = row_identity(shape.select, sources, capabilities.row_number) or _group_identity(shape.select)
     # Without an identity, two rows may be equal in all columns. No key distinguishes them.
-    parts = ((part, reader.resolve(part)) for part in identity)
-    ties = [part if one is None else capabilities.sortable(one) for part, one in parts]
-    ties = ties or _whole_row(shape, capabilities)
+    ties = identity or _whole_row(shape, capabilities)
     is_unique = bool(identity) or is_distinct(shape.select)
     sorting = [*reader.requested_keys(sort), *reader.authored()]
     # A backward scan of an index returns its ties backward, too.
@@ -234,7 +232,7 @@ class _KeyReader:
         select = self._shape.select
         for clause in list(internals.order_by_clauses(select)) or distinct_on(select):
             base, modifiers = split_modifiers(clause)
-            expression = self.resolve(base)
+            expression = self._resolve(base)
             if expression is None:
                 yield _bare_text(clause)
             elif not is_constant(expression):
@@ -257,7 +255,7 @@ class _KeyReader:
 
         If that position is unknown, they come last, and first in a descending order.
         """
-        base = self.resolve(expression)
+        base = self._resolve(expression)
         if base is None:
             return _bare_text(expression)
         value = unlabelled(base)
@@ -278,7 +276,7 @@ class _KeyReader:
             author_clause=None if is_unknown else author_clause,
         )
 
-    def resolve(self, base: Any) -> ColumnElement[Any] | None:
+    def _resolve(self, base: Any) -> ColumnElement[Any] | None:
         """The expression that a name stands for; None for text that only the database can interpret."""
         if isinstance(base, internals.TextualLabelReference):
             return self._output_named(base.element)
