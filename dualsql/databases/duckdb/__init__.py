@@ -460,7 +460,7 @@ BACKEND = Backend(
 )
 
 
-_OF_DUCKDB = frozenset({"duckdb", "_duckdb", "duckdb_sqlalchemy"})
+_EMPTIED = frozenset({"duckdb", "_duckdb", "duckdb_sqlalchemy", "dualsql"})
 
 
 @atexit.register
@@ -469,11 +469,12 @@ def _end_quietly() -> None:
 
     Objects that gc.freeze() excluded are never freed. Neither is what pyarrow holds of pandas, which by way of caches
     of `typing` reaches SQLAlchemy's classes, the dialect, and the functions of DuckDB's modules. At the end, Python
-    empties a module only while the module itself is referenced, and a function refers to its namespace alone.
+    empties a module only while the module itself is referenced, and a function refers to its namespace alone. Caches of
+    dualsql's modules hold types of DuckDB.
     """
     if "duckdb" not in sys.modules:
         return
     gc.unfreeze()
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in _OF_DUCKDB and isinstance(module, ModuleType):
+        if name.partition(".")[0] in _EMPTIED and isinstance(module, ModuleType):
             vars(module)["_module"] = module
