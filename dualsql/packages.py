@@ -1,13 +1,31 @@
-"""Imports of packages that features need, and the error for one that is not installed."""
+"""Imports on first use, and of packages that features need, with the error for one that is not installed."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from dualsql.errors import PackageMissingError
+
+
+def modules_by_name(names: Mapping[str, str]) -> dict[str, str]:
+    """The module of each name, from the names of each module with spaces between them."""
+    return dict(sorted((name, module) for module, words in names.items() for name in words.split()))
+
+
+def on_first_use(package: str, modules: Mapping[str, str], name: str) -> Any:
+    """The attribute of a package, for its `__getattr__`: imported from the module that has it.
+
+    Raises:
+        AttributeError: no module has the name.
+    """
+    if name not in modules:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return getattr(import_module(modules[name]), name)
 
 
 @contextmanager

@@ -11,8 +11,9 @@ be imported from here. The JSON of a dual response is in `dualsql.response`.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from dualsql.packages import modules_by_name, on_first_use
 
 if TYPE_CHECKING:
     from dualsql.catalogue.mcp import add_catalogue as add_catalogue
@@ -39,31 +40,25 @@ if TYPE_CHECKING:
     from dualsql.web.mcp import add_app as add_app
 
 # Modules by name, imported on first use: the features import this package, and a server is made without an SDK.
-_MODULES = dict(
-    sorted(
-        (name, module)
-        for module, names in {
-            "dualsql.catalogue.mcp": "add_catalogue",
-            "dualsql.mcp.calls": "PrincipalOf",
-            "dualsql.mcp.decorators": "Function plain_tool tool",
-            "dualsql.mcp.dual_responses": "DualResponses",
-            "dualsql.mcp.negotiation": "Envelope",
-            "dualsql.mcp.official": "transport_security",
-            "dualsql.mcp.options": "PlainEnvelope PlainToolOptions ResultOptions ToolOptions",
-            "dualsql.mcp.resources": "add_resources add_skill skill system_prompt",
-            "dualsql.mcp.results": "Answer AnswerKeywords",
-            "dualsql.query.mcp": "add_data_manager add_result_tools",
-            "dualsql.sql.mcp": "add_execute_query add_query",
-            "dualsql.web.mcp": "add_app",
-        }.items()
-        for name in names.split()
-    )
+_MODULES = modules_by_name(
+    {
+        "dualsql.catalogue.mcp": "add_catalogue",
+        "dualsql.mcp.calls": "PrincipalOf",
+        "dualsql.mcp.decorators": "Function plain_tool tool",
+        "dualsql.mcp.dual_responses": "DualResponses",
+        "dualsql.mcp.negotiation": "Envelope",
+        "dualsql.mcp.official": "transport_security",
+        "dualsql.mcp.options": "PlainEnvelope PlainToolOptions ResultOptions ToolOptions",
+        "dualsql.mcp.resources": "add_resources add_skill skill system_prompt",
+        "dualsql.mcp.results": "Answer AnswerKeywords",
+        "dualsql.query.mcp": "add_data_manager add_result_tools",
+        "dualsql.sql.mcp": "add_execute_query add_query",
+        "dualsql.web.mcp": "add_app",
+    }
 )
 
 __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    return on_first_use(__name__, _MODULES, name)

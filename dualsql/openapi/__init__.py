@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from dualsql.packages import modules_by_name, on_first_use
 
 if TYPE_CHECKING:
     from dualsql.openapi.operations import (
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
         Schema as Schema,
     )
 
-__all__ = ["Operation", "Parameter", "Parameters", "Schema"]
+# Imported on first use: `service` is needed before all else.
+_MODULES = modules_by_name({"dualsql.openapi.operations": "Operation Parameter Parameters Schema"})
+
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: `service` is needed before all else.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("dualsql.openapi.operations"), name)
+    return on_first_use(__name__, _MODULES, name)

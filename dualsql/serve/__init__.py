@@ -8,10 +8,9 @@ hosts        configuration snippets for MCP hosts
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dualsql.packages import extra
+from dualsql.packages import extra, modules_by_name, on_first_use
 
 if TYPE_CHECKING:
     from dualsql.databases.reflection import ReflectedTables as ReflectedTables, Selection as Selection
@@ -30,25 +29,19 @@ if TYPE_CHECKING:
     from dualsql.web.home import TokenSession as TokenSession
 
 # Modules by name, imported on first use: `dualsql serve --stdio` answers before they are.
-_MODULES = dict(
-    sorted(
-        (name, module)
-        for module, names in {
-            "dualsql.databases.reflection": "ReflectedTables Selection",
-            "dualsql.databases.source": "Database",
-            "dualsql.serve.application": """
+_MODULES = modules_by_name(
+    {
+        "dualsql.databases.reflection": "ReflectedTables Selection",
+        "dualsql.databases.source": "Database",
+        "dualsql.serve.application": """
             Built ContextProvider DataApplication build_mcp build_server one_token provided required serve_app""",
-            "dualsql.web.home": "TokenSession",
-        }.items()
-        for name in names.split()
-    )
+        "dualsql.web.home": "TokenSession",
+    }
 )
 
 __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with extra("serve"):
-        return getattr(import_module(_MODULES[name]), name)
+        return on_first_use(__name__, _MODULES, name)
