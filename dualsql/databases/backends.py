@@ -19,6 +19,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.driver import DriverStatement
 from dualsql.databases.guard import Guard
+from dualsql.formats.row_objects import PlainPage, WrittenRows
 from dualsql.formats.writer import Rows, Writer
 
 if TYPE_CHECKING:
@@ -34,8 +35,13 @@ class PageReader(Protocol):
     def reads(self, statement: DriverStatement) -> bool:
         """Whether the statement is known to be fast; a session reads all others."""
 
-    async def fetch(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
-        """All rows of a statement, with the time limit `limit`; None if a session has to read it after all."""
+    async def fetch(
+        self, statement: DriverStatement, limit: timedelta, page: PlainPage | None = None
+    ) -> Rows | WrittenRows | None:
+        """All rows of a statement, with the time limit `limit`; None if a session has to read it after all.
+
+        Where a `page` is given, the rows may be written.
+        """
 
     def close(self) -> None:
         """Stop, perhaps because the event loop has ended."""

@@ -37,6 +37,7 @@ from dualsql.errors import (
     QueryTimeoutError,
 )
 from dualsql.events import EVENTS, UNMEASURED, Measurement, StatementStopped
+from dualsql.formats.row_objects import PlainPage, WrittenRows
 from dualsql.formats.writer import Rows
 from dualsql.freeze.document import AnySelect
 from dualsql.log import REQUEST
@@ -49,7 +50,7 @@ from dualsql.threads import shielded
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-RowsOrNone = TypeVar("RowsOrNone", Rows, Rows | None)
+RowsOrNone = TypeVar("RowsOrNone", Rows, Rows | WrittenRows | None)
 Work = Callable[[AsyncConnection], Awaitable[T]]
 
 # The database's own limit comes first: it says what it did, and its connection stays good.
@@ -351,7 +352,11 @@ class Fetch:
         return result
 
     async def rows(self) -> Rows:
-        """Each row a sequence of values in column order: by the fast reader of the database, else in a session.
+        """Each row a sequence of values in column order; raises what `page` raises."""
+        return cast("Rows", await self.page(None))
+
+    async def page(self, page: PlainPage | None) -> Rows | WrittenRows:
+        """The rows: by the fast reader of the database, which may write those of a `page`, else in a session.
 
         Raises:
             QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
@@ -366,7 +371,7 @@ class Fetch:
                 statement = self.statement_for(self.rules.dialect(source.engine.dialect))
                 if statement is not None and source.fast.reads(statement):
                     # Without a slot: these run one after the other, and end at once.
-                    read = partial(source.fast.fetch, statement, self.timeout)
+                    read = partial(source.fast.fetch, statement, self.timeout, page)
                     rows = await self._measure("page_reader", read)
                     if rows is not None:
                         return rows

@@ -27,6 +27,7 @@ from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, is_loose
+from dualsql.formats.row_objects import PlainColumns
 from dualsql.formats.text import duration
 from dualsql.formats.writer import Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
@@ -171,6 +172,7 @@ class RecordMaker:
     Attributes:
         described: the columns as answers describe them; not to be changed.
         has_times: see `may_hold_times`.
+        plain: the columns as another process can write them; None if a value may have to be converted.
     """
 
     def __init__(
@@ -203,7 +205,17 @@ class RecordMaker:
         # The encoder of lines finds bytes among texts, unless another column may hold bytes.
         finds_bytes = not issubclass(bytes, self._expected)
         texts = {place for place in fits if finds_bytes and columns[place].encoding == "text"}
+        self.plain = self._plain(columns, own)
         self._fits_of_lines = Fits({place: fit for place, fit in loose.items() if place not in texts})
+
+    def _plain(self, columns: Sequence[ResultColumn], own: Collection[int]) -> PlainColumns | None:
+        converting = {place for place, converter in self._converters if converter is not _whole}
+        is_plain = [place in own and place not in converting for place in range(len(columns))]
+        kinds = [_PLAIN_KINDS.get(column.encoding) for column in columns]
+        is_open = any(fit_of(column).kinds is None for column in columns)
+        if self._texts or self.has_times or is_open or not all(is_plain) or None in kinds:
+            return None
+        return PlainColumns(self._names, tuple(filter(None, kinds)))
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
@@ -243,6 +255,11 @@ class RecordMaker:
 
     def _converted(self, rows: Rows) -> Rows:
         return with_texts(converted(rows, self._converters), self._texts)
+
+
+_PLAIN_KINDS = {
+    "integer": "int", "float": "float", "text": "str", "date": "date", "datetime": "datetime", "boolean": "bool"
+}  # fmt: skip
 
 
 def objects(names: Sequence[str], rows: Rows) -> list[Row]:

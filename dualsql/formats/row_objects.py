@@ -1,14 +1,23 @@
-"""Objects of many rows with the same names."""
+"""Objects of many rows with the same names, and their JSON where every cell is of the class that its column says.
+
+Reader processes run this file, too, without the package: it imports nothing of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from types import CodeType, FunctionType
-from typing import Any
+import builtins
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache, partial
+from itertools import chain
+from types import CodeType, FunctionType, NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dualsql.formats.writer import Rows
-from dualsql_client.wire import Row
+if TYPE_CHECKING:
+    from dualsql.formats.writer import Rows
+    from dualsql_client.wire import Row
 
 _MOST_MAKERS, _LONGEST_NAMES = 10_000, 2_000
 _NO_ATTRIBUTES = frozenset({"__class__", "__dict__"})
@@ -16,7 +25,7 @@ _NO_ATTRIBUTES = frozenset({"__class__", "__dict__"})
 
 
 @lru_cache(256)
-def object_maker(names: tuple[str, ...]) -> Callable[[Rows], list[Row]] | None:
+def object_maker(names: tuple[str, ...]) -> Callable[[Iterable[Sequence[Any]]], list[Row]] | None:
     """A function that makes dicts with these keys of rows; None if it cannot be made, or too many were.
 
     The rows are attributes of objects of one class, whose dicts share their keys. So a row of 20 values takes 0.2
@@ -51,3 +60,100 @@ def made(rows):
         records.append(record.__dict__)
     return records
 """
+
+
+class PlainColumns(NamedTuple):
+    """Columns whose values JSON shows as the database returns them, or as instants or truth values.
+
+    Attributes:
+        kinds: of each: int, float, str, date, datetime or bool. The database has the last three as texts and numbers.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
+class PlainPage(NamedTuple):
+    """A page of which only its JSON is needed, and its first and last row.
+
+    Attributes:
+        size: the maximum number of rows that are written.
+        is_reversed: they are written from the last to the first.
+    """
+
+    columns: PlainColumns
+    size: int
+    is_reversed: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrittenRows:
+    """The rows of a page whose objects were written where they were read.
+
+    Attributes:
+        text: an array of objects in JSON.
+        count: of the rows that were read.
+        edges: the first and the last row that is written.
+    """
+
+    text: bytes
+    count: int
+    edges: Rows
+
+    def __len__(self) -> int:
+        return self.count
+
+
+class NotPlainError(Exception):
+    """A cell is of another class than its column says."""
+
+
+class PlainObjects:
+    """Makes objects of rows whose cells are of the classes that their columns say, without a look at each cell."""
+
+    def __init__(self, columns: PlainColumns) -> None:
+        self._names = tuple(columns.names)
+        self._make = object_maker(self._names) or partial(_objects, self._names)
+        self._places: dict[str, list[int]] = {}
+        for place, kind in enumerate(columns.kinds):
+            self._places.setdefault(kind, []).append(place)
+
+    def objects(self, rows: Rows) -> list[Row]:
+        """The objects of rows, which may have more cells than there are columns.
+
+        Raises:
+            NotPlainError: a cell has another class, or is infinite.
+            ValueError, TypeError: a cell has no date.
+        """
+        if not rows:
+            return []
+        columns: list[Any] = list(zip(*rows))[: len(self._names)]  # noqa: B905 - rows are equally long
+        for kind, places in self._places.items():
+            cells = chain.from_iterable([columns[place] for place in places])
+            if (read := _READERS.get(kind)) is not None:
+                for place in places:
+                    columns[place] = read(columns[place])
+            elif not {getattr(builtins, kind), NoneType}.issuperset(set(map(type, cells))):
+                raise NotPlainError
+        floats = [columns[place] for place in self._places.get("float", ())]
+        if not _INFINITIES.isdisjoint(chain.from_iterable(floats)):
+            raise NotPlainError
+        return self._make(zip(*columns))  # noqa: B905
+
+
+def _objects(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Row]:
+    return [dict(zip(names, row)) for row in rows]  # noqa: B905 - strict=True would cost
+
+
+def _read(read: Callable[[str], Any], column: Sequence[Any]) -> list[Any]:
+    if None in column:
+        return [None if text is None else read(text) for text in column]
+    return list(map(read, column))
+
+
+_READERS: dict[str, Callable[[Sequence[Any]], list[Any]]] = {
+    "date": partial(_read, date.fromisoformat),
+    "datetime": partial(_read, datetime.fromisoformat),
+    "bool": partial(_read, bool),
+}
+_INFINITIES = frozenset({math.inf, -math.inf})

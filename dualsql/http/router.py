@@ -223,6 +223,7 @@ class Routes:
     async def _answer_page(self, request: Request, page_request: PageRequest) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
         principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
+        page_request = page_request._replace(takes_text=True)
         return await answer_page(request, self.server.unchecked.read_page(resource, principal, page_request))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha512
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -28,6 +28,7 @@ from dualsql.errors import (
 )
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy, run_heavy
+from dualsql.formats.row_objects import PlainPage, WrittenRows
 from dualsql.formats.writer import Rows
 from dualsql.freeze import Seal
 from dualsql.freeze.values import Values
@@ -153,7 +154,8 @@ class ResultPage:
     """Rows `offset` to `offset + len(rows)` of a result.
 
     Attributes:
-        rows: objects by column name; values are what `formats.json.dumps` takes.
+        rows: objects by column name; values are what `formats.json.dumps` takes. Empty if there is a `text`.
+        text: the objects in JSON, see `PageRequest.takes_text`.
         total_count, total_count_kind: as of creation or of a later count, corrected by what this page shows.
         offset: for a page by cursor, counted from the page that gave the cursor.
         cached: the rows come from the cache, see `Settings.result_cache`.
@@ -167,6 +169,7 @@ class ResultPage:
 
     columns: Sequence[Column]
     rows: Sequence[Row]
+    row_count: int
     total_count: int | None
     total_count_kind: TotalCountKind
     offset: int
@@ -182,16 +185,18 @@ class ResultPage:
     is_heavy: bool = False
     has_times: bool = True
     cut: Sequence[CutCell] | None = None
+    text: bytes | None = None
 
     def to_wire(self) -> Page:
         """The page as JSON, as the REST endpoints answer."""
-        following = self.offset + len(self.rows)
+        following = self.offset + self.row_count
+        data: Any = list(self.rows) if self.text is None else orjson.Fragment(self.text)
         page = Page(
-            data=list(self.rows),
+            data=data,
             columns=list(self.columns),
             total_count=self.total_count,
             total_count_kind=self.total_count_kind,
-            returned_count=len(self.rows),
+            returned_count=self.row_count,
             offset=self.offset,
             skip=self.offset,
             has_next=self.has_next,
@@ -221,6 +226,7 @@ class PageRequest(NamedTuple):
         cursor: `next_cursor` or `previous_cursor` of another page with the same sort, instead of an offset.
         integer_strings: write whole numbers as strings, for readers that store numbers as doubles.
         cell_limit: cut texts, bytes and documents after so many characters.
+        takes_text: the page is only written as JSON, so that its rows may be JSON already.
     """
 
     offset: int = 0
@@ -229,6 +235,7 @@ class PageRequest(NamedTuple):
     cursor: str | None = None
     integer_strings: bool = False
     cell_limit: int | None = None
+    takes_text: bool = False
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
@@ -283,7 +290,7 @@ class ResultPages:
                     error.message, hint=target.late_hint, details=error.details
                 ) from error
             raise
-        await self._access.note("read", target.principal, resource=target.resource, rows=len(page.rows))
+        await self._access.note("read", target.principal, resource=target.resource, rows=page.row_count)
         expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
 
@@ -304,15 +311,23 @@ class ResultPages:
     async def _read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         view = target.view
         rows, scope, start, select = self.query(target, request)
-        fetched, is_cached = await view.page(select)
+        as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
+        maker = view.record_maker(as_strings)
+        page = None
+        # Cursors of other orders need all rows.
+        if request.takes_text and request.cell_limit is None and maker.plain and rows.order.is_unique:
+            is_backward = start is not None and start.position.is_backward
+            page = PlainPage(maker.plain, request.limit or 0, is_backward)
+        fetched, is_cached = await view.page(select, page)
         page_rows = _page_rows(fetched, request, start)
         following, preceding = _cursors(page_rows, select, rows, start)
         total = _corrected_total(target.total, page_rows, is_counted=start is None)
-        as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
-        maker = view.record_maker(as_strings)
+        text = fetched.text if isinstance(fetched, WrittenRows) else None
         width = len(view.columns)
         # After the columns of the result come the keys of the cursor that are not among them.
         values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
+        if text is not None:
+            values = ()
         is_heavy = are_heavy(view.columns, values)
 
         def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
@@ -327,6 +342,8 @@ class ResultPages:
         return ResultPage(
             columns=maker.described,
             rows=records,
+            text=text,
+            row_count=page_rows.row_count,
             is_heavy=is_heavy,
             has_times=maker.has_times,
             cut=cut,
@@ -346,27 +363,38 @@ class ResultPages:
 
 
 class _PageRows(NamedTuple):
-    """The rows of a page in the result's order, without the extra row that was read."""
+    """The rows of a page in the result's order, without the extra row that was read.
+
+    Attributes:
+        rows: the first and the last only, if they were written.
+    """
 
     rows: Rows
+    row_count: int
     offset: int
     has_previous: bool
     has_next: bool
 
     @property
     def end(self) -> int:
-        return self.offset + len(self.rows)
+        return self.offset + self.row_count
 
 
-def _page_rows(fetched: Rows, request: PageRequest, start: Cursor | None) -> _PageRows:
-    rows, has_more = fetched[: request.limit], len(fetched) > (request.limit or 0)
+def _page_rows(fetched: Rows | WrittenRows, request: PageRequest, start: Cursor | None) -> _PageRows:
+    limit = request.limit or 0
+    count, has_more = min(len(fetched), limit), len(fetched) > limit
+    is_backward = start is not None and start.position.is_backward
+    if isinstance(fetched, WrittenRows):
+        rows = fetched.edges
+    else:
+        rows = fetched[limit - 1 :: -1] if is_backward else fetched[:limit]
     if start is None:
-        return _PageRows(rows, request.offset, has_previous=request.offset > 0, has_next=has_more)
-    if not start.position.is_backward:
-        return _PageRows(rows, start.row, has_previous=start.has_rows_behind, has_next=has_more)
+        return _PageRows(rows, count, request.offset, has_previous=request.offset > 0, has_next=has_more)
+    if not is_backward:
+        return _PageRows(rows, count, start.row, has_previous=start.has_rows_behind, has_next=has_more)
     # Rows inserted since then would make the number negative.
-    offset = max(start.row - len(rows), 0) if has_more else 0
-    return _PageRows(rows[::-1], offset, has_previous=has_more, has_next=start.has_rows_behind)
+    offset = max(start.row - count, 0) if has_more else 0
+    return _PageRows(rows, count, offset, has_previous=has_more, has_next=start.has_rows_behind)
 
 
 def _corrected_total(total: Total, page_rows: _PageRows, *, is_counted: bool) -> Total:
@@ -377,7 +405,7 @@ def _corrected_total(total: Total, page_rows: _PageRows, *, is_counted: bool) ->
     """
     if page_rows.has_next or not is_counted:
         return total.at_least(page_rows.end + page_rows.has_next)
-    if page_rows.rows or not page_rows.offset:
+    if page_rows.row_count or not page_rows.offset:
         return Total(page_rows.end, "exact")
     return total.at_most(page_rows.offset)
 

@@ -20,6 +20,7 @@ from dualsql.databases.source import Source, Sources
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.errors import Asked, DualResponseError
 from dualsql.formats.json import RecordMaker
+from dualsql.formats.row_objects import PlainPage, WrittenRows
 from dualsql.formats.writer import Chunk, Format, Rows, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
@@ -155,13 +156,15 @@ class View:
         """What makes objects of rows of this statement."""
         return self.source.record_maker(self.columns, self.dialect, integer_strings=tuple(integer_strings))
 
-    async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
-        """The rows of a page of this statement, and whether they come from the cache."""
+    async def page(
+        self, keyed: KeyedSelect, page: PlainPage | None = None
+    ) -> tuple[Rows | WrittenRows, bool]:
+        """The rows of a page of this statement, which may be written if a `page` is given; whether they were cached."""
         rules, names = self.rules.with_values(keyed.values), self.derived.names
         described = names.followed_by(keyed.added) if keyed.added else names
         fetch = self._fetch(keyed.select, rules, described, self.settings.query_timeout)
         if self.cache is None:
-            return await fetch.rows(), False
+            return await fetch.page(page), False
         return await self.cache.page(keyed.select, rules, self.source, fetch.rows)
 
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:

@@ -36,6 +36,7 @@ from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
 from dualsql.formats.cells import Unfit, processed, without_collector
+from dualsql.formats.row_objects import PlainPage, WrittenRows
 from dualsql.formats.writer import BatchWriter, Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
@@ -457,9 +458,13 @@ class FileReader:
             self.learn(statement.sql, seconds)
         return rows
 
-    async def fetch(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
-        rows = None if self._processes is None else await self._processes.page(statement, limit)
-        return self.fetch_at_once(statement, limit) if rows is None else rows
+    async def fetch(
+        self, statement: DriverStatement, limit: timedelta, page: PlainPage | None = None
+    ) -> Rows | WrittenRows | None:
+        written = None
+        if page is not None and self._processes is not None:
+            written = await self._processes.page(statement, limit, page)
+        return self.fetch_at_once(statement, limit) if written is None else written
 
     def fetch_at_once(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
         """All rows of a statement, read by the event loop; None if it failed, or the event loop is another one."""

@@ -13,7 +13,8 @@ from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.process_stream import by_reader_process
 from dualsql.databases.sqlite.processes import ReaderProcesses
 from dualsql.databases.streams import StreamBackend, StreamJob
-from dualsql.formats.writer import BatchWriter, Rows
+from dualsql.formats.row_objects import PlainPage, WrittenRows
+from dualsql.formats.writer import BatchWriter
 
 _MOST_FAILED_STARTS = 3
 
@@ -32,12 +33,12 @@ class FileProcesses:
         self._may_start = sys.platform != "win32"
         self._failed_starts = 0
 
-    async def page(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
-        """All rows of a statement; None if no process reads it now."""
+    async def page(self, statement: DriverStatement, limit: timedelta, page: PlainPage) -> WrittenRows | None:
+        """The objects of all rows of a statement; None if no process reads it now."""
         process = self.of_pages
         if process is None or limit < process.limit or not process.takes(statement.sql):
             return None
-        return await process.fetch(statement) if process.is_worth_asking() else None
+        return await process.fetch(statement, page) if process.is_worth_asking() else None
 
     def start_for_pages(self) -> None:
         """Start a process, as there are many pages. Until it answers, pages are read without it."""

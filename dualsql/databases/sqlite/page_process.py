@@ -6,23 +6,27 @@ import asyncio
 import math
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from threading import Thread
 from typing import Any
 
 import orjson
+from sqlalchemy import Dialect, types
 
+from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.own_types import SQLType
 from dualsql.databases.driver import DriverStatement, require_described
 from dualsql.databases.sqlite.processes import LENGTHS, ReaderProcess, sendable
-from dualsql.formats.cells import processed
-from dualsql.formats.writer import Rows
+from dualsql.formats.cells import Processor, Tolerant, processed
+from dualsql.formats.row_objects import PlainColumns, PlainPage, WrittenRows
 
 
 class PageProcess:
-    """A reader process that reads pages for one event loop, in the order in which they are asked for.
+    """A reader process that reads and writes pages for one event loop, in the order in which they are asked for.
 
-    The work of SQLite, and making objects of its cells, are half the time of a page. Another core does them here, while
+    The work of SQLite, and making JSON of its cells, are half the time of a page. Another core does them here, while
     the event loop works for others. It is not replaced by itself once it has ended.
 
     Attributes:
@@ -42,7 +46,7 @@ class PageProcess:
             "largest_value": _LARGEST_IN_PAGE,
             "is_page": True,
         }
-        self._waiting: deque[tuple[str, asyncio.Future[bytearray | None]]] = deque()
+        self._waiting: deque[tuple[str, asyncio.Future[_Answer | None]]] = deque()
         self._unread = bytearray()
         self._declined: set[str] = set()
         self._pages = self._pages_without = self._alone = self._answered = 0
@@ -52,7 +56,8 @@ class PageProcess:
         for pipe in process.pipes:
             os.set_blocking(pipe, False)
         self._loop.add_reader(self._answers, self._receive)
-        self._ask("SELECT 1", ())  # answered once it has started and opened the file
+        # Answered once it has started and opened the file.
+        self._ask("SELECT 1", (), {"columns": _NO_COLUMNS, "size": 1, "is_reversed": False})
 
     def takes(self, sql: str) -> bool:
         """Whether this statement can be asked for now, on the running event loop."""
@@ -69,13 +74,15 @@ class PageProcess:
         self._pages_without += 1
         return bool(self._waiting) or self._alone < _TRIES or self._pages_without >= _TRIED_EVERY
 
-    async def fetch(self, statement: DriverStatement) -> Rows | None:
-        """All rows of a statement; None if it must be read in another way.
+    async def fetch(self, statement: DriverStatement, page: PlainPage) -> WrittenRows | None:
+        """The objects of all rows of a statement; None if it must be read in another way.
 
         Raises:
             QueryExecutionError: it has other columns than described.
         """
-        answer_of, pages_before = self._ask(statement.sql, statement.parameters), self._pages
+        columns = _columns_text(page.columns, tuple(statement.processors()), statement.dialect)
+        terms = {"columns": columns, "size": page.size, "is_reversed": page.is_reversed}
+        answer_of, pages_before = self._ask(statement.sql, statement.parameters, terms), self._pages
         if answer_of is None:
             return None
         self._pages_without = 0
@@ -85,9 +92,9 @@ class PageProcess:
         self._alone = 0 if self._pages > pages_before else self._alone + 1
         if answer is None:
             return None
-        names, rows = orjson.loads(answer)
-        require_described(names, statement.described)
-        return processed(rows, statement.processors())
+        header, text = answer
+        require_described(header["names"], statement.described)
+        return WrittenRows(text, header["count"], processed(header["edges"], statement.processors()))
 
     def close(self) -> None:
         """End the process. Who waits for a page gets None."""
@@ -113,9 +120,11 @@ class PageProcess:
         elif self._waiting:
             self._watch()
 
-    def _ask(self, sql: str, parameters: Sequence[Any]) -> asyncio.Future[bytearray | None] | None:
+    def _ask(
+        self, sql: str, parameters: Sequence[Any], terms: Mapping[str, Any]
+    ) -> asyncio.Future[_Answer | None] | None:
         """Send a request for its answer; None if it cannot be sent."""
-        request = self._request(sql, parameters)
+        request = None if terms["columns"] is None else self._request(sql, parameters, terms)
         if request is None:
             self._decline(sql)
             return None
@@ -130,13 +139,13 @@ class PageProcess:
         self._waiting.append((sql, future))
         return future
 
-    def _request(self, sql: str, parameters: Sequence[Any]) -> bytes | None:
+    def _request(self, sql: str, parameters: Sequence[Any], terms: Mapping[str, Any]) -> bytes | None:
         values = sendable(parameters)
         # orjson would write infinity as null.
         if values is None or any(type(value) is float and not math.isfinite(value) for value in values):
             return None
         try:
-            request = orjson.dumps({**self._terms, "sql": sql, "parameters": values}) + b"\n"
+            request = orjson.dumps({**self._terms, **terms, "sql": sql, "parameters": values}) + b"\n"
         except TypeError:  # a number beyond 64 bits, half a surrogate pair
             return None
         return request if len(request) <= _LARGEST_REQUEST else None
@@ -161,22 +170,42 @@ class PageProcess:
             if len(self._unread) < body + size:
                 return
             header = orjson.loads(self._unread[LENGTHS.size : body])
-            answer = self._unread[body : body + size]
+            text = bytes(self._unread[body : body + size])
             del self._unread[: body + size]
-            if not self.was_ready and not answer:
+            if not self.was_ready and not text:
                 self.close()
                 return
             self.was_ready = True
             if "declined" in header:
                 self._decline(self._waiting[0][0])
-            self._answer_first(answer or None)
+            self._answer_first((header, text) if text else None)
 
-    def _answer_first(self, answer: bytearray | None) -> None:
+    def _answer_first(self, answer: _Answer | None) -> None:
         self._answered += 1
         _, future = self._waiting.popleft()
         if not future.done():
             future.set_result(answer)
 
+
+@lru_cache(256)
+def _columns_text(columns: PlainColumns, processors: Any, dialect: Dialect) -> str | None:
+    """The columns for the process; None if SQLAlchemy makes other values of their cells than the process."""
+    made = {place: _function(one) for place, one in processors if place < len(columns.names)}
+    kinds = {place: kind for place, kind in enumerate(columns.kinds) if kind in _TYPES}
+    same = {
+        place: _function(internals.result_processor(_TYPES[kind], dialect, None))
+        for place, kind in kinds.items()
+    }
+    return orjson.dumps(columns[:]).decode() if made == same else None
+
+
+def _function(processor: Processor | None) -> Processor | None:
+    return processor.processor if isinstance(processor, Tolerant) else processor
+
+
+_TYPES: Mapping[str, SQLType] = {"date": types.Date(), "datetime": types.DateTime(), "bool": types.Boolean()}
+_NO_COLUMNS = "[[], []]"
+_Answer = tuple[dict[str, Any], bytes]
 
 _ANSWER_SECONDS = 1.0
 """Seconds without an answer after which a process is given up; up to twice as many, if it has answered before."""

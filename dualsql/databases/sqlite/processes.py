@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from dualsql.databases.sqlite import reader_process
+from dualsql.formats import row_objects
 
 LENGTHS = struct.Struct("=II")
 _PIPE_BYTES = 1024 * 1024
@@ -38,7 +39,7 @@ class ReaderProcess:
 
     def __init__(self) -> None:
         folders = [_folder_of_apsw(), _FOLDER_OF_ORJSON]
-        command = [sys.executable, "-I", "-S", reader_process.__file__, *folders]
+        command = [sys.executable, "-I", "-S", reader_process.__file__, row_objects.__file__, *folders]
         self._process = subprocess.Popen(  # noqa: S603 - a program of this package
             command,
             stdin=subprocess.PIPE,

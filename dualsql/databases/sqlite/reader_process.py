@@ -1,9 +1,9 @@
 """The program of a reader process: runs statements on a SQLite file with apsw, and writes their rows.
 
-It is started without the package (`python -I -S reader_process.py FOLDER...`, with the folders of apsw and orjson), so
-that it is small. Requests are lines of JSON. Answers are messages: two lengths, a header in JSON, and a body, which is
-the buffers of columns for a stream, and the names and rows in JSON for a page. It ends with its parent, and after a
-time without requests.
+It is started without the package (`python -I -S reader_process.py FILE FOLDER...`, with the file of `row_objects` and
+the folders of apsw and orjson), so that it is small. Requests are lines of JSON. Answers are messages: two lengths, a
+header in JSON, and a body, which is the buffers of columns for a stream, and the JSON of its objects for a page. It
+ends with its parent, and after a time without requests.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import chain, islice
 from typing import Any
 
@@ -140,17 +141,13 @@ def _require_readable(connection: Any, sql: str, parameters: Sequence[Any]) -> N
         raise Declined
 
 
+_INFINITIES = frozenset({math.inf, -math.inf})
+"""Which orjson would write as null."""
+
+
 def _names_of(running: Any) -> list[str]:
     # Called before the first row: a cursor without rows has no description afterwards.
     return [column[0] for column in running.get_description()]
-
-
-def _has_infinity(rows: Sequence[Sequence[Any]]) -> bool:
-    has_floats = float in set(map(type, chain.from_iterable(rows)))
-    return has_floats and not _INFINITIES.isdisjoint(chain.from_iterable(rows))
-
-
-_INFINITIES = frozenset({math.inf, -math.inf})
 
 
 class _PageConnection:
@@ -204,8 +201,9 @@ class Reader:
         parent: the process that sends them.
     """
 
-    def __init__(self, apsw: Any, orjson: Any, out: int) -> None:
-        self._apsw, self._orjson = apsw, orjson
+    def __init__(self, apsw: Any, orjson: Any, row_objects: Any, out: int) -> None:
+        self._apsw, self._orjson, self._row_objects = apsw, orjson, row_objects
+        self._writers: dict[str, Any] = {}
         self._out = out
         self.parent = os.getppid()
         self._ends_at = 0.0
@@ -220,11 +218,20 @@ class Reader:
             self._answer_stream(request)
 
     def _answer_page(self, request: dict[str, Any]) -> None:
-        """Write all rows at once."""
-        apsw = self._apsw
+        """Write the objects of all rows at once, and the first and the last row."""
+        apsw, refusals = (
+            self._apsw,
+            (Declined, self._row_objects.NotPlainError, OverflowError, TypeError, ValueError),
+        )
         try:
-            self._write({}, [self._in_json(self._page(request))])
-        except (Declined, apsw.TooBigError, OverflowError, TypeError, UnicodeDecodeError):
+            names, read = self._page(request)
+            rows = read[request["size"] - 1 :: -1] if request["is_reversed"] else read[: request["size"]]
+            edges = [rows[0], rows[-1]] if rows else []
+            if not _INFINITIES.isdisjoint(chain.from_iterable(edges)):
+                raise Declined
+            header = self._orjson.dumps({"names": names, "count": len(read), "edges": edges})
+            self._write(header, [self._objects(request, rows)])
+        except (apsw.TooBigError, *refusals):
             self._pages = None
             self._write({"declined": True})
         # The server reads the rows itself then, and reports the same error.
@@ -232,11 +239,16 @@ class Reader:
             self._pages = None
             self._write({"failed": True})
 
-    def _in_json(self, page: tuple[list[str], list[Any]]) -> bytes:
-        """The page in JSON, which has neither bytes nor infinity."""
-        text: bytes = self._orjson.dumps(page)
-        # orjson writes infinity as null.
-        if len(text) > _LARGEST_PAGE or (b"null" in text and _has_infinity(page[1])):
+    def _objects(self, request: dict[str, Any], rows: Sequence[Sequence[Any]]) -> bytes:
+        """The objects of the rows in JSON."""
+        writer = self._writers.get(request["columns"])
+        if writer is None:
+            columns = self._row_objects.PlainColumns(*json.loads(request["columns"]))
+            writer = self._row_objects.PlainObjects(columns)
+            if len(self._writers) < _MOST_STATEMENTS:
+                self._writers[request["columns"]] = writer
+        text: bytes = self._orjson.dumps(writer.objects(rows))
+        if len(text) > _LARGEST_PAGE:
             raise Declined
         return text
 
@@ -306,8 +318,9 @@ class Reader:
                 buffers += [buffer, _PADDING[len(buffer) % 8]]
         return self._write({"rows": len(rows), "columns": columns}, buffers)
 
-    def _write(self, header: dict[str, Any], buffers: Sequence[bytes] = ()) -> int:
-        text, size = json.dumps(header).encode(), sum(map(len, buffers))
+    def _write(self, header: dict[str, Any] | bytes, buffers: Sequence[bytes] = ()) -> int:
+        text = header if isinstance(header, bytes) else json.dumps(header).encode()
+        size = sum(map(len, buffers))
         begin = [_LENGTHS.pack(len(text), size), text]
         count = 0
         if len(buffers) < _MOST_BUFFERS:
@@ -327,14 +340,14 @@ _MOST_BUFFERS = 1_000 if hasattr(os, "writev") else 0
 _PADDING = [b"", *(bytes(8 - over) for over in range(1, 8))]
 
 
-def _requests(lines: int) -> Iterator[dict[str, Any]]:
+def _requests(lines: int, loads: Callable[[bytes], Any]) -> Iterator[dict[str, Any]]:
     """Requests, until there is none for some time."""
     unread = b""
     while True:
         line, newline, rest = unread.partition(b"\n")
         if newline:
             unread = rest
-            yield json.loads(line)
+            yield loads(line)
             continue
         # Windows cannot wait for a pipe: there, the process ends with its parent.
         if sys.platform != "win32" and not select.select([lines], [], [], _IDLE_SECONDS)[0]:
@@ -345,16 +358,26 @@ def _requests(lines: int) -> Iterator[dict[str, Any]]:
         unread += data
 
 
+def _module_of(path: str) -> Any:
+    spec: Any = spec_from_file_location("row_objects", path)
+    module = module_from_spec(spec)
+    # Where dataclasses looks for it.
+    sys.modules[module.__name__] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def main() -> None:
     """Answer the requests of standard input on standard output."""
-    sys.path += sys.argv[1:]
+    row_objects, *folders = sys.argv[1:]
+    sys.path += folders
     import apsw
     import orjson
 
     # Rows have no cycles.
     gc.disable()
-    reader = Reader(apsw, orjson, sys.stdout.fileno())
-    for request in _requests(sys.stdin.fileno()):
+    reader = Reader(apsw, orjson, _module_of(row_objects), sys.stdout.fileno())
+    for request in _requests(sys.stdin.fileno(), orjson.loads):
         try:
             reader.answer(request)
         except BrokenPipeError:  # the parent has ended
