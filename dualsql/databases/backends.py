@@ -19,8 +19,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.driver import DriverStatement
 from dualsql.databases.guard import Guard
-from dualsql.formats.row_objects import PlainPage, WrittenRows
-from dualsql.formats.writer import Rows, Writer
+from dualsql.formats.writer import PlainPage, Rows, Writer, WrittenRows
 
 if TYPE_CHECKING:
     from dualsql.databases.files import FileImport

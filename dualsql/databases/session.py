@@ -37,8 +37,7 @@ from dualsql.errors import (
     QueryTimeoutError,
 )
 from dualsql.events import EVENTS, UNMEASURED, Measurement, StatementStopped
-from dualsql.formats.row_objects import PlainPage, WrittenRows
-from dualsql.formats.writer import Rows
+from dualsql.formats.writer import PlainPage, Rows, WrittenRows
 from dualsql.freeze.document import AnySelect
 from dualsql.log import REQUEST
 from dualsql.plan import Shape

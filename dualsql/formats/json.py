@@ -27,9 +27,8 @@ from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, is_loose
-from dualsql.formats.row_objects import PlainColumns
 from dualsql.formats.text import duration
-from dualsql.formats.writer import Rows
+from dualsql.formats.writer import PlainColumns, Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
 from dualsql_client.wire import Column, Row
 

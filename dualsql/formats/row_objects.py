@@ -8,12 +8,11 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache, partial
 from itertools import chain
 from types import CodeType, FunctionType, NoneType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dualsql.formats.writer import Rows
@@ -62,68 +61,21 @@ def made(rows):
 """
 
 
-class PlainColumns(NamedTuple):
-    """Columns whose values JSON shows as the database returns them, or as instants or truth values.
-
-    Attributes:
-        kinds: of each: int, float, str, date, datetime or bool. The database has the last three as texts and numbers.
-    """
-
-    names: tuple[str, ...]
-    kinds: tuple[str, ...]
-
-
-class PlainPage(NamedTuple):
-    """A page of which only its JSON is needed, and its first and last row.
-
-    Attributes:
-        size: the maximum number of rows that are written.
-        is_reversed: they are written from the last to the first.
-    """
-
-    columns: PlainColumns
-    size: int
-    is_reversed: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WrittenRows:
-    """The rows of a page whose objects were written where they were read.
-
-    Attributes:
-        text: an array of objects in JSON.
-        count: of the rows that were read.
-        edges: the first and the last row that is written.
-    """
-
-    text: bytes
-    count: int
-    edges: Rows
-
-    def __len__(self) -> int:
-        return self.count
-
-
-class NotPlainError(Exception):
-    """A cell is of another class than its column says."""
-
-
 class PlainObjects:
-    """Makes objects of rows whose cells are of the classes that their columns say, without a look at each cell."""
+    """Makes objects of rows whose cells are of the classes that their columns say; see `PlainColumns`."""
 
-    def __init__(self, columns: PlainColumns) -> None:
-        self._names = tuple(columns.names)
+    def __init__(self, names: Sequence[str], kinds: Sequence[str]) -> None:
+        self._names = tuple(names)
         self._make = object_maker(self._names) or partial(_objects, self._names)
         self._places: dict[str, list[int]] = {}
-        for place, kind in enumerate(columns.kinds):
+        for place, kind in enumerate(kinds):
             self._places.setdefault(kind, []).append(place)
 
     def objects(self, rows: Rows) -> list[Row]:
         """The objects of rows, which may have more cells than there are columns.
 
         Raises:
-            NotPlainError: a cell has another class, or is infinite.
-            ValueError, TypeError: a cell has no date.
+            TypeError, ValueError: a cell has another class or no date, or is infinite.
         """
         if not rows:
             return []
@@ -134,10 +86,10 @@ class PlainObjects:
                 for place in places:
                     columns[place] = read(columns[place])
             elif not {getattr(builtins, kind), NoneType}.issuperset(set(map(type, cells))):
-                raise NotPlainError
+                raise TypeError
         floats = [columns[place] for place in self._places.get("float", ())]
         if not _INFINITIES.isdisjoint(chain.from_iterable(floats)):
-            raise NotPlainError
+            raise TypeError
         return self._make(zip(*columns))  # noqa: B905
 
 

@@ -15,6 +15,42 @@ Rows = Sequence[Sequence[Any]]
 """Each row a tuple or a list."""
 
 
+class PlainColumns(NamedTuple):
+    """Columns whose values JSON shows as the database has them, or as an instant or a truth value.
+
+    Attributes:
+        kinds: of each: int, float, str, date, datetime or bool.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
+class PlainPage(NamedTuple):
+    """A page of which only its objects in JSON are needed, from the last to the first if `is_reversed`."""
+
+    columns: PlainColumns
+    size: int
+    is_reversed: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrittenRows:
+    """The rows of a page, written as an array of objects in JSON where they were read.
+
+    Attributes:
+        count: of the rows that were read, which may be more.
+        edges: the first and the last row that is written.
+    """
+
+    text: bytes
+    count: int
+    edges: Rows
+
+    def __len__(self) -> int:
+        return self.count
+
+
 class Chunk(NamedTuple):
     """A piece of a stream that ends with a whole row, and how many rows it holds.
 

@@ -28,8 +28,7 @@ from dualsql.errors import (
 )
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy, run_heavy
-from dualsql.formats.row_objects import PlainPage, WrittenRows
-from dualsql.formats.writer import Rows
+from dualsql.formats.writer import PlainPage, Rows, WrittenRows
 from dualsql.freeze import Seal
 from dualsql.freeze.values import Values
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered

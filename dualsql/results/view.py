@@ -20,8 +20,7 @@ from dualsql.databases.source import Source, Sources
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.errors import Asked, DualResponseError
 from dualsql.formats.json import RecordMaker
-from dualsql.formats.row_objects import PlainPage, WrittenRows
-from dualsql.formats.writer import Chunk, Format, Rows, Writer, WriterOptions
+from dualsql.formats.writer import Chunk, Format, PlainPage, Rows, Writer, WriterOptions, WrittenRows
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, notes_of

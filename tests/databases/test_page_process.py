@@ -45,7 +45,7 @@ from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.processes import ReaderProcess
 from dualsql.errors import QueryExecutionError
 from dualsql.formats import json
-from dualsql.formats.row_objects import PlainColumns, PlainPage, WrittenRows
+from dualsql.formats.writer import PlainColumns, PlainPage, WrittenRows
 from dualsql.results.pages import ResultPage
 from tests.waiting import until
 

@@ -36,8 +36,7 @@ from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
 from dualsql.formats.cells import Unfit, processed, without_collector
-from dualsql.formats.row_objects import PlainPage, WrittenRows
-from dualsql.formats.writer import BatchWriter, Rows
+from dualsql.formats.writer import BatchWriter, PlainPage, Rows, WrittenRows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
 if sys.platform == "linux":

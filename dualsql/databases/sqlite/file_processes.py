@@ -13,8 +13,7 @@ from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.process_stream import by_reader_process
 from dualsql.databases.sqlite.processes import ReaderProcesses
 from dualsql.databases.streams import StreamBackend, StreamJob
-from dualsql.formats.row_objects import PlainPage, WrittenRows
-from dualsql.formats.writer import BatchWriter
+from dualsql.formats.writer import BatchWriter, PlainPage, WrittenRows
 
 _MOST_FAILED_STARTS = 3
 

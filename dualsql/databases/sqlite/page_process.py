@@ -20,7 +20,7 @@ from dualsql.columns.own_types import SQLType
 from dualsql.databases.driver import DriverStatement, require_described
 from dualsql.databases.sqlite.processes import LENGTHS, ReaderProcess, sendable
 from dualsql.formats.cells import Processor, Tolerant, processed
-from dualsql.formats.row_objects import PlainColumns, PlainPage, WrittenRows
+from dualsql.formats.writer import PlainColumns, PlainPage, WrittenRows
 
 
 class PageProcess:

@@ -219,10 +219,7 @@ class Reader:
 
     def _answer_page(self, request: dict[str, Any]) -> None:
         """Write the objects of all rows at once, and the first and the last row."""
-        apsw, refusals = (
-            self._apsw,
-            (Declined, self._row_objects.NotPlainError, OverflowError, TypeError, ValueError),
-        )
+        apsw = self._apsw
         try:
             names, read = self._page(request)
             rows = read[request["size"] - 1 :: -1] if request["is_reversed"] else read[: request["size"]]
@@ -231,7 +228,7 @@ class Reader:
                 raise Declined
             header = self._orjson.dumps({"names": names, "count": len(read), "edges": edges})
             self._write(header, [self._objects(request, rows)])
-        except (apsw.TooBigError, *refusals):
+        except (Declined, apsw.TooBigError, OverflowError, TypeError, ValueError):
             self._pages = None
             self._write({"declined": True})
         # The server reads the rows itself then, and reports the same error.
@@ -243,8 +240,7 @@ class Reader:
         """The objects of the rows in JSON."""
         writer = self._writers.get(request["columns"])
         if writer is None:
-            columns = self._row_objects.PlainColumns(*json.loads(request["columns"]))
-            writer = self._row_objects.PlainObjects(columns)
+            writer = self._row_objects.PlainObjects(*json.loads(request["columns"]))
             if len(self._writers) < _MOST_STATEMENTS:
                 self._writers[request["columns"]] = writer
         text: bytes = self._orjson.dumps(writer.objects(rows))
