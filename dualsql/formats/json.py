@@ -266,8 +266,7 @@ def objects(names: Sequence[str], rows: Rows) -> list[Row]:
     if len(rows) >= _FEW:
         from dualsql.formats.row_objects import object_maker
 
-        if (make := object_maker(tuple(names))) is not None:
-            return make(rows)
+        return object_maker(tuple(names))(rows)
     return [dict(zip(names, row)) for row in rows]  # noqa: B905 - strict=True would cost
 
 

@@ -24,8 +24,8 @@ _NO_ATTRIBUTES = frozenset({"__class__", "__dict__"})
 
 
 @lru_cache(256)
-def object_maker(names: tuple[str, ...]) -> Callable[[Iterable[Sequence[Any]]], list[Row]] | None:
-    """A function that makes dicts with these keys of rows; None if it cannot be made, or too many were.
+def object_maker(names: tuple[str, ...]) -> Callable[[Iterable[Sequence[Any]]], list[Row]]:
+    """A function that makes dicts with these keys of rows.
 
     The rows are attributes of objects of one class, whose dicts share their keys. So a row of 20 values takes 0.2
     microseconds, a dict of its names and values 0.43, dict(zip(names, row)) 0.6, and a third of the memory.
@@ -34,7 +34,7 @@ def object_maker(names: tuple[str, ...]) -> Callable[[Iterable[Sequence[Any]]], 
     """
     size, made = sum(map(len, names)), object_maker.cache_info().misses
     if not 0 < size <= _LONGEST_NAMES or made > _MOST_MAKERS or not _NO_ATTRIBUTES.isdisjoint(names):
-        return None
+        return partial(_objects, names)
     code, own = _code(len(names)), {f"v{place}": str(name) for place, name in enumerate(names)}
     code = code.replace(co_names=tuple(own.get(name, name) for name in code.co_names))
     return FunctionType(code, {"Record": type("Record", (), {"__slots__": ("__dict__",)})})
@@ -66,7 +66,7 @@ class PlainObjects:
 
     def __init__(self, names: Sequence[str], kinds: Sequence[str]) -> None:
         self._names = tuple(names)
-        self._make = object_maker(self._names) or partial(_objects, self._names)
+        self._make = object_maker(self._names)
         self._places: dict[str, list[int]] = {}
         for place, kind in enumerate(kinds):
             self._places.setdefault(kind, []).append(place)
@@ -81,15 +81,16 @@ class PlainObjects:
             return []
         columns: list[Any] = list(zip(*rows))[: len(self._names)]  # noqa: B905 - rows are equally long
         for kind, places in self._places.items():
-            cells = chain.from_iterable([columns[place] for place in places])
-            if (read := _READERS.get(kind)) is not None:
+            if kind in _READERS:
                 for place in places:
-                    columns[place] = read(columns[place])
-            elif not {getattr(builtins, kind), NoneType}.issuperset(set(map(type, cells))):
+                    columns[place] = _READERS[kind](columns[place])
+                continue
+            cells = [columns[place] for place in places]
+            if not {getattr(builtins, kind), NoneType}.issuperset(set(map(type, chain.from_iterable(cells)))):
                 raise TypeError
-        floats = [columns[place] for place in self._places.get("float", ())]
-        if not _INFINITIES.isdisjoint(chain.from_iterable(floats)):
-            raise TypeError
+            # orjson would write them as null.
+            if kind == "float" and not INFINITIES.isdisjoint(chain.from_iterable(cells)):
+                raise TypeError
         return self._make(zip(*columns))  # noqa: B905
 
 
@@ -108,4 +109,4 @@ _READERS: dict[str, Callable[[Sequence[Any]], list[Any]]] = {
     "datetime": partial(_read, datetime.fromisoformat),
     "bool": partial(_read, bool),
 }
-_INFINITIES = frozenset({math.inf, -math.inf})
+INFINITIES = frozenset({math.inf, -math.inf})

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import gc
 import json
-import math
 import os
 import select
 import struct
@@ -141,10 +140,6 @@ def _require_readable(connection: Any, sql: str, parameters: Sequence[Any]) -> N
         raise Declined
 
 
-_INFINITIES = frozenset({math.inf, -math.inf})
-"""Which orjson would write as null."""
-
-
 def _names_of(running: Any) -> list[str]:
     # Called before the first row: a cursor without rows has no description afterwards.
     return [column[0] for column in running.get_description()]
@@ -224,7 +219,7 @@ class Reader:
             names, read = self._page(request)
             rows = read[request["size"] - 1 :: -1] if request["is_reversed"] else read[: request["size"]]
             edges = [rows[0], rows[-1]] if rows else []
-            if not _INFINITIES.isdisjoint(chain.from_iterable(edges)):
+            if not self._row_objects.INFINITIES.isdisjoint(chain.from_iterable(edges)):
                 raise Declined
             header = self._orjson.dumps({"names": names, "count": len(read), "edges": edges})
             self._write(header, [self._objects(request, rows)])
@@ -357,8 +352,6 @@ def _requests(lines: int, loads: Callable[[bytes], Any]) -> Iterator[dict[str, A
 def _module_of(path: str) -> Any:
     spec: Any = spec_from_file_location("row_objects", path)
     module = module_from_spec(spec)
-    # Where dataclasses looks for it.
-    sys.modules[module.__name__] = module
     spec.loader.exec_module(module)
     return module
 
