@@ -478,7 +478,7 @@ async def _serve_rest(
         _serve_admin(_health(options, setup.server), admin),
         running(app, listener, trusted_proxies=proxies),
     ):
-        started.with_(mcp)
+        started.set_server(mcp)
         keeps_results = (local or options.store_url) is not None
         _show(_announcement(options, files, setup, _origin_of(admin), keeps_results=keeps_results), options)
         with announce(setup.server.base_url, mark):
@@ -490,7 +490,7 @@ async def _serve_no_rest(
 ) -> None:
     setup = await build()
     async with setup.server, _serve_admin(_health(options, setup.server), admin):
-        started.with_(await asyncio.to_thread(_build_mcp, options, setup.server))
+        started.set_server(await asyncio.to_thread(_build_mcp, options, setup.server))
         _show(_announcement(options, files, setup, _origin_of(admin)), options)
         await asyncio.Event().wait()
 

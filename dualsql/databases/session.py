@@ -265,9 +265,8 @@ class Session(Generic[T]):
         self.task = asyncio.ensure_future(self._run())
 
     async def _run(self) -> T:
-        async with read_only(
-            self.source, self.rules, limit=self.limit, on_connect=self._note_connection
-        ) as connection:
+        on_connect = partial(setattr, self, "connection")
+        async with read_only(self.source, self.rules, limit=self.limit, on_connect=on_connect) as connection:
             if self._is_stopped:
                 raise asyncio.CancelledError
             if self.deadline is not None and self.limit is not None:
@@ -280,9 +279,6 @@ class Session(Generic[T]):
                 # A request to cancel that is still on its way would hit the ROLLBACK, or the next session.
                 async with self._stopping:
                     pass
-
-    def _note_connection(self, connection: AsyncConnection) -> None:
-        self.connection = connection
 
     async def stop(self) -> None:
         """Stop the work in the database, then wait until the connection is returned."""

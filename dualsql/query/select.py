@@ -252,8 +252,8 @@ def _finish(
 ) -> AnySelect:
     """The requested groups, in the requested order or by their keys.
 
-    The groups are sorted in an outer SELECT. With ORDER BY and LIMIT beside GROUP BY, PostgreSQL read a million rows
-    by an index (804 ms instead of 188 ms).
+    Most databases sort the groups in an outer SELECT. With ORDER BY and LIMIT beside GROUP BY, PostgreSQL read a
+    million rows by an index (804 ms instead of 188 ms).
     """
     columns = {column.name: column for column in _outputs(statement, meanings)}
     if question.having is not None:
@@ -261,8 +261,13 @@ def _finish(
         statement = statement.having(answer.write(question.having))
     if not question.groups and not question.order:
         return statement
-    inner = as_subquery(statement, "answer")
-    statement = select(*inner.c)
+    outputs: Any = dict(statement.selected_columns.items())
+    if capabilities.groups_before_order:
+        # Each group by what it is grouped by: the tie-breaker of pages is the same, and is not added then.
+        outputs |= {group.name: columns[group.name].expression for group in question.groups}
+    else:
+        outputs = as_subquery(statement, "answer").c
+        statement = select(*outputs)
     ordered_names = {key.column for key in question.order}
     order = [(key.column, key.is_descending) for key in question.order]
     order += [(group.name, False) for group in question.groups if group.name not in dict(order)]
@@ -271,7 +276,7 @@ def _finish(
             raise UnknownColumnError(name, list(columns), of="The answer")
         if name in ordered_names:
             require_order(columns[name])
-        expression = capabilities.sortable(inner.c[name])
+        expression = capabilities.sortable(outputs[name])
         key = Key(expression=expression, is_descending=is_descending, is_nulls_last=True)
         statement = statement.order_by(*key.clauses(capabilities))
     return statement

@@ -110,9 +110,8 @@ def _packed(cursor: Cursor) -> bytes:
     ]  # fmt: skip
     try:
         return orjson.dumps(document)
-    except (
-        TypeError
-    ):  # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
+    except TypeError:
+        # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
         return _JSON.encode(document).encode("utf-8", "surrogatepass")
 
 
@@ -412,7 +411,9 @@ def _corrected_total(total: Total, page_rows: _PageRows, *, is_counted: bool) ->
 def _cursors(
     page_rows: _PageRows, select: KeyedSelect, rows: Ordered, start: Cursor | None
 ) -> tuple[Cursor | None, Cursor | None]:
-    """The cursors of the next and the previous page."""
+    """The cursors of the next and the previous page, if there are any."""
+    if not (page_rows.has_next or page_rows.has_previous):
+        return None, None
     position = None if start is None else start.position
     is_backward, is_unique = position is not None and position.is_backward, rows.order.is_unique
     # In the direction of reading, the rows begin at `near` and end at `far`.

@@ -69,8 +69,8 @@ class Started:
         self._has_started = asyncio.Event()
         self._server: Any = None
 
-    def with_(self, server: Any) -> None:
-        """Record that the server has started."""
+    def set_server(self, server: Any) -> None:
+        """Let the requests that wait be answered by the server, which has started."""
         self._server = server
         self._has_started.set()
 

@@ -11,12 +11,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import SingletonThreadPool
 
-from dualsql import ConfigurationError, DualResponseServer, ForbiddenSQLError
+from dualsql import ConfigurationError, DualResponseServer, ForbiddenSQLError, Registry
 from dualsql.databases.driver import driver_of
 from dualsql.databases.duckdb import MOST_SPILL
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.session import read_only
-from dualsql.databases.source import Database, Source
+from dualsql.databases.source import Database, Source, open_source
 from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import ASYNCHRONOUS, MakeServer
 from tests.schools import SCHOOLS, Base, School, fill
@@ -40,6 +40,25 @@ async def test_what_the_driver_runs_itself_is_in_the_same_transaction(driver: st
     async with read_only(source, None) as connection:
         with pytest.raises(Exception, match=r"(?i)read.?only"):
             await _write(driver_of(connection), driver)
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_a_session_of_duckdb_is_one_transaction(tmp_path: Path, is_own: bool) -> None:
+    """The pool begins it for an engine that dualsql made; an engine of the application keeps its pool."""
+    url = fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb")
+    closed = {"enable_external_access": "false", "lock_configuration": "true"}
+    database: Database = url if is_own else create_engine(url, connect_args={"config": closed})
+    source, seen = open_source("x", database, Registry(Base.metadata)), []
+    try:
+        for _ in range(3):
+            async with read_only(source, None) as connection:
+                in_session = [await connection.execute(text("SELECT txid_current()")) for _ in range(2)]
+                seen += [{row.scalar_one() for row in in_session}]
+                with pytest.raises(SQLAlchemyError, match="within a transaction"):
+                    await connection.execute(text("BEGIN"))
+    finally:
+        await source.engine.dispose()
+    assert [len(each) for each in seen] == [1, 1, 1] and len(set.union(*seen)) == 3
 
 
 async def _write(connection: Any, driver: str) -> None:

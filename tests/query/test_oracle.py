@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from dualsql.formats.json import dumps, loads
 from dualsql.query import read_structured_query
 from dualsql.resource import Resource
-from dualsql.results.pages import PageRequest
+from dualsql.results.pages import PageRequest, ResultPage
 from dualsql_client.ndjson import decode_rows
 from tests.http.application import Application
 from tests.query import oracle
@@ -93,3 +93,39 @@ async def test_two_thousand_answers_are_those_of_the_full_rows(
     readings: Application, spec: dict[str, Any]
 ) -> None:
     await _check(readings, spec)
+
+
+@pytest.mark.parametrize(
+    "order", [[], ["count"], [{"column": "avg_ratio", "order": "desc"}, {"column": "word", "order": "desc"}]]
+)
+@pytest.mark.parametrize("having", [[], [{"column": "count", "op": "gt", "value": 1}]])
+async def test_pages_joined_are_all_groups(readings: Application, order: Any, having: Any) -> None:
+    """Groups with equal and missing values of their keys and aggregates, forward and backward."""
+    resource = await _resource(readings, TENANTS[0])
+    question = read_structured_query({
+        "group_by": ["word", {"column": "day", "bucket": "year"}, "flag"],
+        "aggregates": ["count", {"function": "avg", "column": "ratio"}],
+        "order_by": order,
+        "having": having,
+    })  # fmt: skip
+
+    async def page(request: PageRequest) -> ResultPage:
+        return await readings.server.queries.page_unchecked(
+            resource, question, request, principal=person(TENANTS[0])
+        )
+
+    def place(cursor: str | None, offset: int) -> PageRequest:
+        # MariaDB has no cursors of doubles.
+        return PageRequest(limit=7, cursor=cursor) if cursor else PageRequest(limit=7, offset=offset)
+
+    groups = (await page(PageRequest(limit=1_000))).rows
+    pages = [await page(PageRequest(limit=7))]
+    while pages[-1].has_next:
+        last = pages[-1]
+        pages.append(await page(place(last.next_cursor, last.offset + 7)))
+    assert [row for each in pages for row in each.rows] == groups and len(pages) > 2
+    backward = pages[-1:]
+    while backward[0].has_previous:
+        first = backward[0]
+        backward.insert(0, await page(place(first.previous_cursor, first.offset - 7)))
+    assert [row for each in backward for row in each.rows] == groups

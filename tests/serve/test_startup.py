@@ -249,7 +249,7 @@ async def test_of_a_database_of_another_package_the_started_server_lists_the_too
         listing = asyncio.create_task(model.list_tools())
         assert (await model.list_prompts()).prompts
         assert not listing.done()
-        started.with_(own)
+        started.set_server(own)
         assert [tool.name for tool in (await listing).tools] == ["dialect_of"]
 
 

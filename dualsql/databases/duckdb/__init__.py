@@ -16,9 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, cast, func, literal, type_coerce, types
+from sqlalchemy import ColumnElement, Engine, Text, cast, event, func, literal, type_coerce, types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from dualsql.capabilities import Capabilities, DriverValues, KeyForm
 from dualsql.columns.exact import ValueReader
@@ -95,6 +96,8 @@ _INPUTS: Mapping[str, FailureKind] = {
 """Errors of one class, by the beginning of their message: what follows may quote the data."""
 
 _IS_CLOSED = "dualsql_is_closed"
+_IS_BEGUN = "dualsql_is_begun"
+_BEGIN = "BEGIN TRANSACTION READ ONLY"
 _ASK = "SELECT current_setting('enable_external_access'), current_setting('lock_configuration')"
 
 
@@ -116,6 +119,10 @@ class DuckDBGuard(Guard):
 
     missing_operations = _OPERATIONS
 
+    def prepare(self, engine: Engine) -> None:
+        event.listen(engine, "connect", _leave_transactions)
+        event.listen(engine, "checkout", _begin_read_only)
+
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. DuckDB has no time limit: `stop` interrupts a statement that runs too long."""
@@ -123,8 +130,9 @@ class DuckDBGuard(Guard):
         assert connection.sync_connection is not None
         database = connection.sync_connection.engine.url.database
         require_unchanged(database)
-        # SQLAlchemy begins a transaction itself, which can no longer be made read-only.
-        await connection.exec_driver_sql("ROLLBACK; BEGIN TRANSACTION READ ONLY")
+        if _IS_BEGUN not in memory_of(connection):
+            # SQLAlchemy begins a transaction itself, which can no longer be made read-only.
+            await connection.exec_driver_sql(f"ROLLBACK; {_BEGIN}")
         yield
         require_unchanged(database)
 
@@ -161,6 +169,17 @@ class DuckDBGuard(Guard):
                 if message.startswith(beginning):
                     return fault
         return FailureKind.WRITE if "read-only mode" in message else None
+
+
+def _leave_transactions(connection: Any, record: ConnectionPoolEntry) -> None:
+    """Let SQLAlchemy begin no transaction on a connection: each begins when the connection leaves its pool."""
+    connection.autocommit = True
+    record.info[_IS_BEGUN] = True
+
+
+def _begin_read_only(connection: Any, *_: Any) -> None:
+    # Here, and not as a statement of its own in the session, which would be two more switches of threads.
+    connection.execute(_BEGIN)
 
 
 async def _require_closed(connection: AsyncConnection) -> None:
@@ -424,6 +443,7 @@ CAPABILITIES = Capabilities(
     name="DuckDB",
     nulls_last=True,
     groups_strictly=True,
+    groups_before_order=True,
     distinguishing=_keys,
     nulls_last_by_default=(True, True),
     keeps_zones=True,
