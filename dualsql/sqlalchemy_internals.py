@@ -263,22 +263,25 @@ def compiled_with_cache(statement: Any, dialect: Any, cache: Any, names: Sequenc
     )
 
 
-def unsent_context(
-    context_class: Any, connection: Any, *, statement: Any, entry: CompiledStatement, values: Any
-) -> Any:
-    """The execution context of a compiled statement, its values bound (`engine/default.py`)."""
-    return context_class._init_compiled(
-        connection.dialect,
-        connection,
-        connection,
-        statement._execution_options,
-        entry.compiled,
+def bound(entry: CompiledStatement, values: Any) -> tuple[str, Any]:
+    """The SQL and the parameters for the driver, as an execution context makes them (`engine/default.py`)."""
+    compiled: Any = entry.compiled
+    bound: dict[str, Any] = compiled.construct_params(
         values,
-        statement,
-        entry.extracted_parameters,
-        cache_hit=entry.cache_hit,
-        param_dict=entry.collected_parameters,
+        extracted_parameters=entry.extracted_parameters,
+        escape_names=False,
+        _collected_params=entry.collected_parameters,
     )
+    state, sql, processors = compiled, compiled.string, compiled._bind_processors
+    if compiled.literal_execute_params or compiled.post_compile_params:
+        state = compiled._process_parameters_for_postcompile(bound)
+        sql, processors = state.statement, {**processors, **state.processors}
+    names = state.positiontup if compiled.positional else list(bound)
+    read = [processors[name](bound[name]) if name in processors else bound[name] for name in names]
+    if compiled.positional:
+        return sql, tuple(read)
+    escaped = compiled.escaped_bind_names
+    return sql, dict(zip([escaped.get(name, name) for name in names], read, strict=True))
 
 
 def result_columns_of(compiled: Any) -> Sequence[Any]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,6 +20,8 @@ import sqlalchemy
 from sqlalchemy import (
     JSON,
     BigInteger,
+    BindParameter,
+    DateTime,
     ForeignKey,
     Integer,
     String,
@@ -25,9 +29,11 @@ from sqlalchemy import (
     column,
     create_engine,
     func,
+    literal,
     select,
     tablesample,
     text,
+    tuple_,
     union,
     values,
 )
@@ -51,11 +57,12 @@ from sqlalchemy.orm import (
     with_loader_criteria,
     with_polymorphic,
 )
-from sqlalchemy.sql import elements
+from sqlalchemy.sql import elements, visitors
 from sqlalchemy.sql.cache_key import CacheKey
 from sqlalchemy.sql.sqltypes import TableValueType
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.databases.driver import driver_statement
 from dualsql.freeze import sqlalchemy_internals as private
 from dualsql.freeze.codec import KINDS, rare_kinds
 from dualsql.plan import sqlalchemy_internals as of_plan
@@ -155,19 +162,86 @@ def _compiled_once() -> internals.CompiledStatement:
     return internals.compiled_with_cache(NAMED, ENGINE.dialect, {}, [])
 
 
-class _Connection:
-    dialect = ENGINE.dialect
-
-
-def _context() -> Any:
-    plain = ENGINE.dialect.execution_ctx_cls
+def _sent_by_sqlalchemy(
+    dialect: Any, statement: Any, values: Mapping[str, Any], cache: dict[Any, Any]
+) -> tuple[str, Any]:
+    """The SQL and the parameters that SQLAlchemy would give to the driver."""
+    entry = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
+    plain = dialect.execution_ctx_cls
     unsent: Any = type("Unsent", (plain,), {"create_cursor": lambda _: None})
-    statement = select(TABLE.c.id).where(TABLE.c.name == bindparam("wanted"))
-    entry = internals.compiled_with_cache(statement, ENGINE.dialect, {}, ["wanted"])
-    context = internals.unsent_context(
-        unsent, _Connection(), statement=statement, entry=entry, values=[{"wanted": "Ada"}]
+    connection = SimpleNamespace(dialect=dialect)
+    context = unsent._init_compiled(
+        dialect,
+        connection,
+        connection,
+        statement._execution_options,
+        entry.compiled,
+        [dict(values)] if values else [],
+        statement,
+        entry.extracted_parameters,
+        cache_hit=entry.cache_hit,
+        param_dict=entry.collected_parameters,
     )
-    return context.parameters[0]
+    return context.statement, context.parameters[0]
+
+
+_WANTED: Any = bindparam("wanted")
+_SENT: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
+    "no parameter": (select(TABLE.c.id), {}),
+    "constants": (select(TABLE.c.id).where(TABLE.c.name == "Ada", TABLE.c.id > 3), {}),
+    "a value": (
+        select(TABLE.c.id, literal("x")).where(TABLE.c.name == _WANTED, TABLE.c.id > 3),
+        {"wanted": "Ada"},
+    ),
+    "a value twice": (
+        select(TABLE.c.id).where((TABLE.c.name == _WANTED) | (TABLE.c.kind == _WANTED)),
+        {"wanted": "A"},
+    ),
+    "a processed value": (
+        select(
+            literal(datetime.fromisoformat("2026-01-02T03:04:05"), DateTime()), bindparam("at", type_=JSON())
+        ),
+        {"at": {"a": 1}},
+    ),
+    "a list": (
+        select(TABLE.c.id).where(TABLE.c.id.in_([1, 2, 3]), TABLE.c.name == _WANTED),
+        {"wanted": "Ada"},
+    ),
+    "pairs": (select(TABLE.c.id).where(tuple_(TABLE.c.id, TABLE.c.name).in_([(1, "a"), (2, "b")])), {}),
+    "a literal": (select(TABLE.c.id).where(TABLE.c.id == bindparam("id", 3, literal_execute=True)), {}),
+    "a callable": (select(TABLE.c.id).where(TABLE.c.id == bindparam("id", callable_=lambda: 3)), {}),
+    "an odd name": (select(TABLE.c.id).where(TABLE.c.name == bindparam("a(b)%:c")), {"a(b)%:c": "Ada"}),
+}
+_DIALECTS: Mapping[str, Any] = {
+    "sqlite": sqlite.dialect(),
+    "asyncpg": create_async_engine("postgresql+asyncpg://").dialect,
+    "psycopg": create_async_engine("postgresql+psycopg://").dialect,
+}
+
+
+@pytest.mark.parametrize("dialect", _DIALECTS.values(), ids=_DIALECTS)
+@pytest.mark.parametrize(("statement", "values"), _SENT.values(), ids=_SENT)
+def test_drivers_get_the_sql_and_the_values_that_sqlalchemy_would_send(
+    statement: Any, values: Mapping[str, Any], dialect: Any
+) -> None:
+    cache: dict[Any, Any] = {}
+    # An equal statement with other constants is compiled first: both share one entry of the cache.
+    driver_statement(dialect, _with_other_constants(statement), values, cache, ())
+    sql, parameters = _sent_by_sqlalchemy(dialect, statement, values, cache)
+    sent = driver_statement(dialect, statement, values, cache, ())
+    assert sent is not None
+    assert sent.sql == sql
+    # Two objects of psycopg's Json are never equal.
+    assert repr(sent.parameters) == repr(tuple(parameters) if isinstance(parameters, list) else parameters)
+
+
+def _with_other_constants(statement: Any) -> Any:
+    def other(one: Any, **_: Any) -> Any:
+        is_constant = isinstance(one, BindParameter) and one.value == 3
+        return bindparam(None, 7, one.type, unique=True) if is_constant else None
+
+    replace: Any = visitors.replacement_traverse
+    return replace(statement, {}, other)
 
 
 _ANNOTATED: list[Any] = [Person.id.expression, Bundle("b", Person.name), Person]
@@ -521,7 +595,10 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         ],
         lambda it: it[0].startswith("SELECT person.id") and it[1][0] == "compiled",
     ),
-    "unsent_context": (_context, equal(("Ada",))),
+    "bound": (
+        lambda: internals.bound(_compiled_once(), {})[1],
+        equal(()),
+    ),
     "result_columns_of": (
         lambda: [(one.keyname, one.name, one.type) for one in internals.result_columns_of(COMPILED)],
         equal([("id", "id", TABLE.c.id.type), ("name", "name", TABLE.c.name.type)]),

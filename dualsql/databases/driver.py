@@ -6,7 +6,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import repeat
 from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -106,31 +106,9 @@ def driver_statement(
     compiled = entry.compiled
     if not internals.has_columns_by_position(compiled):
         return None
-    kind: Any = type(dialect)
-    rows = [dict(values)] if values else []
-    context = internals.unsent_context(
-        _context(kind), _NoConnection(dialect), statement=statement, entry=entry, values=rows
-    )
-    bound, types = context.parameters[0], [column.type for column in internals.result_columns_of(compiled)]
-    parameters = tuple(bound) if compiled.positional else bound
-    return DriverStatement(context.statement, parameters, types, dialect, described)
-
-
-class _NoConnection(NamedTuple):
-    """The attributes of a connection that an execution context reads before it executes."""
-
-    dialect: Dialect
-
-
-def _no_cursor(_: Any) -> None:
-    """No cursor: a context would open one at once, which only SQLAlchemy's greenlet may do."""
-
-
-@cache
-def _context(dialect: Any) -> Any:
-    """An execution context of the dialect that is not used to execute."""
-    plain = dialect.execution_ctx_cls
-    return type(f"Unsent{plain.__name__}", (plain,), {"create_cursor": _no_cursor})
+    sql, parameters = internals.bound(entry, values)
+    types = [column.type for column in internals.result_columns_of(compiled)]
+    return DriverStatement(sql, parameters, types, dialect, described)
 
 
 _COMPILED_STATEMENTS = 500

@@ -199,7 +199,8 @@ class AccessControl:
         What is read from memory, or quickly from SQLite, is not waited for: a task that does nothing but read would
         keep all others from running, also those that a thread has answered.
         """
-        if time.monotonic() - self._passed_at > _LONGEST_TURN:
+        if (now := time.monotonic()) - self._passed_at > _LONGEST_TURN:
+            self._passed_at = now  # one task lets all others run
             await asyncio.sleep(0)
             self._passed_at = time.monotonic()
 
