@@ -92,6 +92,15 @@ def _times(of: str, by: str) -> Callable[[Figures], list[str]]:
     return say
 
 
+def _create(figures: Figures) -> list[str]:
+    new = [each for each in figures if "engine" in each]
+    known = _times("create_response", "by_hand")([each for each in figures if each not in new])
+    if not new:
+        return known
+    ratios = [each["create_response"] / each["by_hand"] for each in new]
+    return [*known, f"new forms {min(ratios):.2f} to {max(ratios):.2f}"]
+
+
 def _kept(figures: Figures) -> list[str]:
     return [
         f"{each['what']} {each['seconds'] / each['other_seconds']:.2f} of {each['against']}"
@@ -188,7 +197,7 @@ _SAID: Mapping[str, Callable[[Figures], list[str]]] = {
     "page": _page,
     "memory": _memory,
     "start": _start,
-    "create": _times("create_response", "by_hand"),
+    "create": _create,
     "ask": _times("asked", "by_hand"),
     "kept": _kept,
     "profile": _profile,

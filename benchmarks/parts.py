@@ -57,7 +57,11 @@ class Options:
 
 async def create(_: Note, __: Options) -> Report:
     """create_response against its two queries by hand."""
-    return creating.report(await creating.measure(database()))
+    known = await creating.measure(database())
+    async with loaded() as url:
+        engines = {"SQLite": f"sqlite:///{database()}", "PostgreSQL": url}
+        new = [await creating.measure_new(name, place) for name, place in engines.items()]
+    return creating.report(known, [cost for group in new for cost in group])
 
 
 async def stream(note: Note, options: Options) -> Report:

@@ -13,7 +13,7 @@ import asyncpg  # type: ignore[import-untyped]
 from sqlalchemy import Table, make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from benchmarks.flights import TIMES_FIVE, copies, database, flights, metadata
+from benchmarks.flights import TIMES_FIVE, airlines, copies, database, flights, metadata, planes
 from benchmarks.statements import every_type
 from tests import engines
 
@@ -41,6 +41,8 @@ async def loaded() -> AsyncIterator[str]:
         connection = await connected(url)
         try:
             await _copy(connection, flights, _flights(database()))
+            for table in (airlines, planes):
+                await _copy(connection, table, _rows(database(), table))
             await _copy(connection, copies, ((number,) for number in range(1, TIMES_FIVE + 1)))
             await connection.execute(_EVERY_TYPE.format(table=every_type.name))
             await connection.execute("VACUUM ANALYZE")
@@ -62,6 +64,10 @@ async def _copy(connection: Any, table: Table, rows: Iterable[tuple[Any, ...]]) 
 
 
 def _flights(path: Path) -> Iterator[tuple[Any, ...]]:
+    for *values, instant in _rows(path, flights):
+        yield (*values, datetime.fromisoformat(instant))
+
+
+def _rows(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as connection:
-        for *values, instant in connection.execute("SELECT * FROM flights"):
-            yield (*values, datetime.fromisoformat(instant))
+        yield from connection.execute(f"SELECT * FROM {table.name}")

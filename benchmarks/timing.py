@@ -59,13 +59,13 @@ def median_of(what: str, values: Sequence[float]) -> float:
     return rounds.median
 
 
-async def medians(candidates: Mapping[str, Work], of: str) -> dict[str, float]:
+async def medians(candidates: Mapping[str, Work], of: str, budget: float = BUDGET) -> dict[str, float]:
     """The median seconds of each candidate, after one run that does not count.
 
     Args:
         of: what they are compared at, for people.
     """
-    times = await _in_turns(candidates, BUDGET)
+    times = await _in_turns(candidates, budget)
     return {name: median_of(f"{of}: {name}, s", seconds) for name, seconds in times.items()}
 
 

@@ -204,8 +204,9 @@ SampleTaker = Callable[[View, int, CountMethod], Awaitable[Sample]]
 
 
 def page_forms(view: View) -> Iterator[AnySelect]:
-    """Pages by offset and by cursor."""
+    """The sample, pages by offset and by cursor."""
     rows = view.ordered()
+    yield plan.first_page(rows, limit=1).select
     yield plan.keyed_page(rows, offset=0, limit=1).select
     if not rows.order.obstacle:
         # The values are bound parameters: the numbers do not matter.
@@ -415,7 +416,7 @@ class Creator:
         """Compile the statements that readers may need; nothing is sent to the database.
 
         If SQLAlchemy cannot compile one of them, creating the response fails, and not a later page. Statements that
-        differ only in bound values are compiled once. SQLAlchemy alone writes alike everywhere: then a page is enough.
+        differ only in bound values are compiled once. SQLAlchemy alone writes alike everywhere: the first is enough.
 
         Raises:
             NotFreezableError: SQLAlchemy cannot compile one of them.

@@ -90,7 +90,7 @@ async def test_a_page_needs_no_compiler_after_that(
 async def test_what_sqlalchemy_alone_writes_compiles_in_every_form(
     dual: DualResponseServer, name: str
 ) -> None:
-    """Of such statements, a creation compiles the first form."""
+    """Of such statements, a creation compiles the first form, which is the sample."""
     parts, statement = dual.parts, STATEMENTS[name]
     response = await dual.create_response(statement, name=name)
     view = parts.views.live(await dual.open_resource(response.resource_id, None, "read"), None)
@@ -116,7 +116,7 @@ async def test_a_page_backward_is_compiled_where_it_has_a_form_of_its_own(dual: 
     ]
     for statement in statements:
         await dual.create_response(statement, name="some")
-    assert numbers == [2, 3, 3]
+    assert numbers == [3, 4, 4]
 
 
 async def test_no_value_of_the_author_becomes_the_limit_of_a_page(dual: DualResponseServer) -> None:
