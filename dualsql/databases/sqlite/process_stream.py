@@ -190,19 +190,29 @@ def _arrays(columns: Sequence[Any], rows: int, body: bytearray) -> list[Any]:
 
 def _array(kind: str, rows: int, nulls: int, buffers: Sequence[Any]) -> Any:
     import pyarrow as pa
-    from pyarrow import compute
 
     valid = None
     if nulls:
         bitmap, *buffers = buffers
         valid = pa.Array.from_buffers(pa.uint8(), rows, [None, bitmap]).cast(pa.bool_()).buffers()[1]
     if kind in _WITH_LENGTHS:
-        short = buffers[0].size == rows + 1
-        lengths = pa.Array.from_buffers(pa.uint8() if short else pa.int32(), rows + 1, [None, buffers[0]])
-        # A sum beyond 32 bits would be an error.
-        offsets = compute.cumulative_sum_checked(lengths.cast(pa.int32())).buffers()[1]
-        return pa.Array.from_buffers(_TYPES[kind](pa), rows, [valid, offsets, buffers[1]], nulls)
+        return pa.Array.from_buffers(
+            _TYPES[kind](pa), rows, [valid, _offsets(rows, *buffers), buffers[1]], nulls
+        )
     return pa.Array.from_buffers(_TYPES[kind](pa), rows, [valid, buffers[0]], nulls)
+
+
+def _offsets(rows: int, lengths: Any, data: Any) -> Any:
+    """Where the values begin in `data`; without lengths, they have one length. More than 32 bits are an error."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not lengths.size:
+        equal = pa.Array.from_buffers(pa.binary(data.size // rows), rows, [None, data])
+        return equal.cast(pa.binary()).buffers()[1]
+    type_ = pa.uint8() if lengths.size == rows + 1 else pa.int32()
+    lengths = pa.Array.from_buffers(type_, rows + 1, [None, lengths])
+    return compute.cumulative_sum_checked(lengths.cast(pa.int32())).buffers()[1]
 
 
 _WITH_LENGTHS = frozenset({"texts", "bytes"})

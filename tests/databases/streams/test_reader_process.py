@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sqlite3
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 from sqlalchemy import (
     Boolean,
     Column,
@@ -36,7 +37,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.sqlite.connection import FileReader
-from dualsql.databases.sqlite.processes import ReaderProcess
+from dualsql.databases.sqlite.process_stream import _arrays
+from dualsql.databases.sqlite.processes import LENGTHS, ReaderProcess
+from dualsql.databases.sqlite.reader_process import Reader, packed
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, WriterOptions
 from dualsql.tenancy import ActiveRules, Policy
@@ -324,6 +327,43 @@ def test_it_reads_and_does_nothing_else(filled: Path, process: ReaderProcess) ->
     assert (filled.read_bytes(), list(filled.parent.iterdir())) == (before, [filled])
     assert asked(process, filled.parent / "missing.db", "SELECT 1") == {"declined": True}
     assert asked(process, filled, "SELECT id FROM cells") == {"end": True}
+
+
+KINDS = (
+    st.text("a\0", max_size=3),
+    st.sampled_from(["ab", "ba", "a\0", "é", "x" * 255, "y" * 300]),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.binary(max_size=2),
+)
+GROUP = st.integers(1, 5).flatmap(
+    lambda rows: st.tuples(*(st.lists(kind | st.none(), min_size=rows, max_size=rows) for kind in KINDS))
+)
+
+
+# What separates these texts is where it would be if they were equally long.
+@example(groups=[(["ab", "c", "\0de"], ["ab"] * 3, [0, 1, None], [None, 0.5, None], [b"", b"a", None])])
+@given(groups=st.lists(GROUP, min_size=1, max_size=4))
+def test_columns_of_several_groups_of_rows_are_their_values(groups: list[Any]) -> None:
+    written = []
+    for group in groups:
+        places: list[int] = []
+        written.append([packed(column, places) for column in group])
+    # Only columns of one kind are joined.
+    kept = [column for column in range(len(KINDS)) if len({group[column].kind for group in written}) == 1]
+    assume(kept)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        Reader(None, None, writing)._write_rows([[group[column] for column in kept] for group in written])
+        os.close(writing)
+        header_size, _ = LENGTHS.unpack(pipe.read(LENGTHS.size))
+        header = json.loads(pipe.read(header_size))
+        arrays = _arrays(header["columns"], header["rows"], bytearray(pipe.read()))
+    for column, array in zip(kept, arrays, strict=True):
+        array.validate(full=True)
+        expected = [value for group in groups for value in group[column]]
+        assert array.to_pylist() == expected
+        assert array.null_count == expected.count(None)
 
 
 def test_it_has_a_time_limit_and_a_size_limit(filled: Path, process: ReaderProcess) -> None:
