@@ -326,7 +326,7 @@ class ResultPages:
         values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
         if text is not None:
             values = ()
-        is_heavy = are_heavy(view.columns, values)
+        is_heavy = bool(values) and are_heavy(view.columns, values)
 
         def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
             records = maker.records(values)

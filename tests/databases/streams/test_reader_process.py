@@ -354,7 +354,9 @@ def test_columns_of_several_groups_of_rows_are_their_values(groups: list[Any]) -
     assume(kept)
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as pipe:
-        Reader(None, None, writing)._write_rows([[group[column] for column in kept] for group in written])
+        Reader(None, None, None, writing)._write_rows(
+            [[group[column] for column in kept] for group in written]
+        )
         os.close(writing)
         header_size, _ = LENGTHS.unpack(pipe.read(LENGTHS.size))
         header = json.loads(pipe.read(header_size))
