@@ -95,16 +95,15 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
 
 
 def written_out(statement: Statement) -> Statement:
-    """The statement with the columns of mapped classes written out, each under a unique name.
+    """The statement with its columns written out, each under a unique name.
 
     Raises:
         NotFreezableError: SQLAlchemy cannot compile it, or no condition can express how an eager load filters it.
     """
-    if not is_open(statement):
-        return statement
-    from dualsql.plan import entities
+    if is_open(statement):
+        from dualsql.plan import entities
 
-    statement = entities.with_columns(statement)
+        statement = entities.with_columns(statement)
     return distinctly_named(statement) if isinstance(statement, Select) else statement
 
 
