@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseServer
 from dualsql.databases.source import Database, Source
-from dualsql.databases.sqlite.connection import FileReader
+from dualsql.databases.sqlite.file_reader import FileReader
 from tests.databases.kinds import ASYNCHRONOUS, DRIVERS, EACH, MakeServer
 from tests.quick import case_of
 from tests.schools import Base, create, fill

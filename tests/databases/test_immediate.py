@@ -24,7 +24,8 @@ from dualsql.databases.driver import DriverStatement
 from dualsql.databases.session import Fetch
 from dualsql.databases.source import open_source
 from dualsql.databases.sqlite.callbacks import MATCH
-from dualsql.databases.sqlite.connection import LOOP_LIMIT, FileReader
+from dualsql.databases.sqlite.connection import LOOP_LIMIT
+from dualsql.databases.sqlite.file_reader import FileReader
 from dualsql.log import REQUEST, RequestRecord
 from dualsql.tenancy import Policy
 from dualsql_client.wire import SortKey

@@ -40,7 +40,7 @@ from sqlalchemy.types import TypeEngine
 from dualsql import DualResponseServer, PageRequest
 from dualsql.databases.driver import DriverStatement
 from dualsql.databases.sqlite import page_process
-from dualsql.databases.sqlite.connection import FileReader
+from dualsql.databases.sqlite.file_reader import FileReader
 from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.processes import ReaderProcess
 from dualsql.errors import QueryExecutionError

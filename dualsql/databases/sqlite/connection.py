@@ -1,7 +1,6 @@
 """Connections to SQLite: read-only mode, time limit, and the rows of their statements.
 
-Sessions have PRAGMA query_only, an authorizer and a time limit. Fast pages are read on the event loop, and by a process
-while there are many of them.
+Sessions have PRAGMA query_only, an authorizer and a time limit.
 """
 
 from __future__ import annotations
@@ -10,24 +9,20 @@ import asyncio
 import inspect
 import math
 import os
-import re
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from datetime import timedelta
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from sqlalchemy import Engine, event, util
+from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
@@ -35,16 +30,16 @@ from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName,
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
-from dualsql.formats.cells import Unfit, processed, without_collector
-from dualsql.formats.writer import BatchWriter, PlainPage, Rows, WrittenRows
+from dualsql.formats.cells import Unfit
+from dualsql.formats.writer import BatchWriter, Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
 if sys.platform == "linux":
-    from resource import RUSAGE_THREAD, getrusage
+    pass
 
 if TYPE_CHECKING:
     from dualsql.databases.session import Fetch
-    from dualsql.databases.sqlite.file_processes import FileProcesses
+    from dualsql.databases.sqlite.file_reader import FileReader
 
 # A call takes the GIL: at this pace, some hundred times a second.
 _INSTRUCTIONS = 100_000
@@ -360,9 +355,8 @@ async def choose_stream(
     job: StreamJob, connection: AsyncConnection, statement: DriverStatement
 ) -> StreamBackend:
     """The stream backend for a statement on aiosqlite: a reader process of the file for batches of Arrow."""
-    thread, reader, processes = by_sqlite_thread(statement), job.source.fast, None
-    if isinstance(job.writer, BatchWriter) and isinstance(reader, FileReader):
-        processes = reader.processes
+    thread, reader = by_sqlite_thread(statement), cast("FileReader | None", job.source.fast)
+    processes = reader.processes if isinstance(job.writer, BatchWriter) and reader is not None else None
     if processes is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()
@@ -386,137 +380,21 @@ def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
     return backend
 
 
-_QUICK = 0.002
-"""Seconds below which a thread switch costs more than it saves."""
-
-_MOST_KNOWN, _MOST_CREDIT = 1_000, 4
-"""Statements, and the credit of one: a fast read adds 1, and a slow one halves it: one cold block is no reason."""
-
-_LONGEST = 20_000
-"""Characters of a statement."""
-
-_UNBOUNDED = re.compile(
-    rf"\|\||\b(?:LIKE|GLOB)\b|\b(?:{MATCH}|format|group_concat|hex|instr|json\w*|l?trim|printf|quote|replace|rtrim"
-    r"|string_agg|zeroblob)\s*\(",
-    re.IGNORECASE,
-)
-"""Their time is not linear in a text, or they return a longer one. A statement that was fast may be slow with other
-values, and nothing stops a call."""
-
-_BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
-"""So many pages in so many seconds, and a process reads them."""
-
-
-def _disk_reads() -> float:
-    """How often this thread has read from a disk; NaN, which equals nothing, where that is not known."""
-    return getrusage(RUSAGE_THREAD).ru_inblock if sys.platform == "linux" else math.nan
-
-
-class FileReader:
-    """Reads fast pages with a connection of the event loop's own; by a process, once there are many of them.
-
-    A page costs less than two thread switches. Only a statement that was fast in a session runs on the event loop:
-    SQLite can stop it between instructions, and one of them may work on a long text for seconds. If it is slow there (a
-    cold disk, a lock), it is stopped after `LOOP_LIMIT` seconds, and a session runs it again.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._path = str(Path(str(engine.url.database)).resolve())
-        self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
-        self._thread = 0
-        self._credits: MutableMapping[str, int] = util.LRUCache(_MOST_KNOWN)
-        # Settings of the URL are for this process's SQLite.
-        self._may_have_processes = not engine.url.query
-        self._processes: FileProcesses | None = None
-        self._recent: deque[float] = deque(maxlen=_BUSY_PAGES)
-
-    def reads(self, statement: DriverStatement) -> bool:
-        return self._credits.get(statement.sql, 0) > 0
-
-    def learn(self, sql: str, seconds: float) -> None:
-        """Note how long a statement took, here or in a session. A fast one is read here until it is slow too often."""
-        credit = self._credits.get(sql, 0)
-        # Nothing stops the preparation of a long statement.
-        may_be_fast = credit > 0 or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
-        is_fast = seconds <= _QUICK and may_be_fast
-        self._credits[sql] = min(credit + 1, _MOST_CREDIT) if is_fast else credit // 2
-
-    def read(self, connection: sqlite3.Connection, statement: DriverStatement) -> Rows:
-        """All rows of a statement, read by this thread; learns how long they took."""
-        reads, start, start_of_work, seconds = _disk_reads(), time.monotonic(), time.thread_time(), math.inf
-        try:
-            # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
-            with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
-                require_described([column[0] for column in cursor.description], statement.described)
-                rows = processed(next_rows(cursor), statement.processors())
-            # Python's lock and the processor are waited for because of others, for milliseconds each.
-            is_in_memory = _disk_reads() == reads
-            seconds = time.thread_time() - start_of_work if is_in_memory else time.monotonic() - start
-        finally:
-            self.learn(statement.sql, seconds)
-        return rows
-
-    async def fetch(
-        self, statement: DriverStatement, limit: timedelta, page: PlainPage | None = None
-    ) -> Rows | WrittenRows | None:
-        written = None
-        if page is not None and self._processes is not None:
-            written = await self._processes.page(statement, limit, page)
-        return self.fetch_at_once(statement, limit) if written is None else written
-
-    def fetch_at_once(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
-        """All rows of a statement, read by the event loop; None if it failed, or the event loop is another one."""
-        if self._opened is None:
-            self._opened, self._thread = connect(self._engine, on_event_loop=True), threading.get_ident()
-            with suppress(sqlite3.Error):  # reads the schema, which the first statement has not to answer for
-                self._opened[0].execute("SELECT 1 FROM sqlite_master LIMIT 1").close()
-        if self._thread != threading.get_ident():
-            return None
-        (connection, clock), rows = self._opened, None
-        clock.ends_at = time.monotonic() + min(LOOP_LIMIT, limit.total_seconds())
-        # A search for garbage takes up to 0.1 s, which would be the statement's.
-        with suppress(sqlite3.Error), without_collector():
-            rows = self.read(connection, statement)
-        self._recent.append(time.monotonic())
-        if len(self._recent) == _BUSY_PAGES and self._recent[-1] - self._recent[0] < _BUSY_SECONDS:
-            self._recent.clear()
-            if self.processes is not None:
-                self.processes.start_for_pages()
-        return rows
-
-    @property
-    def processes(self) -> FileProcesses | None:
-        """The reader processes of the file; None where apsw, their library, is not installed."""
-        if self._may_have_processes and self._processes is None:
-            self._may_have_processes = find_spec("apsw") is not None
-            if self._may_have_processes:
-                from dualsql.databases.sqlite.file_processes import FileProcesses
-
-                self._processes = FileProcesses(self._path)
-        return self._processes
-
-    def close(self) -> None:
-        """Close the connection, if this thread opened it, and end the processes."""
-        self._may_have_processes = False
-        if self._processes is not None:
-            self._processes.close()
-        if self._opened is not None and self._thread == threading.get_ident():
-            self._opened[0].close()
-        self._opened = None
-
-
 def file_reader(engine: Engine) -> FileReader | None:
     """A reader of the same file, for an engine that was made here; None if it is not a file read through aiosqlite."""
     path = engine.url.database or ":memory:"
-    is_file = engine.dialect.driver == "aiosqlite" and path != ":memory:" and not path.startswith("file:")
-    return FileReader(engine) if is_file else None
+    if engine.dialect.driver != "aiosqlite" or path == ":memory:" or path.startswith("file:"):
+        return None
+    from dualsql.databases.sqlite.file_reader import FileReader
+
+    return FileReader(engine)
 
 
 async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement, with one switch to the connection's thread, which finds whether it is fast."""
-    reader, statement = fetch.source.fast, fetch.statement_for(connection.dialect)
-    if not isinstance(reader, FileReader) or statement is None:
+    reader = cast("FileReader | None", fetch.source.fast)
+    statement = fetch.statement_for(connection.dialect)
+    if reader is None or statement is None:
         return cast("Rows", (await fetch.execute(connection)).all())
     driver = driver_of(connection)
     return cast("Rows", await driver._execute(reader.read, driver._conn, statement))

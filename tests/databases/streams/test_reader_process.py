@@ -36,7 +36,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
 from dualsql.databases.source import Source, open_source
-from dualsql.databases.sqlite.connection import FileReader
+from dualsql.databases.sqlite.file_reader import FileReader
 from dualsql.databases.sqlite.process_stream import _arrays
 from dualsql.databases.sqlite.processes import LENGTHS, ReaderProcess
 from dualsql.databases.sqlite.reader_process import Reader, packed
