@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql import plan
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.driver import driver_statement
-from dualsql.databases.session import RowCounter, in_session
 from dualsql.databases.source import Source
-from dualsql.errors import DatabaseBusyError, QueryExecutionError, QueryTimeoutError
 from dualsql.freeze.document import AnySelect
 from dualsql.tenancy import ActiveRules
-
-
-async def estimated_count(counter: RowCounter) -> int | None:
-    """The planner's estimate of the rows that are counted; None without one."""
-    rows, limit = None, counter.shape.limit
-    work = partial(estimated_rows, counter.source, plan.uncounted(counter.shape), counter.rules)
-    # Only the plan was requested: an error here says nothing about the rows.
-    with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
-        rows = await in_session(counter.source, counter.rules, work, timeout=counter.settings.count_budget)
-    # Not every planner looks at LIMIT.
-    return rows if rows is None or limit is None else min(rows, limit)
 
 
 async def estimated_rows(

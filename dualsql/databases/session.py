@@ -17,6 +17,7 @@ from sqlalchemy import Dialect, Executable
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql import plan
 from dualsql.databases.driver import (
     USED,
     DriverStatement,
@@ -433,16 +434,25 @@ class RowCounter(NamedTuple):
         if method.way == "auto":
             with suppress(QueryTimeoutError, DatabaseBusyError):
                 return await self._counted(None, self.settings.count_budget)
-        estimate = None
-        if self.may_estimate and self.source.capabilities.row_estimate is not None:
-            from dualsql.databases.explain import estimated_count
-
-            estimate = await estimated_count(self)
+        estimate = await self._estimate()
         # So few rows would have been counted in time: the planner is wrong, or the database was busy.
         if estimate is None or (method.way == "auto" and estimate <= self.settings.count_cap):
             with suppress(QueryTimeoutError, DatabaseBusyError):
                 return await self._counted(self.settings.count_cap, self.settings.count_budget)
         return UNCOUNTED if estimate is None else Total(estimate, "estimated")
+
+    async def _estimate(self) -> int | None:
+        if not self.may_estimate or self.source.capabilities.row_estimate is None:
+            return None
+        from dualsql.databases.explain import estimated_rows
+
+        rows, limit = None, self.shape.limit
+        work = partial(estimated_rows, self.source, plan.uncounted(self.shape), self.rules)
+        # Only the plan was requested: an error here says nothing about the rows.
+        with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
+            rows = await in_session(self.source, self.rules, work, timeout=self.settings.count_budget)
+        # Not every planner looks at LIMIT.
+        return rows if rows is None or limit is None else min(rows, limit)
 
     async def _counted(self, cap: int | None, timeout: timedelta) -> Total:
         fetch = Fetch(
