@@ -8,11 +8,11 @@ from os.path import isfile  # False where a folder is closed
 from typing import Any
 
 import aiosqlite
-from sqlalchemy import URL
+from sqlalchemy import URL, Engine
 
-from dualsql.databases.backends import Backend
+from dualsql.databases.backends import Backend, PageReader
 from dualsql.databases.sqlite.capabilities import CAPABILITIES
-from dualsql.databases.sqlite.connection import SQLiteGuard, choose_stream, fetch_in_thread, file_reader
+from dualsql.databases.sqlite.connection import SQLiteGuard, choose_stream, fetch_in_thread
 from dualsql.errors import ConfigurationError
 
 
@@ -41,6 +41,16 @@ async def _opened(*args: Any, **options: Any) -> aiosqlite.Connection:
         raise
 
 
+def _file_reader(engine: Engine) -> PageReader | None:
+    """A reader of the same file, for an engine that was made here; None if it is not a file read through aiosqlite."""
+    path = engine.url.database or ":memory:"
+    if engine.dialect.driver != "aiosqlite" or path == ":memory:" or path.startswith("file:"):
+        return None
+    from dualsql.databases.sqlite.file_reader import FileReader
+
+    return FileReader(engine)
+
+
 BACKEND = Backend(
     capabilities=CAPABILITIES,
     guard=SQLiteGuard(),
@@ -56,7 +66,7 @@ BACKEND = Backend(
         {"async_creator_fn": _opened} if url.get_driver_name() == "aiosqlite" else {}
     ),
     has_pool=lambda url: (url.database or ":memory:") != ":memory:",
-    page_reader=file_reader,
+    page_reader=_file_reader,
     stream_backends={"aiosqlite": choose_stream},
     row_fetches={"aiosqlite": fetch_in_thread},
 )

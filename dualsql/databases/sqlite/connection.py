@@ -39,7 +39,6 @@ if sys.platform == "linux":
 
 if TYPE_CHECKING:
     from dualsql.databases.session import Fetch
-    from dualsql.databases.sqlite.file_reader import FileReader
 
 # A call takes the GIL: at this pace, some hundred times a second.
 _INSTRUCTIONS = 100_000
@@ -355,12 +354,12 @@ async def choose_stream(
     job: StreamJob, connection: AsyncConnection, statement: DriverStatement
 ) -> StreamBackend:
     """The stream backend for a statement on aiosqlite: a reader process of the file for batches of Arrow."""
-    thread, reader = by_sqlite_thread(statement), cast("FileReader | None", job.source.fast)
+    thread, reader = by_sqlite_thread(statement), cast("Any", job.source.fast)
     processes = reader.processes if isinstance(job.writer, BatchWriter) and reader is not None else None
     if processes is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()
-    return processes.stream(job, statement, seconds, thread)
+    return cast("StreamBackend", processes.stream(job, statement, seconds, thread))
 
 
 def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
@@ -380,20 +379,9 @@ def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
     return backend
 
 
-def file_reader(engine: Engine) -> FileReader | None:
-    """A reader of the same file, for an engine that was made here; None if it is not a file read through aiosqlite."""
-    path = engine.url.database or ":memory:"
-    if engine.dialect.driver != "aiosqlite" or path == ":memory:" or path.startswith("file:"):
-        return None
-    from dualsql.databases.sqlite.file_reader import FileReader
-
-    return FileReader(engine)
-
-
 async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement, with one switch to the connection's thread, which finds whether it is fast."""
-    reader = cast("FileReader | None", fetch.source.fast)
-    statement = fetch.statement_for(connection.dialect)
+    reader, statement = cast("Any", fetch.source.fast), fetch.statement_for(connection.dialect)
     if reader is None or statement is None:
         return cast("Rows", (await fetch.execute(connection)).all())
     driver = driver_of(connection)
