@@ -210,11 +210,11 @@ class RecordMaker:
     def _plain(self, columns: Sequence[ResultColumn], own: Collection[int]) -> PlainColumns | None:
         converting = {place for place, converter in self._converters if converter is not _whole}
         is_plain = [place in own and place not in converting for place in range(len(columns))]
-        kinds = [_PLAIN_KINDS.get(column.encoding) for column in columns]
+        kinds = tuple(_PLAIN_KINDS[column.encoding] for column in columns if column.encoding in _PLAIN_KINDS)
         is_open = any(fit_of(column).kinds is None for column in columns)
-        if self._texts or self.has_times or is_open or not all(is_plain) or None in kinds:
+        if self._texts or self.has_times or is_open or not all(is_plain) or len(kinds) < len(columns):
             return None
-        return PlainColumns(self._names, tuple(filter(None, kinds)))
+        return PlainColumns(self._names, kinds)
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""

@@ -5,7 +5,6 @@ Reader processes run this file, too, without the package: it imports nothing of 
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
@@ -75,7 +74,7 @@ class PlainObjects:
         """The objects of rows, which may have more cells than there are columns.
 
         Raises:
-            TypeError, ValueError: a cell has another class or no date, or is infinite.
+            TypeError, ValueError: a cell has another class or no date, or is infinite. LookupError: too few cells.
         """
         if not rows:
             return []
@@ -86,7 +85,7 @@ class PlainObjects:
                     columns[place] = _READERS[kind](columns[place])
                 continue
             cells = [columns[place] for place in places]
-            if not {getattr(builtins, kind), NoneType}.issuperset(set(map(type, chain.from_iterable(cells)))):
+            if not {_CLASSES[kind], NoneType}.issuperset(set(map(type, chain.from_iterable(cells)))):
                 raise TypeError
             # orjson would write them as null.
             if kind == "float" and not INFINITIES.isdisjoint(chain.from_iterable(cells)):
@@ -104,6 +103,7 @@ def _read(read: Callable[[str], Any], column: Sequence[Any]) -> list[Any]:
     return list(map(read, column))
 
 
+_CLASSES: dict[str, type[Any]] = {"int": int, "float": float, "str": str}
 _READERS: dict[str, Callable[[Sequence[Any]], list[Any]]] = {
     "date": partial(_read, date.fromisoformat),
     "datetime": partial(_read, datetime.fromisoformat),

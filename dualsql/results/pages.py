@@ -314,8 +314,7 @@ class ResultPages:
         page = None
         # Cursors of other orders need all rows.
         if request.takes_text and request.cell_limit is None and maker.plain and rows.order.is_unique:
-            is_backward = start is not None and start.position.is_backward
-            page = PlainPage(maker.plain, request.limit or 0, is_backward)
+            page = PlainPage(maker.plain, request.limit or 0, _is_backward(start))
         fetched, is_cached = await view.page(select, page)
         page_rows = _page_rows(fetched, request, start)
         following, preceding = _cursors(page_rows, select, rows, start)
@@ -324,8 +323,7 @@ class ResultPages:
         width = len(view.columns)
         # After the columns of the result come the keys of the cursor that are not among them.
         values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
-        if text is not None:
-            values = ()
+        values = values if text is None else ()
         is_heavy = bool(values) and are_heavy(view.columns, values)
 
         def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
@@ -360,6 +358,10 @@ class ResultPages:
         )
 
 
+def _is_backward(start: Cursor | None) -> bool:
+    return start is not None and start.position.is_backward
+
+
 class _PageRows(NamedTuple):
     """The rows of a page in the result's order, without the extra row that was read.
 
@@ -381,7 +383,7 @@ class _PageRows(NamedTuple):
 def _page_rows(fetched: Rows | WrittenRows, request: PageRequest, start: Cursor | None) -> _PageRows:
     limit = request.limit or 0
     count, has_more = min(len(fetched), limit), len(fetched) > limit
-    is_backward = start is not None and start.position.is_backward
+    is_backward = _is_backward(start)
     if isinstance(fetched, WrittenRows):
         rows = fetched.edges
     else:
@@ -415,7 +417,7 @@ def _cursors(
     if not (page_rows.has_next or page_rows.has_previous):
         return None, None
     position = None if start is None else start.position
-    is_backward, is_unique = position is not None and position.is_backward, rows.order.is_unique
+    is_backward, is_unique = _is_backward(start), rows.order.is_unique
     # In the direction of reading, the rows begin at `near` and end at `far`.
     near, far, in_direction = page_rows.offset, page_rows.end, page_rows.rows
     if is_backward:

@@ -34,9 +34,6 @@ from dualsql.formats.cells import Unfit
 from dualsql.formats.writer import BatchWriter, Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
-if sys.platform == "linux":
-    pass
-
 if TYPE_CHECKING:
     from dualsql.databases.session import Fetch
 
@@ -46,8 +43,8 @@ _INSTRUCTIONS = 100_000
 LOOP_LIMIT = 0.005
 """Seconds that an event loop may wait for SQLite itself."""
 
-# Less than a millisecond.
-_INSTRUCTIONS_ON_LOOP = 10_000
+# A fifth of a millisecond, unless each copies a long text.
+_INSTRUCTIONS_ON_LOOP = 2_000
 
 
 class TimeLimit:

@@ -18,7 +18,9 @@ from sqlalchemy import Dialect, types
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.driver import DriverStatement, require_described
-from dualsql.databases.sqlite.processes import LENGTHS, ReaderProcess, sendable
+from dualsql.databases.sqlite.processes import ReaderProcess, sendable
+from dualsql.databases.sqlite.reader_process import LENGTHS
+from dualsql.errors import QueryExecutionError
 from dualsql.formats.cells import Processor, Tolerant, processed
 from dualsql.formats.writer import PlainColumns, PlainPage, WrittenRows
 
@@ -75,12 +77,11 @@ class PageProcess:
         return bool(self._waiting) or self._alone < _TRIES or self._pages_without >= _TRIED_EVERY
 
     async def fetch(self, statement: DriverStatement, page: PlainPage) -> WrittenRows | None:
-        """The objects of all rows of a statement; None if it must be read in another way.
-
-        Raises:
-            QueryExecutionError: it has other columns than described.
-        """
+        """The objects of all rows of a statement; None if it must be read in another way."""
         columns = _columns_text(page.columns, tuple(statement.processors()), statement.dialect)
+        if columns is None:
+            self._decline(statement.sql)
+            return None
         terms = {"columns": columns, "size": page.size, "is_reversed": page.is_reversed}
         answer_of, pages_before = self._ask(statement.sql, statement.parameters, terms), self._pages
         if answer_of is None:
@@ -93,7 +94,11 @@ class PageProcess:
         if answer is None:
             return None
         header, text = answer
-        require_described(header["names"], statement.described)
+        try:
+            require_described(header["names"], statement.described)
+        except QueryExecutionError:  # the event loop reports it, unless its SQLite names them in another way
+            self._decline(statement.sql)
+            return None
         return WrittenRows(text, header["count"], processed(header["edges"], statement.processors()))
 
     def close(self) -> None:
@@ -124,9 +129,8 @@ class PageProcess:
         self, sql: str, parameters: Sequence[Any], terms: Mapping[str, Any]
     ) -> asyncio.Future[_Answer | None] | None:
         """Send a request for its answer; None if it cannot be sent."""
-        request = None if terms["columns"] is None else self._request(sql, parameters, terms)
+        request = self._request(sql, parameters, terms)
         if request is None:
-            self._decline(sql)
             return None
         try:
             count = os.write(self._requests, request) if self.is_open else 0
@@ -151,8 +155,9 @@ class PageProcess:
         return request if len(request) <= _LARGEST_REQUEST else None
 
     def _decline(self, sql: str) -> None:
-        if len(self._declined) < _MOST_DECLINED:
-            self._declined.add(sql)
+        if len(self._declined) >= _MOST_DECLINED:
+            self._declined.clear()  # those that are still read are declined again
+        self._declined.add(sql)
 
     def _receive(self) -> None:
         """On the event loop: take what the process has written."""
@@ -170,7 +175,8 @@ class PageProcess:
             if len(self._unread) < body + size:
                 return
             header = orjson.loads(self._unread[LENGTHS.size : body])
-            text = bytes(self._unread[body : body + size])
+            with memoryview(self._unread) as unread:
+                text = bytes(unread[body : body + size])
             del self._unread[: body + size]
             if not self.was_ready and not text:
                 self.close()

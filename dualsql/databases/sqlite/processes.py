@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import subprocess
 import sys
 from base64 import b64encode
@@ -21,7 +20,6 @@ import orjson
 from dualsql.databases.sqlite import reader_process
 from dualsql.formats import row_objects
 
-LENGTHS = struct.Struct("=II")
 _PIPE_BYTES = 1024 * 1024
 _SET_PIPE_SIZE = 1031
 """F_SETPIPE_SZ of Linux."""
@@ -77,7 +75,7 @@ class ReaderProcess:
         Raises:
             EOFError: the process has ended.
         """
-        header_size, body_size = LENGTHS.unpack(self._read(LENGTHS.size))
+        header_size, body_size = reader_process.LENGTHS.unpack(self._read(reader_process.LENGTHS.size))
         return json.loads(self._read(header_size)), self._read(body_size)
 
     def _read(self, size: int) -> bytearray:

@@ -24,31 +24,33 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 _IDLE_SECONDS = 60.0
-_INSTRUCTIONS = 100_000
+_INSTRUCTIONS, _INSTRUCTIONS_OF_PAGES = 100_000, 2_000
+"""Between two looks at the time. Those of a page may each copy a long text."""
 
 # Packed in groups whose objects the cache of a core holds (3,000 rows at a time take a tenth more CPU), and written a
 # few groups at a time (one at a time takes half as much CPU more in the server).
 _FIRST_ROWS, _GROUP_ROWS, _GROWTH, _MOST_GROUPS, _BATCH_BYTES = 100, 1_000, 4, 4, 512 * 1024
 
-_LENGTHS = struct.Struct("=II")
+LENGTHS = struct.Struct("=II")
 
 READ_FREELY = frozenset(
-    """Add AddImm Affinity And BeginSubrtn BitAnd BitNot BitOr Blob CollSeq Column Compare Copy DecrJumpZero
-    DeferredSeek Delete Divide ElseEq EndCoroutine Eq Explain Filter FilterAdd FinishSeek Found Ge Gosub
-    Goto Gt Halt HaltIfNull IdxGE IdxGT IdxInsert IdxLE IdxLT IdxRowid If IfEmpty IfNoHope IfNot IfNotOpen
-    IfNotZero IfNullRow IfPos Init InitCoroutine Insert Int64 Integer IsNull IsTrue Jump Last Le Lt
-    MakeRecord Move Multiply MustBeInt Ne NewRowid Next NoConflict Noop Not NotExists NotFound NotNull Null
-    NullRow OffsetLimit Once OpenAutoindex OpenDup OpenEphemeral OpenPseudo OpenRead Or Permutation Prev
-    RealAffinity Remainder ReopenIdx ResetSorter ResultRow Return Rewind RowData Rowid RowSetAdd RowSetRead
-    RowSetTest SCopy SeekGE SeekGT SeekHit SeekLE SeekLT SeekRowid SeekScan Sequence SequenceTest Sort
-    SorterCompare SorterData SorterInsert SorterNext SorterOpen SorterSort String String8 Subtract
-    Transaction Variable Yield ZeroOrNull""".split()
+    """AddImm Affinity And BeginSubrtn Blob ClrSubtype CollSeq Column Compare Copy DecrJumpZero DeferredSeek Delete
+    ElseEq EndCoroutine Eq Explain Filter FilterAdd FinishSeek Found Ge Gosub Goto Gt Halt HaltIfNull IdxGE
+    IdxGT IdxInsert IdxLE IdxLT IdxRowid If IfEmpty IfNoHope IfNot IfNotOpen IfNotZero IfNullRow IfPos Init
+    InitCoroutine Insert Int64 Integer IsNull IsTrue Jump Last Le Lt MakeRecord Move MustBeInt Ne NewRowid
+    Next NoConflict Noop Not NotExists NotFound NotNull Null NullRow OffsetLimit Once OpenAutoindex OpenDup
+    OpenEphemeral OpenPseudo OpenRead Or Permutation Prev RealAffinity ReopenIdx ResetSorter ResultRow
+    Return Rewind RowData RowSetAdd RowSetRead RowSetTest Rowid SCopy SeekGE SeekGT SeekHit SeekLE SeekLT
+    SeekRowid SeekScan Sequence SequenceTest Sort SorterCompare SorterData SorterInsert SorterNext
+    SorterOpen SorterSort String String8 Transaction Variable Yield ZeroOrNull""".split()
 )
 """Instructions whose result is the same in every version of SQLite.
 
 apsw has another version than Python's own sqlite3. Functions and aggregates (sum and round were changed in 3.43), CAST
-and || (digits of numbers as text) and virtual tables may differ, and a statement that has them is declined. The same
-list keeps a statement from writing, attaching files and loading code.
+and || (digits of numbers as text), arithmetic (of texts, which are read as numbers: 3.40 and 3.54 read '4626701e-20' as
+two doubles) and virtual tables may differ, and a statement that has them is declined. Comparisons are not: they differ
+for a text in so rare a form that is compared with a number. The same list keeps a statement from writing, attaching
+files and loading code.
 """
 
 
@@ -293,17 +295,17 @@ class Reader:
 
     def _answer_page(self, request: dict[str, Any]) -> None:
         """Write the objects of all rows at once, and the first and the last row."""
-        apsw = self._apsw
+        apsw, infinities = self._apsw, self._row_objects.INFINITIES
         try:
             names, read = self._page(request)
             rows = read[request["size"] - 1 :: -1] if request["is_reversed"] else read[: request["size"]]
-            edges = [rows[0], rows[-1]] if rows else []
-            if not self._row_objects.INFINITIES.isdisjoint(chain.from_iterable(edges)):
+            edges = rows[:1] + rows[1:][-1:]
+            if time.monotonic() > self._ends_at or not infinities.isdisjoint(chain.from_iterable(edges)):
                 raise Declined
+            objects = self._objects(request, rows)
             header = self._orjson.dumps({"names": names, "count": len(read), "edges": edges})
-            self._write(header, [self._objects(request, rows)])
-        except (Declined, apsw.TooBigError, OverflowError, TypeError, ValueError):
-            self._pages = None
+            self._write(header, [objects])
+        except (Declined, apsw.TooBigError, LookupError, OverflowError, TypeError, ValueError):
             self._write({"declined": True})
         # The server reads the rows itself then, and reports the same error.
         except apsw.Error:
@@ -379,7 +381,8 @@ class Reader:
         def is_over() -> bool:
             return time.monotonic() > self._ends_at or os.getppid() != self.parent
 
-        connection.set_progress_handler(is_over, _INSTRUCTIONS)
+        every = _INSTRUCTIONS_OF_PAGES if request.get("is_page") else _INSTRUCTIONS
+        connection.set_progress_handler(is_over, every)
         connection.set_busy_timeout(int(request["lock_seconds"] * 1000))
         connection.limit(self._apsw.SQLITE_LIMIT_LENGTH, request["largest_value"])
         return connection
@@ -405,12 +408,12 @@ class Reader:
     def _write(self, header: dict[str, Any] | bytes, buffers: Sequence[bytes] = ()) -> int:
         text = header if isinstance(header, bytes) else json.dumps(header).encode()
         size = sum(map(len, buffers))
-        begin = [_LENGTHS.pack(len(text), size), text]
+        begin = [LENGTHS.pack(len(text), size), text]
         count = 0
         if len(buffers) < _MOST_BUFFERS:
             # Without a copy, which would take a sixth of the time of the rows.
             count = os.writev(self._out, [*begin, *buffers])
-        total = _LENGTHS.size + len(text) + size
+        total = LENGTHS.size + len(text) + size
         if count < total:
             left = memoryview(b"".join([*begin, *buffers]))[count:]
             while left:

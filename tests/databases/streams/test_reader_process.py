@@ -38,8 +38,8 @@ from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepr
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.sqlite.file_reader import FileReader
 from dualsql.databases.sqlite.process_stream import _arrays
-from dualsql.databases.sqlite.processes import LENGTHS, ReaderProcess
-from dualsql.databases.sqlite.reader_process import Reader, packed
+from dualsql.databases.sqlite.processes import ReaderProcess
+from dualsql.databases.sqlite.reader_process import LENGTHS, Reader, packed
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, WriterOptions
 from dualsql.tenancy import ActiveRules, Policy
