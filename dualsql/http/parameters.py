@@ -347,7 +347,7 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
         UnsupportedBodyError: another media type, another charset than UTF-8, or compressed.
         BodyTooLargeError, SlowBodyError, CallerGoneError: see `read_body`.
     """
-    headers = dict(reversed(request.scope["headers"]))
+    headers = dict(reversed([*request.scope["headers"]]))
     content_type = headers.get(b"content-type", b"").decode("latin-1")
     media_type, _, parameters = content_type.lower().replace(" ", "").partition(";")
     # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
@@ -367,7 +367,7 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         CallerGoneError: the connection closed before the end.
     """
     limit = settings.maximum_body_size
-    announced = dict(reversed(request.scope["headers"])).get(b"content-length", b"")
+    announced = dict(reversed([*request.scope["headers"]])).get(b"content-length", b"")
     # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
     if announced.isdigit() and int(announced[:20]) > limit:
         raise problems.BodyTooLargeError(limit)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, TypeVar
 
 from dualsql.errors import BadParameterError, LimitExceededError, refuse_unknown
@@ -102,8 +103,13 @@ def read_structured_query(values: Any) -> StructuredQuery:
 
 
 def _require_sense(question: StructuredQuery) -> None:
-    names = answer_names(question)
-    twice = next((name for name in names if names.count(name) > 1), None)
+    names, measured = answer_names(question), {measure.name for measure in question.aggregates}
+    # Some databases do not tell names apart by their case. Groups have those of the result.
+    folded = [name.casefold() for name in names]
+    is_twice = [
+        names.count(name) > 1 or (name in measured and folded.count(name.casefold()) > 1) for name in names
+    ]
+    twice = next(compress(names, is_twice), None)
     if twice is not None:
         raise _malformed(
             f"Two columns of the answer are called {twice!r}.", "aggregates", 'Name one: "as": "other".'

@@ -161,6 +161,7 @@ REFUSED: list[tuple[Any, int, str]] = [
     ({"columns": ["id"], "group_by": ["state"]}, 400, "BAD_PARAMETER"),
     ({"group_by": ["id"]}, 400, "BAD_PARAMETER"),
     ({"group_by": ["state"] * 2}, 400, "BAD_PARAMETER"),
+    ({"group_by": ["state"], "aggregates": [{"function": "count", "as": "State"}]}, 400, "BAD_PARAMETER"),
     ({"group_by": [{"column": "founded", "bucket": "hour"}]}, 400, "BAD_PARAMETER"),
     ({"group_by": [{"column": "state", "bucket": "day"}]}, 400, "BAD_PARAMETER"),
     ({"group_by": [{"column": "founded", "bucket": "decade"}]}, 400, "BAD_PARAMETER"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, literal, select, text, union
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from dualsql import DualResponse, DualResponseServer, PageRequest, QueryTimeoutError, Registry
 from dualsql.databases.session import RowCounter
@@ -30,6 +31,23 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.quick(50, "sqlite")
 
 ALL = {**STATEMENTS, **POSTGRESQL_ONLY, **TEXT}
+
+
+class Own(DeclarativeBase):
+    pass
+
+
+class Person(Own):
+    __tablename__ = "people"
+    __mapper_args__ = {"polymorphic_on": "kind", "polymorphic_identity": "person"}
+    id: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+
+
+class Manager(Person):
+    __mapper_args__ = {"polymorphic_identity": "manager"}
+    budget: Mapped[int | None]
+
 
 _rank = func.row_number().over(order_by=School.enrollment)
 MORE: dict[str, Statement] = {
@@ -79,6 +97,8 @@ async def test_what_cannot_change_the_number_is_not_computed() -> None:
     assert "OVER" not in str(count(shape(filtered)))
     elsewhere = select(School.id, func.max(Program.level).over().label("level"))
     assert "programs" in str(count(shape(elsewhere))), "a table that only a window reads multiplies the rows"
+    of_a_class = select(Person.id, func.row_number().over(order_by=Manager.budget))
+    assert "kind IN" in str(count(shape(of_a_class))), "a class that only a window reads has a condition"
 
 
 async def test_an_estimate_says_so(dual: DualResponseServer, engine: AsyncEngine) -> None:
