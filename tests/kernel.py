@@ -56,6 +56,7 @@ OF_FEATURES = frozenset(
     databases/test_writing.py::test_a_duckdb_of_a_url_takes_a_part_of_the_memory
     databases/test_writing.py::test_duckdb_has_no_files
     databases/test_writing.py::test_mariadb_is_sent_no_text_with_a_semicolon
+    databases/test_writing.py::test_a_session_of_duckdb_is_one_transaction
     databases/test_writing.py::test_what_queries_of_duckdb_write_to_the_disk_is_bounded
     formats/test_cells.py
     formats/test_heavy.py
