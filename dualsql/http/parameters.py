@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
-from functools import partial
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -347,13 +346,12 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
         UnsupportedBodyError: another media type, another charset than UTF-8, or compressed.
         BodyTooLargeError, SlowBodyError, CallerGoneError: see `read_body`.
     """
-    headers = dict(reversed([*request.scope["headers"]]))
-    content_type = headers.get(b"content-type", b"").decode("latin-1")
-    media_type, _, parameters = content_type.lower().replace(" ", "").partition(";")
+    headers = request.headers
+    media_type, _, parameters = headers.get("content-type", "").lower().replace(" ", "").partition(";")
     # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
     if media_type != "application/json" or parameters not in ("", "charset=utf-8", 'charset="utf-8"'):
         raise problems.UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
-    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+    if headers.get("content-encoding", "identity").lower() != "identity":
         raise problems.UnsupportedBodyError("The body is compressed.")
     return await read_body(request, settings)
 
@@ -367,16 +365,13 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         CallerGoneError: the connection closed before the end.
     """
     limit = settings.maximum_body_size
-    announced = dict(reversed([*request.scope["headers"]])).get(b"content-length", b"")
+    announced = request.headers.get("content-length", "")
     # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
-    if announced.isdigit() and int(announced[:20]) > limit:
+    if announced.isdecimal() and int(announced[:20]) > limit:
         raise problems.BodyTooLargeError(limit)
-    body, chunks, loop = bytearray(), request.stream(), asyncio.get_running_loop()
+    body, chunks = bytearray(), request.stream()
     with problems.Interruption(problems.SlowBodyError, "The request body did not arrive in time.") as stop:
-        # Most bodies have arrived, and are read before the event loop calls anything.
-        timers: list[asyncio.Handle] = []
-        start = partial(loop.call_later, settings.body_timeout.total_seconds(), stop)
-        timers.append(loop.call_soon(lambda: timers.append(start())))
+        timer = asyncio.get_running_loop().call_later(settings.body_timeout.total_seconds(), stop)
         try:
             async for chunk in chunks:
                 body += chunk
@@ -386,8 +381,7 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         except ClientDisconnect:
             raise problems.CallerGoneError("The connection closed before the body was complete.") from None
         finally:
-            for timer in timers:
-                timer.cancel()
+            timer.cancel()
     return bytes(body)
 
 
