@@ -322,8 +322,8 @@ class ResultPages:
         text = fetched.text if isinstance(fetched, WrittenRows) else None
         width = len(view.columns)
         # After the columns of the result come the keys of the cursor that are not among them.
-        values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
-        values = values if text is None else ()
+        unwritten = page_rows.rows if text is None else ()
+        values = [row[:width] for row in unwritten] if select.added else unwritten
         is_heavy = bool(values) and are_heavy(view.columns, values)
 
         def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
