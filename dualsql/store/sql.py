@@ -26,6 +26,7 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    false,
     func,
     insert,
     literal,
@@ -33,6 +34,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.exc import DBAPIError
@@ -157,12 +159,21 @@ _NOT_OF_ITS_TYPE = (ValueError, TypeError, ArithmeticError)
 _t = resources.c
 _ROW = [column.label(column.key) for column in _t]
 _INSERT = insert(resources)
-_HAS_ID = and_(
-    func.ltrim(_t.id, ID_CHARACTERS) == "",
-    func.length(_t.id).between(1, MAXIMUM_ID_LENGTH),
-    _t.id == literal("").concat(_t.id),  # on SQLite, bytes equal no text
+_HAS_ID = case(
+    (
+        and_(
+            func.ltrim(_t.id, ID_CHARACTERS) == "",
+            func.length(_t.id).between(1, MAXIMUM_ID_LENGTH),
+            _t.id == literal("").concat(_t.id),  # on SQLite, bytes equal no text
+        ),
+        true(),
+    ),
+    else_=false(),
 )
-"""Whether `is_storable_id` accepts the id of a row. Only another program writes others, which no caller can open."""
+"""Whether `is_storable_id` accepts the id of a row. Only another program writes others, which no caller can open.
+
+PostgreSQL takes a CASE to hold for half of the rows. The conditions alone seemed to leave no row of a million, so that
+it sorted all expired ones in place of reading 500 by their index."""
 
 _SIZE = case((_t.size.between(0, MAXIMUM_ROW_BYTES), _t.size), else_=MAXIMUM_ROW_BYTES)
 """The size of a row, as a number that can be added up, whatever another program wrote."""
