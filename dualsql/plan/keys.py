@@ -1,10 +1,12 @@
 """An ORDER BY as keys, and expressions that change from one evaluation to the next.
 
-Such expressions are recognized by the names of their functions. An operator's own random function is not recognized.
+Such expressions are recognized by the names of their functions, also in an author's text. An operator's own random
+function is not recognized.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +15,14 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, case
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import BindParameter, Cast, ClauseElement, UnaryExpression
+from sqlalchemy.sql.elements import (
+    BindParameter,
+    Cast,
+    ClauseElement,
+    ColumnClause,
+    TextClause,
+    UnaryExpression,
+)
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
@@ -166,7 +175,7 @@ _NOW = frozenset({"now", "today", "tomorrow", "yesterday"})
 
 def is_random(element: Any) -> bool:
     """Whether two evaluations on the same row may differ."""
-    return any(_name_of(part) in _RANDOM for part in iterate(element))
+    return any(_name_of(part) in _RANDOM or not _RANDOM.isdisjoint(_words(part)) for part in iterate(element))
 
 
 def depends_on_time(element: Any) -> bool:
@@ -176,7 +185,7 @@ def depends_on_time(element: Any) -> bool:
 
 def _is_clock(part: Any) -> bool:
     name = _name_of(part)
-    if name in _CLOCKS:
+    if name in _CLOCKS or not _CLOCKS.isdisjoint(_words(part)):
         return True
     if name not in _CLOCKS_AT_TIMES and not isinstance(part, Cast):
         return False
@@ -187,6 +196,22 @@ def _is_clock(part: Any) -> bool:
 
 def _name_of(part: Any) -> str:
     return function_name(part) if isinstance(part, FunctionElement) else ""
+
+
+def _words(part: Any) -> list[str]:
+    return re.findall(r"\w+", text_of(part).lower())
+
+
+def text_of(part: Any) -> str:
+    """The text that an author wrote for the database to interpret; empty for all else."""
+    if isinstance(part, ColumnClause):
+        return part.name if part.is_literal else ""
+    return part.text if isinstance(part, TextClause) else ""
+
+
+def calls_in_text(part: Any) -> bool:
+    """Whether it is text with a call, of what may be an aggregate, a window or a function of several rows."""
+    return "(" in text_of(part)
 
 
 def unpageable(message: str) -> NoTotalOrderError:

@@ -22,7 +22,15 @@ from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.row_number import row_number
 from dualsql.freeze.types import FUNCTIONS, SET_FUNCTIONS
-from dualsql.plan.keys import Key, Order, column_identity, depends_on_time, is_random, split_modifiers
+from dualsql.plan.keys import (
+    Key,
+    Order,
+    calls_in_text,
+    column_identity,
+    depends_on_time,
+    is_random,
+    split_modifiers,
+)
 from dualsql.plan.shape import (
     Expressions,
     Shape,
@@ -102,7 +110,7 @@ def _group_identity(select: AnySelect) -> Expressions:
     # A function that is not known could be anything, and bare text.
     names = {function_name(node) for node in nodes if isinstance(node, FunctionElement)}
     is_text = any(isinstance(node, TextClause) for group in groups for node in iterate(group))
-    if is_distinct(select) or is_text or not names <= _OF_ONE_ROW:
+    if is_distinct(select) or is_text or any(map(calls_in_text, nodes)) or not names <= _OF_ONE_ROW:
         return []
     return [part for group in groups for part in _parts(group)]
 
@@ -168,7 +176,8 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
     keys = tuple(by_column.values())
     # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
     samples = [leaf for leaf in leaves_of(sources) if isinstance(leaf, selectable.TableSample)]
-    if any(sample.seed is None for sample in samples) or any(is_random(key.expression) for key in keys):
+    is_random_key = any(is_random(key.author_clause if key.is_text else key.expression) for key in keys)
+    if is_random_key or any(sample.seed is None for sample in samples):
         return Order(keys, is_unique, is_total=False, obstacle="Its order changes with every read.")
     return Order(keys, is_unique, obstacle=_obstacle(shape.select, keys))
 

@@ -30,7 +30,7 @@ from dualsql.columns.result import (
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.types import ROW_FUNCTIONS
-from dualsql.plan.keys import unpageable
+from dualsql.plan.keys import calls_in_text, unpageable
 from dualsql.plan.normal_form import normal_form, with_distinct_key
 
 Expressions = list[ColumnElement[Any]]
@@ -243,7 +243,7 @@ def reads_row_by_row(select: AnySelect) -> bool:
 def _computed(select: AnySelect) -> list[Any]:
     """Its outputs and what it sorts by, without plain columns, which hold nothing."""
     parts = (*select.selected_columns, *internals.order_by_clauses(select))
-    return [part for part in parts if not isinstance(part, ColumnClause)]
+    return [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
 
 
 def _may_be_aggregate(function: FunctionElement[Any]) -> bool:
@@ -275,7 +275,7 @@ def _may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], 
                 function = function.func
             stack += function.get_children()
             continue
-        if isinstance(node, FunctionElement) and is_aggregate(node):
+        if calls_in_text(node) or (isinstance(node, FunctionElement) and is_aggregate(node)):
             return True
         stack += node.get_children()
     return False

@@ -15,6 +15,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal_column,
     select,
     tablesample,
     text,
@@ -32,6 +33,7 @@ from dualsql import (
     Shared,
 )
 from dualsql.errors import BadCursorError
+from dualsql.query import read_result_query
 from dualsql.tenancy import Hook
 from dualsql_client import DualResponseClient
 from tests.engines import ENGINES, opened
@@ -257,6 +259,12 @@ async def filled(database_url: str) -> AsyncIterator[AsyncEngine]:
 
 NO_PLACES = {
     "random": (select(notes.c.id).order_by(func.random()), "partial"),
+    "random in text": (select(notes.c.id).order_by(text("random()")), "partial"),
+    "random in a column's text": (select(notes.c.id).order_by(literal_column("Random() * 2")), "partial"),
+    "the clock in a column's text": (
+        select(notes.c.id).order_by(literal_column("other + extract(hour FROM CURRENT_TIMESTAMP)")),
+        "total",
+    ),
     "sampled": (select(tablesample(notes, func.bernoulli(90)).c.id), "partial"),
     "the clock": (
         select(notes.c.id).order_by(func.coalesce(notes.c.other, func.extract("hour", func.now()))),
@@ -281,6 +289,49 @@ async def test_what_has_no_place_to_go_on_from(filled: AsyncEngine, name: str) -
         with pytest.raises(NoTotalOrderError) as refused:
             await server.unchecked.read_page(resource, None, PageRequest(limit=2, cursor="x"))
         assert "offset" in refused.value.hint
+
+
+# What PostgreSQL makes of one row, or of several, is text that only the database reads.
+CALLS = {
+    "several rows": select(notes.c.id, literal_column("unnest(ARRAY['x', 'y', 'z'])").label("item")),
+    "several rows of a group": (
+        select(notes.c.word, literal_column("generate_series(1, 3)").label("item")).group_by(notes.c.word)
+    ),
+    "a part": select(notes.c.id, func.abs(literal_column("generate_series(1, 3)", Integer)).label("item")),
+    "one row": select(literal_column("count(*)").label("item")).select_from(notes),
+}
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("name", CALLS)
+async def test_calls_in_text_lose_no_row(filled: AsyncEngine, name: str) -> None:
+    async with filled.connect() as connection:
+        expected = sorted(tuple(row) for row in await connection.execute(CALLS[name]))
+    async with create_server(filled, base_url="http://h/r", tables=metadata, allow_text=True) as server:
+        response = await server.create_response(CALLS[name], name=name)
+        resource = await server.unchecked.get(response.resource_id)
+        assert resource is not None
+        rows: list[tuple[Any, ...]] = []
+        cursor: str | None = None
+        while cursor is not None or not rows:
+            page = await server.unchecked.read_page(resource, None, PageRequest(limit=2, cursor=cursor))
+            rows += [tuple(row.values()) for row in page.rows]
+            cursor = page.next_cursor
+        assert sorted(rows) == expected
+
+
+@pytest.mark.parametrize("database_url", ENGINES, indirect=True)
+async def test_a_window_in_text_is_computed_before_a_filter(filled: AsyncEngine) -> None:
+    statement = select(notes.c.id, literal_column("count(*) OVER ()").label("among"))
+    async with create_server(filled, base_url="http://h/r", tables=metadata, allow_text=True) as server:
+        response = await server.create_response(statement, name="windows")
+        resource = await server.unchecked.get(response.resource_id)
+        assert resource is not None
+        whole = await server.unchecked.read_page(resource, None, PageRequest(limit=1))
+        [first] = whole.rows
+        query = read_result_query({"filters": [{"column": "id", "op": "eq", "value": first["id"]}]})
+        answer = await server.queries.page_unchecked(resource, query)
+        assert (list(answer.rows), first["among"]) == ([first], 24)
 
 
 @pytest.mark.parametrize("database_url", ENGINES, indirect=True)
