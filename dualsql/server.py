@@ -232,8 +232,12 @@ class ResultServer:
         Raises:
             ForbiddenError: `Settings.anonymous_actions` does not allow anonymous callers to read.
         """
+        return await self._opened(resource_id, principal, "read")
+
+    async def _opened(self, resource_id: str, principal: Principal | None, action: Action) -> Resource | None:
+        """See `open_resource`; None where there is none that `principal` sees."""
         try:
-            return await self.open_resource(resource_id, principal, "read")
+            return await self.open_resource(resource_id, principal, action)
         except (ResourceNotFoundError, ResourceExpiredError):
             return None
 
@@ -307,9 +311,8 @@ class ResultServer:
         if isinstance(principal, EllipsisType):
             await self._ready()
             return await self.unchecked.pin(resource_id)
-        try:
-            resource = await self.open_resource(resource_id, principal, "pin")
-        except (ResourceNotFoundError, ResourceExpiredError):
+        resource = await self._opened(resource_id, principal, "pin")
+        if resource is None:
             return False
         from dualsql.results.resources import admit_pin
 
@@ -322,9 +325,7 @@ class ResultServer:
         Raises:
             ForbiddenError: `principal` may not delete it.
         """
-        try:
-            await self.open_resource(resource_id, principal, "delete")
-        except (ResourceNotFoundError, ResourceExpiredError):
+        if await self._opened(resource_id, principal, "delete") is None:
             return False
         return await self.unchecked.delete(resource_id, principal)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from functools import wraps
@@ -296,6 +296,19 @@ class Settings(SettingsGroup):
                 "unproved_read_only must be True, False or names of sources.",
                 hint='For example {"warehouse"}.',
             )
+        if not isinstance(self.result_cache, ResultCache | None):
+            raise ConfigurationError(
+                "result_cache must be a ResultCache.",
+                hint="For example ResultCache(ttl=timedelta(seconds=5)).",
+            )
+        if not ALL_ACTIONS.issuperset(self.anonymous_actions):
+            raise ConfigurationError(
+                "anonymous_actions contains an unknown action.", hint=f"Use {', '.join(sorted(ALL_ACTIONS))}."
+            )
+        if any("/" in host for host in self.allowed_hosts):
+            raise ConfigurationError(
+                "allowed_hosts must contain host names, not URLs.", hint="For example ['api.example.com']."
+            )
         if self.default_expiration > self.maximum_lifetime:
             raise ConfigurationError(
                 f"default_expiration is {self.default_expiration}, and maximum_lifetime {self.maximum_lifetime}.",
@@ -354,18 +367,6 @@ def _check(option: Field[Any], value: object) -> None:
     # A str is a sequence, too: each of its characters would be an origin or a host.
     elif isinstance(value, str) and isinstance(default, Collection):
         raise ConfigurationError(f"{name} must be a collection of strings.", hint=f"Write [{value!r}].")
-    elif name == "result_cache" and not isinstance(value, ResultCache):
-        raise ConfigurationError(
-            f"{name} must be a ResultCache.", hint="For example ResultCache(ttl=timedelta(seconds=5))."
-        )
-    elif name == "anonymous_actions" and not set(cast("Iterable[str]", value)) <= ALL_ACTIONS:
-        raise ConfigurationError(
-            f"{name} contains an unknown action.", hint=f"Use {', '.join(sorted(ALL_ACTIONS))}."
-        )
-    elif name == "allowed_hosts" and any("/" in host for host in cast("Iterable[str]", value)):
-        raise ConfigurationError(
-            f"{name} must contain host names, not URLs.", hint="For example ['api.example.com']."
-        )
 
 
 def is_keep_option(value: object) -> bool:

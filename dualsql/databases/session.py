@@ -287,7 +287,8 @@ class Session(Generic[T]):
             # Cancelled within a statement, SQLAlchemy closes the connection: a database in memory would be lost.
             if self.connection is not None:
                 await asyncio.wait({self.task}, timeout=_SET_UP)
-            self.task.cancel()
+            if not self.task.cancelling():  # else it is closing the connection, which has to end
+                self.task.cancel()
         elif not self._working.done():  # else its session is about to end, and the connection may be closed
             async with self._stopping:
                 try:

@@ -106,10 +106,10 @@ def shows_all(names: Sequence[str], rows: Sequence[Row], *, text_budget: int, re
     if len(dumps(beginning(rows, results_budget))) > results_budget:
         return False
     lines = LAYOUTS["markdown"].lines(names, rows, _LEAST_WIDTH)
-    return len(_lines_within(lines, text_budget + 1)) == len(rows) + 2
+    return len(_within(lines, text_budget + 1)) == len(rows) + 2
 
 
-def _first(items: Iterable[_Plain], room: int, size: Callable[[_Plain], int]) -> list[_Plain]:
+def _within(items: Iterable[_Plain], room: int, size: Callable[[Any], int] = len) -> list[_Plain]:
     """The items, from the first, that take at most `room` with one more for each. No item after them is read."""
     first = []
     for item in items:
@@ -120,13 +120,9 @@ def _first(items: Iterable[_Plain], room: int, size: Callable[[_Plain], int]) ->
     return first
 
 
-def _lines_within(lines: Iterable[str], room: int) -> list[str]:
-    return _first(lines, room, len)
-
-
 def _rows_within(rows: Iterable[Row], budget: int) -> list[Row]:
     # Two for [ and ].
-    return _first(rows, budget - 2, lambda row: len(dumps(beginning(row, budget)).decode()))
+    return _within(rows, budget - 2, lambda row: len(dumps(beginning(row, budget)).decode()))
 
 
 def _shortened(row: Row, width: int) -> Row:
@@ -196,19 +192,19 @@ def table(
 
     def fits(part: Sequence[Row], width: int, columns: int = len(names)) -> bool:
         lines = layout.lines(names[:columns], part, width)
-        return len(_lines_within(lines, room)) == heads + len(part)
+        return len(_within(lines, room)) == heads + len(part)
 
     # A cell that is longer than the budget does not fit.
-    lines = _lines_within(layout.lines(names, rows, budget), room)
+    lines = _within(layout.lines(names, rows, budget), room)
     if len(lines) >= least:
         return Table("\n".join(lines), len(lines) - heads, len(names), None)
     rows = [_shortened(row, max(budget, NARROWEST) * 4 + 1) for row in rows]
     width = _widest(fits, [(rows, _LEAST_WIDTH), (rows[:_SAMPLE_KEPT_ROWS], NARROWEST)], budget)
-    lines = _lines_within(layout.lines(names, rows, width), room)
+    lines = _within(layout.lines(names, rows, width), room)
     if len(lines) < least:
         rows = rows[:_SAMPLE_KEPT_ROWS]
         names = names[: 1 + bisect(range(2, len(names)), 0, key=lambda number: not fits(rows, width, number))]
         whole = list(layout.lines(names, rows, width))
-        lines = whole[: max(heads, len(_lines_within(whole, room)))]
+        lines = whole[: max(heads, len(_within(whole, room)))]
     is_cut = any(line != whole for line, whole in zip(lines, layout.lines(names, rows, budget), strict=False))
     return Table("\n".join(lines), len(lines) - heads, len(names), width if is_cut else None)

@@ -209,10 +209,9 @@ class Routes:
         limit, cursor = parameters.parse_listing(request.scope["query_string"])
         principal = await self.server.access.identify(request)
         listing = await self.server.list_resources(principal, limit=limit, cursor=cursor)
+        unchecked, addresses = self.server.unchecked, self.server.parts.addresses
         resources = [
-            wire.ListedResource(
-                **self.server.unchecked.metadata_of(resource), url=f"{self.server.base_url}/{resource.id}"
-            )
+            wire.ListedResource(**unchecked.metadata_of(resource), url=addresses.url(resource.id))
             for resource in listing.resources
         ]
         answer = wire.ResourceListing(resources=resources, next_cursor=listing.next_cursor)

@@ -372,7 +372,7 @@ class ResultsProvider:
     async def _text(self, resource: Resource, principal: Principal | None) -> str:
         """Metadata and the first page as JSON, with as many rows as fit; no page while the query is pending."""
         metadata = await self._dual.unchecked.describe(resource, principal)
-        description = {**metadata, "url": f"{self._dual.base_url}/{resource.id}"}
+        description = {**metadata, "url": self._dual.parts.addresses.url(resource.id)}
         if metadata["status"] in {"pending", "failed"}:
             return json.dumps({"resource": description, "page": None}).decode()
         rows = self._page_size

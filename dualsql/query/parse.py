@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
 from typing import Any, TypeVar
 
 from dualsql.errors import BadParameterError, LimitExceededError, refuse_unknown
@@ -98,26 +98,27 @@ def read_structured_query(values: Any) -> StructuredQuery:
         names = answer_names(question)
         keys = (replace(key, column=_default_name(key.column, names)) for key in question.order)
         question = replace(question, order=tuple(keys))
-    _require_sense(question)
-    return question
-
-
-def _require_sense(question: StructuredQuery) -> None:
-    names, measured = answer_names(question), {measure.name for measure in question.aggregates}
-    # Some databases do not tell names apart by their case. Groups have those of the result.
-    folded = [name.casefold() for name in names]
-    is_twice = [
-        names.count(name) > 1 or (name in measured and folded.count(name.casefold()) > 1) for name in names
-    ]
-    twice = next(compress(names, is_twice), None)
-    if twice is not None:
-        raise _malformed(
-            f"Two columns of the answer are called {twice!r}.", "aggregates", 'Name one: "as": "other".'
-        )
+    _require_unique_names(question)
     if question.is_grouped and question.columns is not None:
         raise _malformed("columns are of rows, and these are groups.", "columns", "Leave columns out.")
     if question.having is not None and not question.is_grouped:
         raise _malformed("having is about groups, and there are none.", "having", "Use filters, or group_by.")
+    return question
+
+
+def _require_unique_names(question: StructuredQuery) -> None:
+    """Refuse an answer with two columns of one name.
+
+    Some databases do not tell names apart by their case. The name of a group is one of the result, which may be so.
+    """
+    names = answer_names(question)
+    uses, uses_in_any_case = Counter(names), Counter(name.casefold() for name in names)
+    aggregates = {aggregate.name for aggregate in question.aggregates}
+    for name in names:
+        if uses[name] > 1 or (name in aggregates and uses_in_any_case[name.casefold()] > 1):
+            raise _malformed(
+                f"Two columns of the answer are called {name!r}.", "aggregates", 'Name one: "as": "other".'
+            )
 
 
 def _items(parameters: Mapping[str, Any], key: str, most: int) -> Sequence[Any]:

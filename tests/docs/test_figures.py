@@ -38,7 +38,7 @@ from dualsql.databases.duckdb import CONNECT_ARGUMENTS, MOST_SPILL
 from dualsql.databases.duckdb.files import _MOST_COLUMNS, _SAMPLE
 from dualsql.databases.duckdb.streams import _ARROW_ROWS
 from dualsql.databases.file_cache import _MOST_BYTES, CACHED_FROM
-from dualsql.databases.postgresql import _GONE, _PENALTY, _SECONDS
+from dualsql.databases.postgresql import _GONE_SECONDS, _HOST_SECONDS, _PENALTY_SECONDS
 from dualsql.databases.reflection import MOST_TABLES
 from dualsql.databases.session import _UNWINDING
 from dualsql.databases.slots import _PRESENT
@@ -298,10 +298,10 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
     "docs/scaling.md": [
         ("# workers on one store of # results, # connections of callers and of one PostgreSQL, # GB of kept rows", points.WORKERS, f"{points.RESULTS:,}", f"{points.CONNECTIONS:,}", f"{points.GIGABYTES:g}"),
         ("with more than # workers; with more than # sessions", measured_most("scaling", "workers"), measured_most("scaling", "connections")),
-        ("does not answer for # seconds", f"{_SECONDS:g}"),
-        ("after the others for # seconds", f"{_PENALTY:g}"),
-        ("acknowledges nothing for # seconds", _GONE),
-        ("the # seconds above", _GONE),
+        ("does not answer for # seconds", f"{_HOST_SECONDS:g}"),
+        ("after the others for # seconds", f"{_PENALTY_SECONDS:g}"),
+        ("acknowledges nothing for # seconds", _GONE_SECONDS),
+        ("the # seconds above", _GONE_SECONDS),
         ("of the store (# s), `queue_timeout` (# s)", seconds(default(SQLResourceStore, "timeout")), seconds(DEFAULTS.queue_timeout)),
         ("every `watch_interval` (# s)", seconds(ChangeSettings().watch_interval)),
         ("every `cleanup_interval` (# s) for a sweep, which deletes # results", seconds(DEFAULTS.cleanup_interval), housekeeping._BATCH),

@@ -37,7 +37,7 @@ def environment(wheels: Wheels, make_environment: MakeEnvironment) -> Environmen
 def test_the_server_s_wheel_holds_all_it_needs(wheels: Wheels) -> None:
     names = set(ZipFile(wheels.server).namelist())
     assert {"dualsql/py.typed", "dualsql/migrations/env.py", "dualsql/migrations/script.py.mako"} <= names
-    assert "dualsql/conformance/standard.json" in names
+    assert {"dualsql/__init__.pyi", "dualsql/mcp/__init__.pyi", "dualsql/conformance/standard.json"} <= names
     assert any(name.startswith("dualsql/migrations/versions/0001") for name in names)
     assert any(name.startswith("dualsql/demo/") and name.endswith(".csv.gz") for name in names)
     assert any(name.endswith("/licenses/LICENSE") for name in names)
@@ -45,7 +45,12 @@ def test_the_server_s_wheel_holds_all_it_needs(wheels: Wheels) -> None:
 
 def test_the_client_s_wheel_holds_all_it_needs(wheels: Wheels) -> None:
     names = set(ZipFile(wheels.client).namelist())
-    assert {"dualsql_client/py.typed", "dualsql_client/wire.py", "dualsql_client/schemas/Page.json"} <= names
+    assert {
+        "dualsql_client/py.typed",
+        "dualsql_client/__init__.pyi",
+        "dualsql_client/schemas/Page.json",
+    } <= names
+    assert "dualsql_client/wire.py" in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 

@@ -23,20 +23,20 @@ __all__ = ["BACKEND", "PostgreSQLGuard"]
 
 _PORT = "5432"
 
-_SECONDS = 2.0
+_HOST_SECONDS = 2.0
 """For which a host may not answer before the next one is asked. Across oceans, a login with TLS takes about one."""
 
-_SOON = 0.5
+_ANSWER_SECONDS = 0.5
 """Seconds in which a host that is up answers."""
 
-_PENALTY = 30.0
+_PENALTY_SECONDS = 30.0
 """Seconds for which a host that could not be used is asked after the others."""
 
-_GONE = 6
+_GONE_SECONDS = 6
 """Seconds after which a machine that acknowledges nothing is given up, with each connection to it. Kernels wait for 15
 minutes while they have something to send, and for ever where they have not."""
 
-_QUIET = 3
+_QUIET_SECONDS = 3
 """Seconds without a byte after which a machine is asked whether it is there, each second."""
 
 PREFER_PRIMARY = "prefer-primary"
@@ -84,7 +84,7 @@ async def _by_asyncpg(**options: Any) -> Any:
     used = connection._transport.get_extra_info("socket")  # asyncpg has no option for it
     if used.family != getattr(socket, "AF_UNIX", None):
         used.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _OF_SOCKETS.items():
+        for name, value in _SOCKET_OPTIONS.items():
             if hasattr(socket, name):  # not every system has each
                 used.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return connection
@@ -93,28 +93,28 @@ async def _by_asyncpg(**options: Any) -> Any:
 async def _by_psycopg(**options: Any) -> Any:
     import psycopg
 
-    return await psycopg.AsyncConnection.connect(**{**_OF_LIBPQ, **options})
+    return await psycopg.AsyncConnection.connect(**{**_LIBPQ_OPTIONS, **options})
 
 
 _CONNECT = {"asyncpg": _by_asyncpg, "psycopg": _by_psycopg, "psycopg_async": _by_psycopg}
 """By driver: how a connection is made that ends when its machine is gone."""
 
-_OF_SOCKETS = {
-    "TCP_KEEPIDLE": _QUIET,
+_SOCKET_OPTIONS = {
+    "TCP_KEEPIDLE": _QUIET_SECONDS,
     "TCP_KEEPINTVL": 1,
-    "TCP_KEEPCNT": _GONE - _QUIET,
-    "TCP_USER_TIMEOUT": _GONE * 1000,
+    "TCP_KEEPCNT": _GONE_SECONDS - _QUIET_SECONDS,
+    "TCP_USER_TIMEOUT": _GONE_SECONDS * 1000,
 }
 # https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
-_OF_LIBPQ = {
-    "keepalives_idle": _QUIET,
+_LIBPQ_OPTIONS = {
+    "keepalives_idle": _QUIET_SECONDS,
     "keepalives_interval": 1,
-    "keepalives_count": _GONE - _QUIET,
-    "tcp_user_timeout": _GONE * 1000,
+    "keepalives_count": _GONE_SECONDS - _QUIET_SECONDS,
+    "tcp_user_timeout": _GONE_SECONDS * 1000,
 }
 
 
-def _passing(driver: str) -> tuple[type[Exception], ...]:
+def _host_errors(driver: str) -> tuple[type[Exception], ...]:
     """Errors of a host after which the next one is asked."""
     if driver != "asyncpg":
         import psycopg
@@ -159,10 +159,10 @@ class Hosts:
         """A connection of the driver; the arguments are those of its `connect`."""
         choices = _IN_TURN.get(target_session_attrs, (target_session_attrs,))
         attempts = list(self._attempts(_addresses(host, port), choices))
-        connect, passing = _CONNECT[self._driver], _passing(self._driver)
+        connect, errors_of_host = _CONNECT[self._driver], _host_errors(self._driver)
         for number, (address, attributes) in enumerate(attempts, 1):
             # The last one has the time that is left to the caller.
-            seconds = _SECONDS if number < len(attempts) else None
+            seconds = _HOST_SECONDS if number < len(attempts) else None
             start = time.monotonic()
             try:
                 async with asyncio.timeout(seconds):
@@ -173,7 +173,7 @@ class Hosts:
                 # Who waits for a connection may give up before the host is passed over: the next one begins elsewhere.
                 self._note(address, start)
                 raise
-            except passing:
+            except errors_of_host:
                 self._note(address, start)
                 if number == len(attempts):
                     raise
@@ -182,8 +182,8 @@ class Hosts:
     def _note(self, address: tuple[str, int], start: float) -> None:
         """Ask a silent host last for a while. One that refuses at once costs no time, and may be up again."""
         now = time.monotonic()
-        if now - start > _SOON:
-            self._last_until[address] = now + _PENALTY
+        if now - start > _ANSWER_SECONDS:
+            self._last_until[address] = now + _PENALTY_SECONDS
 
     def _attempts(
         self, addresses: list[tuple[str, int]], choices: Sequence[str]
@@ -202,7 +202,7 @@ def _addresses(host: Sequence[str] | str, port: Sequence[int] | str) -> list[tup
     return [(name, int(number or _PORT)) for name, number in zip(hosts, each, strict=True)]
 
 
-_SESSION = {"application_name": "dualsql-reader"}
+_SESSION_SETTINGS = {"application_name": "dualsql-reader"}
 
 BACKEND = Backend(
     capabilities=CAPABILITIES,
@@ -214,14 +214,14 @@ BACKEND = Backend(
     spellings={"postgres": "postgresql"},
     # After a restart of the database, the pool has dead connections; this detects them before use.
     engine_options={"pool_pre_ping": True, "json_deserializer": read_document},
-    # BEGIN shows whether a connection is alive, and a machine that is gone is noticed after `_GONE` seconds.
+    # BEGIN shows whether a connection is alive, and a machine that is gone is noticed after `_GONE_SECONDS`.
     reading_options={"pool_pre_ping": False},
     adapt_url=adapted,
     arguments_beyond=arguments_beyond,
     connect_arguments={
-        "asyncpg": {"server_settings": _SESSION},
-        "psycopg": _SESSION,
-        "psycopg2": _SESSION,
+        "asyncpg": {"server_settings": _SESSION_SETTINGS},
+        "psycopg": _SESSION_SETTINGS,
+        "psycopg2": _SESSION_SETTINGS,
     },
     stream_backends={"asyncpg": choose_stream},
     row_fetches={"asyncpg": fetch_exactly},

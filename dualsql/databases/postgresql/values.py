@@ -40,7 +40,7 @@ def reading_documents(driver: Any, dialect: Any) -> Iterator[None]:
         # As psycopg.types.json.set_json_loads makes one.
         yield from _with_loaders(
             driver.adapters,
-            _OIDS_OF_DIGITS,
+            _OIDS_OF_DOCUMENTS,
             lambda _, own: _exact(own) if getattr(own, "_loads", None) is json.loads else own,
         )
     elif hasattr(driver, "string_types"):
@@ -88,14 +88,13 @@ def _read(text: str | None, _: Any) -> Any:
     return None if text is None else read_document(text)
 
 
-_OIDS_OF_DIGITS = (114, 3802)
+_OIDS_OF_DOCUMENTS = (114, 3802)
 """PostgreSQL's numbers of json and jsonb."""
 
 
-_OIDS_OF_INFINITIES = (1082, 1114, 1184)
+_DATE, _ZONED = 1082, 1184
+_OIDS_OF_INFINITIES = (_DATE, 1114, _ZONED)
 """PostgreSQL's numbers of date, timestamp and timestamptz."""
-
-_ZONED = 1184
 
 _CHAR = 18
 """PostgreSQL's number of "char", a type of one byte."""
@@ -133,7 +132,7 @@ class ExactUntyped(types.NullType):
             return _char
         if coltype not in _OIDS_OF_INFINITIES:
             return None
-        return ValueReader(*_of_asyncpg("date" if coltype == _OIDS_OF_INFINITIES[0] else "datetime"))
+        return ValueReader(*_of_asyncpg("date" if coltype == _DATE else "datetime"))
 
 
 class _Char:
@@ -219,7 +218,7 @@ def loading_exactly(driver: Any, unreadable: Unreadable) -> Iterator[None]:
     Afterwards, a connection of psycopg or psycopg2 has its own loaders again. Other drivers are not changed.
     """
     if hasattr(driver, "adapters"):
-        texts = driver.adapters.get_loader(_TEXTS, 0)
+        texts = driver.adapters.get_loader(_TEXT_ARRAY, 0)
         yield from _with_loaders(driver.adapters, ODD, lambda oid, own: _or_text(oid, own, texts, unreadable))
     elif hasattr(driver, "string_types"):
         yield from _loading_with_psycopg2(driver, unreadable)
@@ -282,7 +281,7 @@ def _or_text(oid: int, loader: Any, texts: Any, unreadable: Unreadable) -> Any:
                 return self._as_text(data)
 
         def _as_text(self, data: Any) -> Any:
-            listed = partial(texts(_TEXTS, self._context).load, data)
+            listed = partial(texts(_TEXT_ARRAY, self._context).load, data)
             return _spelled(oid, bytes(data).decode(), listed, unreadable)
 
     class OddOrText(OrText):
@@ -308,7 +307,7 @@ def _in_utc(reader: Callable[..., Any]) -> Callable[..., Any]:
     return load
 
 
-_TEXTS = 1009
+_TEXT_ARRAY = 1009
 """PostgreSQL's number of an array of texts."""
 
 _ODD: Mapping[int, str] = {

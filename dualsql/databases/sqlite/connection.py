@@ -252,13 +252,14 @@ async def _state_of(connection: AsyncConnection) -> _State:
             )
         # On a connection of the application, where `regexp` stays its own.
         arguments, function = FUNCTIONS[MATCH]
-        for installed in (
-            clock.install(driver),
-            driver.create_function(MATCH, arguments, function, deterministic=True),
-        ):
-            if inspect.isawaitable(installed):
-                await installed
-        refuses_writes = bool((await connection.exec_driver_sql("PRAGMA query_only")).scalar())
+        install_match = partial(driver.create_function, MATCH, arguments, function, deterministic=True)
+        try:
+            for install in (partial(clock.install, driver), install_match):
+                if inspect.isawaitable(installed := install()):
+                    await installed
+        finally:
+            # Also if the event loop ends: the thread answers before the connection goes back to its pool.
+            refuses_writes = bool((await connection.exec_driver_sql("PRAGMA query_only")).scalar())
         memory[_STATE] = _State(clock, refuses_writes)
     state: _State = memory[_STATE]
     return state

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Select, func, literal, make_url, select
+from sqlalchemy import Select, event, func, literal, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryTimeoutError, Registry
@@ -84,15 +84,35 @@ async def test_a_caller_who_leaves_stops_its_own_statement_alone(source: Source)
         assert await ids(source) == EVERY_ID
 
 
-def test_a_loop_that_is_gone_leaves_the_file_readable(sqlite_url: str) -> None:
+@pytest.fixture
+def source_for_loops(sqlite_url: str) -> Iterator[Source]:
+    """A source that belongs to no event loop."""
     with closing(sqlite3.connect(str(make_url(sqlite_url).database))) as connection:
         connection.execute("CREATE TABLE schools (id INTEGER)")
     source = open_source("x", sqlite_url, Registry(Base))
+    yield source
+    asyncio.run(source.close())
 
+
+def test_a_loop_that_is_gone_leaves_the_file_readable(source_for_loops: Source) -> None:
     async def leave() -> None:
-        task = asyncio.ensure_future(page_rows(source, FOREVER, MINUTE))
+        task = asyncio.ensure_future(page_rows(source_for_loops, FOREVER, MINUTE))
         await asyncio.wait({task}, timeout=0.05)
 
     asyncio.run(leave())
-    assert asyncio.run(ids(source)) == []
-    asyncio.run(source.close())
+    assert asyncio.run(ids(source_for_loops)) == []
+
+
+@pytest.mark.parametrize("moment", ["connect", "checkout", "begin"])
+def test_a_loop_may_end_while_a_connection_is_set_up(source_for_loops: Source, moment: str) -> None:
+    """Its thread reports nothing to the loop that has ended, which would raise an error and end the thread."""
+
+    async def leave() -> None:
+        is_reached = asyncio.Event()
+        event.listen(source_for_loops.engine.sync_engine, moment, lambda *_: is_reached.set())
+        task = asyncio.ensure_future(page_rows(source_for_loops, FOREVER, MINUTE))
+        await is_reached.wait()
+        assert not task.done()
+
+    asyncio.run(leave())
+    assert asyncio.run(ids(source_for_loops)) == []
