@@ -31,7 +31,7 @@ from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
 from dualsql.formats.cells import Unfit
-from dualsql.formats.writer import BatchWriter, Rows
+from dualsql.formats.writer import BatchWriter, LineWriter, Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
 if TYPE_CHECKING:
@@ -350,9 +350,10 @@ def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Con
 async def choose_stream(
     job: StreamJob, connection: AsyncConnection, statement: DriverStatement
 ) -> StreamBackend:
-    """The stream backend for a statement on aiosqlite: a reader process of the file for batches of Arrow."""
+    """The stream backend for a statement on aiosqlite: a reader process of the file, where it saves time."""
     thread, reader = by_sqlite_thread(statement), cast("Any", job.source.fast)
-    processes = reader.processes if isinstance(job.writer, BatchWriter) and reader is not None else None
+    is_for_process = reader is not None and isinstance(job.writer, BatchWriter | LineWriter)
+    processes = reader.processes if is_for_process else None
     if processes is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()
