@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 # A call takes the GIL: at this pace, some hundred times a second.
 _INSTRUCTIONS = 100_000
 
+MOST_BEFORE_START = 10_000
+"""Rows of a stream that are read before a reader process has started."""
+
 LOOP_LIMIT = 0.005
 """Seconds that an event loop may wait for SQLite itself."""
 
@@ -352,8 +355,10 @@ async def choose_stream(
 ) -> StreamBackend:
     """The stream backend for a statement on aiosqlite: a reader process of the file, where it saves time."""
     thread, reader = by_sqlite_thread(statement), cast("Any", job.source.fast)
-    is_for_process = reader is not None and isinstance(job.writer, BatchWriter | LineWriter)
-    processes = reader.processes if is_for_process else None
+    is_for_process = isinstance(job.writer, BatchWriter) or (
+        isinstance(job.writer, LineWriter) and (job.expected_rows or 0) > MOST_BEFORE_START
+    )
+    processes = reader.processes if is_for_process and reader is not None else None
     if processes is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()

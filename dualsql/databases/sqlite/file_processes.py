@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import DriverStatement
+from dualsql.databases.sqlite.connection import MOST_BEFORE_START
 from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.process_stream import by_reader_process, terms_of_batches, terms_of_lines
 from dualsql.databases.sqlite.processes import ReaderProcesses
@@ -15,9 +16,6 @@ from dualsql.databases.streams import StreamBackend, StreamJob
 from dualsql.formats.writer import BatchWriter, PlainPage, WrittenRows
 
 _MOST_FAILED_STARTS = 3
-
-_FEW = 10_000
-"""Rows of a stream that are read before a process has started."""
 
 
 class FileProcesses:
@@ -61,16 +59,15 @@ class FileProcesses:
             seconds: the time that is left.
         """
         most = getattr(internals.limit_clause(job.statement), "value", None)
-        rows = [number for number in (most, job.expected_rows) if number is not None]
-        if min(rows, default=_FEW + 1) <= _FEW:
-            return thread
+        is_short = most is not None and most <= MOST_BEFORE_START
         terms = (
             terms_of_batches(job) if isinstance(job.writer, BatchWriter) else terms_of_lines(job, statement)
         )
-        if terms is None:
+        if is_short or terms is None:
             return thread
-        terms |= {"path": self._path, "seconds": seconds}
-        return by_reader_process(self.idle, terms, statement, thread)
+        return by_reader_process(
+            self.idle, {**terms, "path": self._path, "seconds": seconds}, statement, thread
+        )
 
     def close(self) -> None:
         """End the processes."""

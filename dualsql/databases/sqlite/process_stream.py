@@ -36,14 +36,10 @@ def terms_of_batches(job: StreamJob) -> dict[str, Any] | None:
 
 
 def terms_of_lines(job: StreamJob, statement: DriverStatement) -> dict[str, Any] | None:
-    """What to ask a process for lines; None if the writer has to see the values, or how many there are is unknown.
-
-    A short result is sent before a process has started.
-    """
+    """What to ask a process for lines; None if the writer has to see the values."""
     writer = cast("LineWriter", job.writer)
-    if job.expected_rows is None or job.subset is not None or writer.plain is None:
-        return None
-    columns = columns_text(writer.plain, tuple(statement.processors()), statement.dialect)
+    plain = writer.plain if job.subset is None else None
+    columns = plain and columns_text(plain, tuple(statement.processors()), statement.dialect)
     return None if columns is None else {"lines": writer.line_format, "columns": columns}
 
 

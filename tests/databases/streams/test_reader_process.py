@@ -212,8 +212,7 @@ async def test_a_short_result_starts_no_process(source: Source) -> None:
         select_, columns = prepared(source, select(cells.c.id))
         for expected_rows in (None, 100):
             await streamed(source, select_, RULES, columns, "csv", expected_rows=expected_rows)
-        await streamed(source, select_, RULES, columns, "arrow", expected_rows=100)
-    assert taken == ["by_sqlite_thread"] * 4
+    assert taken == ["by_sqlite_thread"] * 3
 
 
 @pytest.mark.parametrize(
@@ -473,16 +472,16 @@ def test_it_writes_lines_of_plain_rows_itself(
     terms = {"path": str(tmp_path / "plain.db"), "parameters": [], "seconds": 60, "lock_seconds": 0}
     terms |= {"largest_value": 1_000_000, "lines": line_format, "columns": columns}
 
-    def answer(where: str) -> list[tuple[dict[str, Any], bytearray]]:
+    def answer(where: str) -> tuple[dict[str, Any], bytes]:
         process.ask({**terms, "sql": f"SELECT n, s, d, b FROM plain WHERE {where}"})
         assert process.message()[0] == {"names": ["n", "s", "d", "b"]}
-        return [process.message(), process.message()]
+        header, body = process.message()
+        assert process.message()[0] == {"end": True}
+        return header, bytes(body)
 
-    assert answer("n < 3") == [({"rows": 2}, written), ({"end": True}, b"")]
-    odd = (({"rows": 1, "values": True}, b'[["x", "", null, 0]]'), ({"end": True}, b""))
-    assert tuple(answer("n = 'x'")) == odd
-    (bracketed, _) = answer("n = 3")
-    assert bracketed[0] == ({"rows": 1, "values": True} if line_format == "csv" else {"rows": 1})
+    assert answer("n < 3") == ({"rows": 2}, written)
+    assert answer("n = 'x'") == ({"rows": 1, "values": True}, b'[["x", "", null, 0]]')
+    assert ("values" in answer("n = 3")[0]) is (line_format == "csv")
 
 
 def test_it_has_a_time_limit_and_a_size_limit(filled: Path, process: ReaderProcess) -> None:
