@@ -37,6 +37,7 @@ class StreamJob(NamedTuple):
         columns: the columns of the statement, in order.
         described: their names; see `Fetch`.
         subset: the positions of the columns to write; None for all.
+        expected_rows: how many rows there may be, if that is known. It may be wrong.
     """
 
     source: Source
@@ -46,6 +47,7 @@ class StreamJob(NamedTuple):
     described: DriverNames
     writer: Writer
     subset: Sequence[int] | None = None
+    expected_rows: int | None = None
 
     @property
     def positions(self) -> Sequence[int]:

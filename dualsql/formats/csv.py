@@ -19,7 +19,8 @@ from dualsql.columns.result import ResultColumn
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
 from dualsql.formats.cells import Unfit
-from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
+from dualsql.formats.row_objects import csv_lines
+from dualsql.formats.writer import Chunk, PlainColumns, Rows, StreamEnd, WriterOptions
 
 # A spreadsheet leaves out what nobody sees before a formula, and East Asian ones read signs of full width. The class
 # has all of Unicode's controls, spaces and formats. The page's own CSV has the same pattern (web/static/csv.js).
@@ -41,7 +42,10 @@ class CSVWriter:
     without T.
     """
 
+    line_format = "csv"
+
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
+        self._columns, self._dialect = columns, dialect
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect)
         self._has_times = json.may_hold_times(columns)
@@ -59,6 +63,13 @@ class CSVWriter:
         ready = json.converted(json.converted(rows, self._converters), self._structured)
         return Chunk(self._lines(ready), len(rows))
 
+    def written(self, lines: bytes, rows: int) -> Chunk:
+        return Chunk(lines, rows)
+
+    @property
+    def plain(self) -> PlainColumns | None:
+        return None if self._is_guarded else json.RecordMaker(self._columns, self._dialect).plain
+
     def end(self, summary: StreamEnd) -> bytes:
         return b""
 
@@ -73,7 +84,8 @@ class CSVWriter:
     def _lines(self, rows: Rows) -> bytes:
         if self._is_guarded:
             return _one_by_one(rows, _excel_cell if self._is_for_excel else _guarded_cell)
-        return _from_json(rows, has_times=self._has_times) or _one_by_one(rows, _cell)
+        lines = csv_lines(json.dumps(rows, has_times=self._has_times), rows)
+        return _one_by_one(rows, _cell) if lines is None else lines
 
 
 class DatabaseCSVWriter(CSVWriter):
@@ -126,20 +138,6 @@ def first_record(data: bytes) -> tuple[bytes, bytes]:
             return data[:end], data[end + 2 :]
         start = end + 2  # inside quotes, where a line break belongs to the value
     return data, b""
-
-
-def _from_json(rows: Rows, *, has_times: bool) -> bytes | None:
-    """The lines cut out of one JSON array of arrays, three times as fast as one by one; None if that is not safe.
-
-    It is safe if no text contains an escape, a bracket or null.
-    """
-    text = json.dumps(rows, has_times=has_times)
-    if b"\\" in text or b"{" in text or text.count(b"[") != len(rows) + 1:
-        return None
-    nulls = text.count(b"null")
-    if nulls and nulls != sum([row.count(None) for row in rows]):
-        return None
-    return text[2:-2].replace(b"],[", b"\r\n").replace(b"null", b"") + b"\r\n" if rows else b""
 
 
 def _one_by_one(rows: Rows, cell: Any) -> bytes:

@@ -21,18 +21,23 @@ def first_object(data: bytes) -> tuple[bytes, bytes]:
 class JSONArrayWriter:
     """One array of objects. A failed stream has no closing bracket, so it is not valid JSON."""
 
+    line_format = "ndjson"
+
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._lines = NDJSONWriter(columns, dialect, options)
+        self.plain = self._lines.plain
         self._separator = b""
 
     def head(self) -> bytes:
         return b"["
 
     def rows(self, rows: Rows) -> Chunk:
-        chunk = self._lines.rows(rows)
-        data = self._separator + chunk.data.rstrip(b"\n").replace(b"\n", ARRAY_SEPARATOR)
+        return self.written(*self._lines.rows(rows)[:2])
+
+    def written(self, lines: bytes, rows: int) -> Chunk:
+        data = self._separator + lines.rstrip(b"\n").replace(b"\n", ARRAY_SEPARATOR)
         self._separator = ARRAY_SEPARATOR
-        return Chunk(data, chunk.rows)
+        return Chunk(data, rows)
 
     def end(self, summary: StreamEnd) -> bytes:
         return b"]\n"

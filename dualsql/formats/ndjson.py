@@ -20,18 +20,24 @@ class NDJSONWriter:
     With `summary=False` there is no such line, and a stream that fails is cut off.
     """
 
+    line_format = "ndjson"
+
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
         self._has_summary = options.summary
         self._records = json.RecordMaker(
             columns, dialect, integer_strings=as_strings, text_columns=options.text_columns
         )
+        self.plain = self._records.plain
 
     def head(self) -> bytes:
         return b""
 
     def rows(self, rows: Rows) -> Chunk:
-        return Chunk(self._records.lines(rows), len(rows))
+        return self.written(self._records.lines(rows), len(rows))
+
+    def written(self, lines: bytes, rows: int) -> Chunk:
+        return Chunk(lines, rows)
 
     def end(self, summary: StreamEnd) -> bytes:
         return json.dumps({"$summary": summary._asdict()}) + b"\n" if self._has_summary else b""

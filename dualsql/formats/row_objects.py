@@ -1,4 +1,4 @@
-"""Objects of many rows with the same names, and their JSON where every cell is of the class that its column says.
+"""Objects of many rows with the same names, and lines of NDJSON and CSV.
 
 Reader processes run this file, too, without the package: it imports nothing of it.
 """
@@ -76,8 +76,22 @@ class PlainObjects:
         Raises:
             TypeError, ValueError: a cell has another class or no date, or is infinite. LookupError: too few cells.
         """
-        if not rows:
-            return []
+        return self._make(zip(*self._columns(rows))) if rows else []  # noqa: B905 - equally long
+
+    def ndjson(self, rows: Rows, dumps: Callable[[Any], bytes]) -> bytes:
+        """At least one row as lines of NDJSON; raises as `objects` does."""
+        return object_lines(self.objects(rows), dumps)
+
+    def csv(self, rows: Rows, dumps: Callable[[Any], bytes]) -> bytes:
+        """At least one row as lines of CSV; raises as `objects` does, and ValueError for a text that is not cut out of
+        JSON."""
+        ready = list(zip(*self._columns(rows)))  # noqa: B905
+        lines = csv_lines(dumps(ready), ready)
+        if lines is None:
+            raise ValueError
+        return lines
+
+    def _columns(self, rows: Rows) -> list[Any]:
         columns: list[Any] = list(zip(*rows))[: len(self._names)]  # noqa: B905 - rows are equally long
         for kind, places in self._places.items():
             if kind in _READERS:
@@ -90,7 +104,41 @@ class PlainObjects:
             # orjson would write them as null.
             if kind == "float" and not INFINITIES.isdisjoint(chain.from_iterable(cells)):
                 raise TypeError
-        return self._make(zip(*columns))  # noqa: B905
+        return columns
+
+
+def object_lines(records: Sequence[Row], dumps: Callable[[Any], bytes]) -> bytes:
+    """The records as JSON objects, each on a line of its own."""
+    array = dumps(records)
+    # One array is written and then cut, in a third of the time of one call per record. This is safe if the number of
+    # braces shows that no text contains "},{".
+    if array.count(b"{") == len(records):
+        return array[1:-1].replace(b"},{", b"}\n{") + b"\n" if records else b""
+    return b"".join([dumps(record) + b"\n" for record in records])
+
+
+def csv_lines(array: bytes, rows: Rows) -> bytes | None:
+    """The lines of CSV cut out of the JSON of these rows, three times as fast as one by one; None if that is not safe.
+
+    It is safe if no text contains null, a bracket, or a control character but those that JSON names.
+    """
+    if b"{" in array or array.count(b"[") != len(rows) + 1:
+        return None
+    nulls = array.count(b"null")
+    if nulls and nulls != sum([row.count(None) for row in rows]):
+        return None
+    if b"\\" in array:
+        for escape, text in _ESCAPES:
+            array = array.replace(escape, text)
+        if b"\\" in array:
+            return None
+        array = array.replace(_BACKSLASH, b"\\")
+    return array[2:-2].replace(b"],[", b"\r\n").replace(b"null", b"") + b"\r\n" if rows else b""
+
+
+_BACKSLASH = b"\0"
+"""What JSON has only as an escape."""
+_ESCAPES = ((b"\\\\", _BACKSLASH), (b'\\"', b'""'), (b"\\n", b"\n"), (b"\\r", b"\r"), (b"\\t", b"\t"))
 
 
 def _objects(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Row]:

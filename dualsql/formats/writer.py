@@ -142,6 +142,24 @@ class BatchWriter(Protocol):
         """A pyarrow.RecordBatch of the schema. Its bytes may come with a later chunk."""
 
 
+@runtime_checkable
+class LineWriter(Protocol):
+    """A writer that also accepts lines that were written where the rows were read.
+
+    Attributes:
+        line_format: "csv" or "ndjson", a method of `dualsql.formats.row_objects.PlainObjects`.
+    """
+
+    line_format: str
+
+    @property
+    def plain(self) -> PlainColumns | None:
+        """The columns of its rows; None if it would convert a value."""
+
+    def written(self, lines: bytes, rows: int) -> Chunk:
+        """These lines, which are so many rows, as a piece of the stream."""
+
+
 WriterFactory = Callable[[Sequence[ResultColumn], Dialect, WriterOptions], Writer]
 """Makes the writer of one stream."""
 

@@ -114,12 +114,16 @@ class KeptView(View):
         return replace(self, derived=derived, original=original, is_answer=True)
 
     async def stream(
-        self, writer: Writer, columns: Sequence[ResultColumn], select: AnySelect
+        self,
+        writer: Writer,
+        columns: Sequence[ResultColumn],
+        select: AnySelect,
+        expected_rows: int | None = None,
     ) -> AsyncGenerator[Chunk, None]:
         """See `View`. After the first rows, the database is not read instead: the error says what to do."""
         rows = 0
         try:
-            async with aclosing(View.stream(self, writer, columns, select)) as chunks:
+            async with aclosing(View.stream(self, writer, columns, select, expected_rows)) as chunks:
                 async for chunk in chunks:
                     rows += chunk.rows
                     yield chunk

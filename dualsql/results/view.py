@@ -206,9 +206,13 @@ class View:
         return RowCounter(self.source, shape, counting, self.rules, self.settings, self.may_estimate)
 
     def stream(
-        self, writer: Writer, columns: Sequence[ResultColumn], select: AnySelect
+        self,
+        writer: Writer,
+        columns: Sequence[ResultColumn],
+        select: AnySelect,
+        expected_rows: int | None = None,
     ) -> AsyncGenerator[Chunk, None]:
-        """The given columns of a part of this statement as the bytes of `writer`, in pieces."""
+        """The given columns of a part of this statement as the bytes of `writer`, in pieces; see `StreamJob`."""
         return stream_rows(
             StreamJob(
                 source=self.source,
@@ -218,6 +222,7 @@ class View:
                 described=self.output.names,
                 subset=None if columns is self.columns else [self.columns.index(c) for c in columns],
                 writer=writer,
+                expected_rows=expected_rows,
             )
         )
 

@@ -31,7 +31,7 @@ from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
 from dualsql.formats.cells import Unfit
-from dualsql.formats.writer import BatchWriter, Rows
+from dualsql.formats.writer import BatchWriter, LineWriter, Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 # A call takes the GIL: at this pace, some hundred times a second.
 _INSTRUCTIONS = 100_000
+
+MOST_BEFORE_START = 10_000
+"""Rows of a stream that are read before a reader process has started."""
 
 LOOP_LIMIT = 0.005
 """Seconds that an event loop may wait for SQLite itself."""
@@ -351,9 +354,12 @@ def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Con
 async def choose_stream(
     job: StreamJob, connection: AsyncConnection, statement: DriverStatement
 ) -> StreamBackend:
-    """The stream backend for a statement on aiosqlite: a reader process of the file for batches of Arrow."""
+    """The stream backend for a statement on aiosqlite: a reader process of the file, where it saves time."""
     thread, reader = by_sqlite_thread(statement), cast("Any", job.source.fast)
-    processes = reader.processes if isinstance(job.writer, BatchWriter) and reader is not None else None
+    is_for_process = isinstance(job.writer, BatchWriter) or (
+        isinstance(job.writer, LineWriter) and (job.expected_rows or 0) > MOST_BEFORE_START
+    )
+    processes = reader.processes if is_for_process and reader is not None else None
     if processes is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()

@@ -1,24 +1,21 @@
-"""Chooses what the reader processes of a SQLite file read: streams of Arrow, and pages while there are many of them."""
+"""Chooses what the reader processes of a SQLite file read: long streams, and pages while there are many of them."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import suppress
 from datetime import timedelta
-from typing import cast
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import DriverStatement
+from dualsql.databases.sqlite.connection import MOST_BEFORE_START
 from dualsql.databases.sqlite.page_process import PageProcess
-from dualsql.databases.sqlite.process_stream import by_reader_process
+from dualsql.databases.sqlite.process_stream import by_reader_process, terms_of_batches, terms_of_lines
 from dualsql.databases.sqlite.processes import ReaderProcesses
 from dualsql.databases.streams import StreamBackend, StreamJob
 from dualsql.formats.writer import BatchWriter, PlainPage, WrittenRows
 
 _MOST_FAILED_STARTS = 3
-
-_FEW = 10_000
-"""Rows of a stream that are read before a process has started."""
 
 
 class FileProcesses:
@@ -54,17 +51,23 @@ class FileProcesses:
     def stream(
         self, job: StreamJob, statement: DriverStatement, seconds: float, thread: StreamBackend
     ) -> StreamBackend:
-        """A backend for a writer of Arrow batches, which a process makes; `thread`, if it cannot.
+        """A backend for a writer of Arrow batches, or of lines, which a process makes; `thread`, if it cannot.
 
-        With `text_columns`, texts that are not valid UTF-8 are shown, which a process cannot read.
+        With `text_columns`, Arrow shows texts that are not valid UTF-8, which a process cannot read.
 
         Args:
             seconds: the time that is left.
         """
         most = getattr(internals.limit_clause(job.statement), "value", None)
-        if (most is not None and most <= _FEW) or cast("BatchWriter", job.writer).arrow.texts:
+        is_short = most is not None and most <= MOST_BEFORE_START
+        terms = (
+            terms_of_batches(job) if isinstance(job.writer, BatchWriter) else terms_of_lines(job, statement)
+        )
+        if is_short or terms is None:
             return thread
-        return by_reader_process(self.idle, self._path, statement, seconds, thread)
+        return by_reader_process(
+            self.idle, {**terms, "path": self._path, "seconds": seconds}, statement, thread
+        )
 
     def close(self) -> None:
         """End the processes."""

@@ -78,7 +78,7 @@ class PageProcess:
 
     async def fetch(self, statement: DriverStatement, page: PlainPage) -> WrittenRows | None:
         """The objects of all rows of a statement; None if it must be read in another way."""
-        columns = _columns_text(page.columns, tuple(statement.processors()), statement.dialect)
+        columns = columns_text(page.columns, tuple(statement.processors()), statement.dialect)
         if columns is None:
             self._decline(statement.sql)
             return None
@@ -194,7 +194,7 @@ class PageProcess:
 
 
 @lru_cache(256)
-def _columns_text(columns: PlainColumns, processors: Any, dialect: Dialect) -> str | None:
+def columns_text(columns: PlainColumns, processors: Any, dialect: Dialect) -> str | None:
     """The columns for the process; None if SQLAlchemy makes other values of their cells than the process."""
     made = {place: _function(one) for place, one in processors if place < len(columns.names)}
     kinds = {place: kind for place, kind in enumerate(columns.kinds) if kind in _TYPES}

@@ -1,4 +1,4 @@
-"""Batches of Arrow that a reader process makes of the rows of a SQLite file."""
+"""Batches of Arrow, and lines, that a reader process makes of the rows of a SQLite file."""
 
 from __future__ import annotations
 
@@ -21,45 +21,58 @@ from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.session import note_lane
 from dualsql.databases.sqlite.callbacks import LARGEST_VALUE
+from dualsql.databases.sqlite.page_process import columns_text
 from dualsql.databases.sqlite.processes import ReaderProcess, ReaderProcesses, sendable
 from dualsql.databases.streams import Put, StreamBackend, StreamJob
-from dualsql.errors import QueryExecutionError
+from dualsql.errors import DatabaseBusyError, QueryExecutionError
 from dualsql.formats.arrow import ArrowSchema
-from dualsql.formats.cells import Processor, Tolerant
-from dualsql.formats.writer import BatchWriter, Chunk
+from dualsql.formats.cells import Processor, Tolerant, processed
+from dualsql.formats.writer import BatchWriter, Chunk, LineWriter, Rows, Writer
+
+
+def terms_of_batches(job: StreamJob) -> dict[str, Any] | None:
+    """What to ask a process for batches of Arrow; None if it cannot make them."""
+    return None if cast("BatchWriter", job.writer).arrow.texts else {}
+
+
+def terms_of_lines(job: StreamJob, statement: DriverStatement) -> dict[str, Any] | None:
+    """What to ask a process for lines; None if the writer has to see the values."""
+    writer = cast("LineWriter", job.writer)
+    plain = writer.plain if job.subset is None else None
+    columns = plain and columns_text(plain, tuple(statement.processors()), statement.dialect)
+    return None if columns is None else {"lines": writer.line_format, "columns": columns}
 
 
 def by_reader_process(
-    processes: ReaderProcesses,
-    path: str,
-    statement: DriverStatement,
-    seconds: float,
-    otherwise: StreamBackend,
+    processes: ReaderProcesses, terms: Mapping[str, Any], statement: DriverStatement, otherwise: StreamBackend
 ) -> StreamBackend:
-    """Stream batches that a reader process makes.
+    """Stream what a reader process makes.
 
     Args:
-        seconds: the time that is left. otherwise: reads statements that the process declines, or cannot be sent.
+        terms: the file, the seconds that are left, and in which form rows are needed.
+        otherwise: reads statements that the process declines, or cannot be sent.
     """
     parameters = sendable(statement.parameters)
     if parameters is None:
         return otherwise
     request = {
-        "path": path,
+        **terms,
         "sql": statement.sql,
         "parameters": parameters,
-        "seconds": min(seconds, _LONGEST),
+        "seconds": min(terms["seconds"], _LONGEST),
         "lock_seconds": _LOCK_SECONDS,
         "largest_value": LARGEST_VALUE,
     }
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         run = driver_of(connection)._execute  # in the connection's thread, which has nothing else to do
-        reading = _ProcessRun(job, statement, processes)
+        reading, rows = _ProcessRun(job, statement, processes), 0
+        version = await run(_version, driver_of(connection))
         memory_of(connection)[ON_STOP] = reading.stop
         try:
             await run(partial(reading.begin, request))
             while (chunk := await run(reading.next_chunk)) is not None:
+                rows += chunk.rows
                 await put(chunk)
         finally:
             reading.stop()
@@ -68,6 +81,13 @@ def by_reader_process(
         if reading.is_declined:
             note_lane("sqlite_thread")
             await otherwise(job, connection, put)
+        elif reading.is_unreadable and "lines" in terms:
+            rest = cast("Writer", _Rest(job.writer, rows))
+            try:
+                await run(_begin, driver_of(connection), version)
+                await otherwise(job._replace(writer=rest), connection, put)
+            finally:
+                await run(driver_of(connection)._conn.rollback)
         elif reading.is_unreadable:
             # The error names the column, as it does without the process; the rows up to it were sent.
             await otherwise(job, connection, _drop)
@@ -80,6 +100,23 @@ _LONGEST = 1e9
 
 _LOCK_SECONDS = 5.0
 """As sqlite3 waits for a lock."""
+
+
+def _version(driver: Any) -> int:
+    """Another number, once another connection has changed the file: https://www.sqlite.org/pragma.html."""
+    return cast("int", driver._conn.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _begin(driver: Any, version: int) -> None:
+    """Begin to read the file as it was at this version.
+
+    Raises:
+        DatabaseBusyError: it was changed.
+    """
+    driver._conn.execute("BEGIN").close()
+    driver._conn.execute("SELECT 1 FROM sqlite_master LIMIT 1").close()
+    if _version(driver) != version:
+        raise DatabaseBusyError("The database was changed while it was read.", hint="Read the result again.")
 
 
 async def _drop(_: Chunk) -> None:
@@ -100,7 +137,8 @@ class _ProcessRun:
         self._lock = Lock()
         self._process: ReaderProcess | None = None
         self._is_stopped = False
-        self._makers = _makers(job, statement)
+        self._processors = list(statement.processors())
+        self._makers = _makers(job, statement) if isinstance(job.writer, BatchWriter) else []
         self.is_declined = self.is_unreadable = self._is_over = False
 
     def begin(self, request: Mapping[str, Any]) -> None:
@@ -154,10 +192,30 @@ class _ProcessRun:
             (self._processes.give_back if self._is_over else ReaderProcess.close)(process)
 
     def _encode(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
+        if "columns" not in header:
+            return self._lines(header, body)
         writer = cast("BatchWriter", self._job.writer)
         arrays = _arrays(header["columns"], header["rows"], body)
         columns = [make(arrays[index]) for index, make in zip(self._job.positions, self._makers, strict=True)]
         return writer.batch(writer.arrow.batch_of_columns(columns))
+
+    def _lines(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
+        if "values" not in header:
+            return cast("LineWriter", self._job.writer).written(bytes(body), header["rows"])
+        rows = [list(map(_value, row)) for row in json.loads(body)]
+        return self._job.encode(processed(rows, self._processors))
+
+
+class _Rest:
+    """Writes the rows after the first ones."""
+
+    def __init__(self, writer: Writer, skipped: int) -> None:
+        self._writer, self._skipped = writer, skipped
+
+    def rows(self, rows: Rows) -> Chunk:
+        left = rows[self._skipped :]
+        self._skipped -= len(rows) - len(left)
+        return self._writer.rows(left) if left else Chunk(b"", 0)
 
 
 def _makers(job: StreamJob, statement: DriverStatement) -> list[Callable[[Any], Any]]:
@@ -180,12 +238,16 @@ def _arrays(columns: Sequence[Any], rows: int, body: bytearray) -> list[Any]:
             at += size + -size % 8
         if kind == "values":
             listed = json.loads(buffers[0].to_pybytes())
-            arrays.append([b64decode(value[0]) if isinstance(value, list) else value for value in listed])
+            arrays.append(list(map(_value, listed)))
         elif kind == "nulls":
             arrays.append(pa.nulls(rows))
         else:
             arrays.append(_array(kind, rows, nulls, buffers))
     return arrays
+
+
+def _value(spelled: Any) -> Any:
+    return b64decode(spelled[0]) if isinstance(spelled, list) else spelled
 
 
 def _array(kind: str, rows: int, nulls: int, buffers: Sequence[Any]) -> Any:

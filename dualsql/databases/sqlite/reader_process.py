@@ -30,6 +30,7 @@ _INSTRUCTIONS, _INSTRUCTIONS_OF_PAGES = 100_000, 2_000
 # Packed in groups whose objects the cache of a core holds (3,000 rows at a time take a tenth more CPU), and written a
 # few groups at a time (one at a time takes half as much CPU more in the server).
 _FIRST_ROWS, _GROUP_ROWS, _GROWTH, _MOST_GROUPS, _BATCH_BYTES = 100, 1_000, 4, 4, 512 * 1024
+_LINE_ROWS = 500
 
 LENGTHS = struct.Struct("=II")
 
@@ -337,7 +338,9 @@ class Reader:
         apsw, count = self._apsw, 0
         try:
             with closing(self._open(request)) as connection:
-                for rows in self._rows(connection, request):
+                running = self._run(connection, request)
+                written = self._lines(running, request) if "lines" in request else self._rows(running)
+                for rows in written:
                     count += rows
             self._write({"end": True})
         except UnicodeDecodeError:
@@ -349,13 +352,30 @@ class Reader:
             else:
                 self._write({"declined": True})
 
-    def _rows(self, connection: Any, request: dict[str, Any]) -> Iterator[int]:
-        """Write the rows; yields how many, each time."""
+    def _run(self, connection: Any, request: dict[str, Any]) -> Any:
         parameters = read_parameters(request["parameters"])
         _require_readable(connection, request["sql"], parameters)
         running = connection.cursor()
         running.exec_trace = self._write_names
-        running.execute(request["sql"], parameters)
+        return running.execute(request["sql"], parameters)
+
+    def _lines(self, running: Any, request: dict[str, Any]) -> Iterator[int]:
+        """Write the rows as lines, or the values of those that are not plain; yields how many, each time."""
+        write = getattr(self._row_objects.PlainObjects(*json.loads(request["columns"])), request["lines"])
+        count = _FIRST_ROWS
+        while rows := list(islice(running, count)):
+            header = {"rows": len(rows)}
+            try:
+                data = write(rows, self._orjson.dumps)
+            except (TypeError, ValueError):
+                header["values"] = True
+                data = json.dumps([list(map(_spelled, row)) for row in rows]).encode()
+            self._write(header, [data])
+            yield len(rows)
+            count = max(1, min(_BATCH_BYTES * len(rows) // len(data), count * _GROWTH, _LINE_ROWS))
+
+    def _rows(self, running: Any) -> Iterator[int]:
+        """Write the rows as columns; yields how many, each time."""
         count, groups, size = _FIRST_ROWS, list[list[Packed]](), 0
         while rows := list(islice(running, count)):
             places: list[int] = []

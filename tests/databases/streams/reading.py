@@ -35,6 +35,7 @@ def stream_chunks(
     columns: Sequence[ResultColumn],
     writer: Writer,
     places: Sequence[int] | None = None,
+    expected_rows: int | None = None,
 ) -> AsyncGenerator[Chunk, None]:
     """What is between the head and the end of a stream."""
     return stream_rows(
@@ -46,6 +47,7 @@ def stream_chunks(
             described=driver_names(columns),
             subset=places,
             writer=writer,
+            expected_rows=expected_rows,
         )
     )
 
@@ -58,12 +60,13 @@ async def streamed(
     format_name: str,
     places: Sequence[int] | None = None,
     options: WriterOptions | None = None,
+    expected_rows: int | None = None,
 ) -> bytes:
     """The whole stream, from head to end."""
     chosen = columns if places is None else [columns[place] for place in places]
     writer: Writer = FORMATS[format_name].writer(chosen, source.engine.dialect, options or WriterOptions())
     pieces, count = [writer.head()], 0
-    async for chunk in stream_chunks(source, statement, rules, columns, writer, places):
+    async for chunk in stream_chunks(source, statement, rules, columns, writer, places, expected_rows):
         pieces.append(chunk.data)
         count += chunk.rows
     pieces.append(writer.end(StreamEnd(count)))

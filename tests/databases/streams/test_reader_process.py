@@ -1,4 +1,4 @@
-"""Arrow of SQLite by a reader process: the thread's answers and errors, stopped with its stream, no lock broken."""
+"""Arrow and lines of SQLite by a reader process: the thread's answers and errors, stopped in time, no lock broken."""
 
 from __future__ import annotations
 
@@ -160,6 +160,31 @@ async def same_outcome(
     return actual
 
 
+LINES = ("ndjson", "csv", "json")
+MANY = 1_000_000
+SPELLED = [cells.c[name] for name in ("id", "whole", "sparse", "ratio", "text", "moment", "day", "flag")]
+"""The columns whose rows a process writes as lines."""
+
+
+async def lines(source: Source, statement: Any, format_name: str) -> bytes:
+    select_, columns = prepared(source, statement)
+    return await streamed(source, select_, RULES, columns, format_name, expected_rows=MANY)
+
+
+async def same_lines(path: Path, source: Source, make_engine: Any, statement: Any) -> None:
+    """The lines of the process are those of the thread, byte for byte."""
+    engine: AsyncEngine = make_engine(f"sqlite+aiosqlite:///{path}")
+    theirs = open_source("y", engine, Registry(metadata))
+    for format_name in LINES:
+        with backends_taken() as taken:
+            actual = await lines(source, statement, format_name)
+            expected = await lines(theirs, statement, format_name)
+        assert taken == ["by_reader_process", "by_sqlite_thread"]
+        assert actual == expected
+    await theirs.close()
+    await engine.dispose()
+
+
 def idle(source: Source) -> list[ReaderProcess]:
     assert isinstance(source.fast, FileReader)
     assert source.fast.processes is not None
@@ -172,12 +197,41 @@ async def test_its_cells_are_those_of_the_thread(filled: Path, source: Source, m
     (process,) = idle(source)
     narrow = select(cells.c.text, cells.c.id).where(cells.c.id > 3, cells.c.text != "a")
     await same_outcome(filled, source, make_engine, narrow)
-    assert idle(source) == [process]  # which read both
+    for statement in (
+        select(*SPELLED),
+        select(*SPELLED).where(cells.c.ratio < 2, cells.c.text != "x\0y"),
+        narrow,
+    ):
+        await same_lines(filled, source, make_engine, statement)
+    assert idle(source) == [process]  # which read all
 
 
 async def test_a_short_result_starts_no_process(source: Source) -> None:
     with backends_taken() as taken:
         await outcome(source, select(cells.c.id).limit(10))
+        select_, columns = prepared(source, select(cells.c.id))
+        for expected_rows in (None, 100):
+            await streamed(source, select_, RULES, columns, "csv", expected_rows=expected_rows)
+    assert taken == ["by_sqlite_thread"] * 3
+
+
+@pytest.mark.parametrize(
+    ("format_name", "statement", "options"),
+    [
+        ("csv", select(cells.c.id), WriterOptions(guard_formulas=True)),
+        ("csv", select(cells.c.id, cells.c.data), WriterOptions()),
+        ("ndjson", select(cells.c.id, cells.c.price), WriterOptions()),
+        ("ndjson", select(cells.c.id, cells.c.clock), WriterOptions()),
+        ("ndjson", select(cells.c.id), WriterOptions(integer_strings=True)),
+        ("ndjson", select(cells.c.id), WriterOptions(text_columns=("id",))),
+    ],
+)
+async def test_values_that_are_converted_are_read_by_the_thread(
+    source: Source, format_name: str, statement: Any, options: WriterOptions
+) -> None:
+    select_, columns = prepared(source, statement)
+    with backends_taken() as taken:
+        await streamed(source, select_, RULES, columns, format_name, options=options, expected_rows=MANY)
     assert taken == ["by_sqlite_thread"]
 
 
@@ -211,7 +265,9 @@ async def test_a_value_of_another_class_has_the_same_answer(
         connection.execute(f"CREATE TABLE cells ({', '.join(NAMES)})")
         insert_rows(connection, map(row, range(ROWS)))
         connection.execute(f"UPDATE cells SET {column} = ? WHERE id = ?", (value, place))
-    await same_outcome(path, open_file(path), make_engine, select(cells))
+    source = open_file(path)
+    await same_outcome(path, source, make_engine, select(cells))
+    await same_lines(path, source, make_engine, select(*SPELLED).where(cells.c.text.is_distinct_from("x\0y")))
 
 
 @pytest.mark.quick(1)
@@ -225,6 +281,25 @@ async def test_a_text_that_is_no_text(open_file: Open, make_engine: Any, tmp_pat
     source = open_file(path)
     code, _, details = await same_outcome(path, source, make_engine, select(cells))
     assert (code, details["column"]) == (ValueNotRepresentableError("").code, "text")
+    # Lines say it of the cell. The thread writes those from there on.
+    await same_lines(path, source, make_engine, select(*SPELLED))
+
+
+async def test_a_text_that_is_no_text_in_a_file_that_was_changed_meanwhile(
+    open_file: Open, tmp_path: Path, filled: Path
+) -> None:
+    path = copied(filled, tmp_path / "changed.db")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("UPDATE cells SET text = CAST(x'ff41' AS TEXT) WHERE id = ?", (ROWS - 3,))
+    source = open_file(path)
+    select_, columns = prepared(source, select(*SPELLED))
+    writer = FORMATS["csv"].writer(columns, source.engine.dialect, WriterOptions())
+    async with aclosing(stream_chunks(source, select_, RULES, columns, writer, None, MANY)) as chunks:
+        await anext(chunks)
+        assert written_by_another(path) == ""
+        with pytest.raises(DatabaseBusyError, match="changed"):
+            [chunk async for chunk in chunks]
 
 
 @pytest.mark.long
@@ -267,6 +342,8 @@ def test_values_of_any_class_anywhere(tmp_path_factory: pytest.TempPathFactory, 
         for column in cells.c:
             statement = select(cells.c.id, column.label("value"))
             await same_outcome(path, source, create_async_engine, statement)
+            if column in SPELLED:
+                await same_lines(path, source, create_async_engine, statement)
         await source.close()
 
     asyncio.run(compare())
@@ -366,6 +443,45 @@ def test_columns_of_several_groups_of_rows_are_their_values(groups: list[Any]) -
         expected = [value for group in groups for value in group[column]]
         assert array.to_pylist() == expected
         assert array.null_count == expected.count(None)
+
+
+@pytest.mark.parametrize(
+    ("line_format", "written"),
+    [
+        ("csv", b'1,"q""\n,\\t\\","2024-02-01",true\r\n2,,,\r\n'),
+        (
+            "ndjson",
+            b'{"n":1,"s":"q\\"\\n,\\\\t\\\\","d":"2024-02-01","b":true}\n{"n":2,"s":null,"d":null,"b":null}\n',
+        ),
+    ],
+)
+def test_it_writes_lines_of_plain_rows_itself(
+    tmp_path: Path, process: ReaderProcess, line_format: str, written: bytes
+) -> None:
+    """It sends the values of other rows, from which the server makes the same lines, in more time."""
+    with closing(sqlite3.connect(tmp_path / "plain.db")) as connection, connection:
+        connection.execute("CREATE TABLE plain (n, s, d, b)")
+        rows = [
+            (1, 'q"\n,\\t\\', "2024-02-01", 1),
+            (2, None, None, None),
+            (3, "[null", None, 0),
+            ("x", "", None, 0),
+        ]
+        connection.executemany("INSERT INTO plain VALUES (?, ?, ?, ?)", rows)
+    columns = json.dumps([["n", "s", "d", "b"], ["int", "str", "date", "bool"]])
+    terms = {"path": str(tmp_path / "plain.db"), "parameters": [], "seconds": 60, "lock_seconds": 0}
+    terms |= {"largest_value": 1_000_000, "lines": line_format, "columns": columns}
+
+    def answer(where: str) -> tuple[dict[str, Any], bytes]:
+        process.ask({**terms, "sql": f"SELECT n, s, d, b FROM plain WHERE {where}"})
+        assert process.message()[0] == {"names": ["n", "s", "d", "b"]}
+        header, body = process.message()
+        assert process.message()[0] == {"end": True}
+        return header, bytes(body)
+
+    assert answer("n < 3") == ({"rows": 2}, written)
+    assert answer("n = 'x'") == ({"rows": 1, "values": True}, b'[["x", "", null, 0]]')
+    assert ("values" in answer("n = 3")[0]) is (line_format == "csv")
 
 
 def test_it_has_a_time_limit_and_a_size_limit(filled: Path, process: ReaderProcess) -> None:
