@@ -31,7 +31,7 @@ from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
 from dualsql.formats.cells import Unfit
-from dualsql.formats.writer import BatchWriter, LineWriter, Rows
+from dualsql.formats.writer import Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 # A call takes the GIL: at this pace, some hundred times a second.
 _INSTRUCTIONS = 100_000
-
-MOST_BEFORE_START = 10_000
-"""Rows of a stream that are read before a reader process has started."""
 
 LOOP_LIMIT = 0.005
 """Seconds that an event loop may wait for SQLite itself."""
@@ -356,14 +353,10 @@ async def choose_stream(
 ) -> StreamBackend:
     """The stream backend for a statement on aiosqlite: a reader process of the file, where it saves time."""
     thread, reader = by_sqlite_thread(statement), cast("Any", job.source.fast)
-    is_for_process = isinstance(job.writer, BatchWriter) or (
-        isinstance(job.writer, LineWriter) and (job.expected_rows or 0) > MOST_BEFORE_START
-    )
-    processes = reader.processes if is_for_process and reader is not None else None
-    if processes is None:
+    if reader is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()
-    return cast("StreamBackend", processes.stream(job, statement, seconds, thread))
+    return cast("StreamBackend", reader.stream(job, statement, seconds, thread))
 
 
 def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:

@@ -6,9 +6,7 @@ import sys
 from contextlib import suppress
 from datetime import timedelta
 
-from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import DriverStatement
-from dualsql.databases.sqlite.connection import MOST_BEFORE_START
 from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.process_stream import by_reader_process, terms_of_batches, terms_of_lines
 from dualsql.databases.sqlite.processes import ReaderProcesses
@@ -51,23 +49,14 @@ class FileProcesses:
     def stream(
         self, job: StreamJob, statement: DriverStatement, seconds: float, thread: StreamBackend
     ) -> StreamBackend:
-        """A backend for a writer of Arrow batches, or of lines, which a process makes; `thread`, if it cannot.
-
-        With `text_columns`, Arrow shows texts that are not valid UTF-8, which a process cannot read.
-
-        Args:
-            seconds: the time that is left.
-        """
-        most = getattr(internals.limit_clause(job.statement), "value", None)
-        is_short = most is not None and most <= MOST_BEFORE_START
+        """A backend for a writer of Arrow batches, or of lines, which a process makes; `thread`, if it cannot."""
         terms = (
             terms_of_batches(job) if isinstance(job.writer, BatchWriter) else terms_of_lines(job, statement)
         )
-        if is_short or terms is None:
+        if terms is None:
             return thread
-        return by_reader_process(
-            self.idle, {**terms, "path": self._path, "seconds": seconds}, statement, thread
-        )
+        terms = {**terms, "path": self._path, "seconds": seconds}
+        return by_reader_process(self.idle, terms, statement, thread)
 
     def close(self) -> None:
         """End the processes."""

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine, util
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import DriverStatement, require_described
 from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit, connect, next_rows
+from dualsql.databases.streams import StreamBackend, StreamJob
 from dualsql.formats.cells import processed, without_collector
-from dualsql.formats.writer import PlainPage, Rows, WrittenRows
+from dualsql.formats.writer import BatchWriter, LineWriter, PlainPage, Rows, WrittenRows
 
 if sys.platform == "linux":
     from resource import RUSAGE_THREAD, getrusage
@@ -46,6 +48,9 @@ _UNBOUNDED = re.compile(
 )
 """Their time is not linear in a text, or they return a longer one. A statement that was fast may be slow with other
 values, and nothing stops a call."""
+
+_MOST_BEFORE_START = 10_000
+"""Rows of a stream that are read before a process has started."""
 
 _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 """So many pages in so many seconds, and a process reads them."""
@@ -128,6 +133,21 @@ class FileReader:
             if self.processes is not None:
                 self.processes.start_for_pages()
         return rows
+
+    def stream(
+        self, job: StreamJob, statement: DriverStatement, seconds: float, thread: StreamBackend
+    ) -> StreamBackend:
+        """A reader process for batches of Arrow and for many lines; `thread` for others and what it cannot read.
+
+        Args:
+            seconds: the time that is left.
+        """
+        writer, limit = job.writer, getattr(internals.limit_clause(job.statement), "value", None)
+        is_long = limit is None or limit > _MOST_BEFORE_START
+        if not isinstance(writer, BatchWriter):
+            is_long &= isinstance(writer, LineWriter) and (job.expected_rows or 0) > _MOST_BEFORE_START
+        processes = self.processes if is_long else None
+        return thread if processes is None else processes.stream(job, statement, seconds, thread)
 
     @property
     def processes(self) -> FileProcesses | None:

@@ -31,7 +31,10 @@ from dualsql.formats.writer import BatchWriter, Chunk, LineWriter, Rows, Writer
 
 
 def terms_of_batches(job: StreamJob) -> dict[str, Any] | None:
-    """What to ask a process for batches of Arrow; None if it cannot make them."""
+    """What to ask a process for batches of Arrow.
+
+    None with `text_columns`, which show texts that are not valid UTF-8: a process cannot read them.
+    """
     return None if cast("BatchWriter", job.writer).arrow.texts else {}
 
 

@@ -210,9 +210,9 @@ async def test_a_short_result_starts_no_process(source: Source) -> None:
     with backends_taken() as taken:
         await outcome(source, select(cells.c.id).limit(10))
         select_, columns = prepared(source, select(cells.c.id))
-        for expected_rows in (None, 100):
-            await streamed(source, select_, RULES, columns, "csv", expected_rows=expected_rows)
-    assert taken == ["by_sqlite_thread"] * 3
+        for statement, expected_rows in ((select_, None), (select_, 100), (select_.limit(10), MANY)):
+            await streamed(source, statement, RULES, columns, "csv", expected_rows=expected_rows)
+    assert taken == ["by_sqlite_thread"] * 4
 
 
 @pytest.mark.parametrize(
