@@ -1,0 +1,235 @@
+"""Statements that are equal element by element are not compiled to be compared; whatever compiling finds is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    bindparam,
+    cast,
+    func,
+    literal,
+    select,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.elements import ClauseElement, quoted_name
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.type_api import TypeEngine
+
+from dualsql.errors import NotFreezableError
+from dualsql.freeze import UNCOMPILABLE, Registry, freeze, prove_equal, thaw
+from dualsql.freeze.fields import MEMOS
+from dualsql.freeze.twins import Twins
+from dualsql.plan import written_out
+from tests.quick import case_of
+from tests.schools import Base
+from tests.statements import POSTGRESQL_ONLY, STATEMENTS
+
+REGISTRY = Registry(Base)
+ALL = {**STATEMENTS, **POSTGRESQL_ONLY}
+DIALECTS = [sqlite.dialect(), postgresql.dialect()]
+
+metadata = MetaData()
+things = Table("things", metadata, Column("id", Integer, primary_key=True), Column("name", String(20)))
+ID, NAME = things.c.id, things.c.name
+ALIAS = things.alias()
+
+
+def cases() -> Iterator[Any]:
+    for number, name in enumerate(ALL):
+        yield case_of(name, is_long=number % 5 != 0)
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    return Twins().are_equal(one, other)
+
+
+def parts_of(statement: Any, but_for: Collection[Any] = ()) -> list[Any]:
+    """The elements and types that a statement consists of, without those of another one."""
+    waiting, parts, seen = [statement], [], {id(part) for part in but_for}
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list | tuple):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+        elif isinstance(part, ClauseElement | TypeEngine) and id(part) not in seen:
+            seen.add(id(part))
+            parts.append(part)
+            waiting += [value for name, value in part.__dict__.items() if not is_memo(part, name)]
+    return parts
+
+
+def shared(document: bytes) -> list[Any]:
+    """What two statements of one document share, such as types without arguments."""
+    one, other = (parts_of(thaw(document, REGISTRY)) for _ in range(2))
+    return [part for part in one if any(part is each for each in other)]
+
+
+def is_memo(part: Any, name: str) -> bool:
+    return name != "_is_clone_of" and name in (*MEMOS, *part.__dict__.get("_memoized_keys", ()))
+
+
+def other_values(value: Any) -> Iterator[Any]:
+    """What an error in writing or reading could put in its place."""
+    if value is None or isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield from (value + 1, str(value))
+    elif isinstance(value, str):
+        yield type(value)(f"{value}x", None) if isinstance(value, quoted_name) else f"{value}x"
+    elif isinstance(value, TypeEngine):
+        yield from (Text(), String(7), Integer())
+    elif isinstance(value, list | tuple):
+        yield type(value)([*value, *value[:1]])
+        yield type(value)(value[:-1])
+        yield type(value)(value[::-1])
+    elif isinstance(value, dict):
+        yield {}
+    elif isinstance(value, ClauseElement):
+        yield from (things.c.id, literal(7))
+    if value is not None:
+        yield None
+
+
+@pytest.mark.quick(8)
+@pytest.mark.parametrize("name", list(cases()))
+def test_whatever_differs_when_compiled_differs_as_elements(name: str) -> None:
+    statement = written_out(ALL[name])
+    document, changed = freeze(statement, REGISTRY), 0
+    own = [*parts_of(statement), *shared(document)]
+    for number, part in enumerate(parts_of(thaw(document, REGISTRY), own)):
+        for attribute, value in part.__dict__.items():
+            for choice, _ in enumerate(() if is_memo(part, attribute) else other_values(value)):
+                thawed = thaw(document, REGISTRY)
+                state = parts_of(thawed, own)[number].__dict__
+                state[attribute] = [*other_values(state[attribute])][choice]
+                are_twins = are_equal(statement, thawed)
+                if differ(statement, thawed):
+                    changed += 1
+                    assert not are_twins, (type(part), attribute, value, state[attribute])
+    assert changed
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Whether both compile, and not to the same."""
+    for dialect in DIALECTS:
+        try:
+            prove_equal(one, other, dialect)
+        except NotFreezableError as error:
+            if error.details["construct"] != "statement":
+                return True
+        except UNCOMPILABLE:
+            continue
+    return False
+
+
+def twice(one: Any, other: Any) -> Any:
+    return select(ID).where(one == ID, other == ID + 1)
+
+
+def param(value: Any = 1) -> Any:
+    return bindparam(None, value, Integer())
+
+
+def clone(parameter: Any) -> Any:
+    return parameter._clone()
+
+
+def of_one(make: Callable[[Any], Any]) -> tuple[Any, Any]:
+    parameter = param()
+    return make(parameter), make(parameter)
+
+
+class Loud(FunctionElement[str]):
+    """A construct whose SQL an attribute changes that no cache key has."""
+
+    inherit_cache = True
+    name = "loud"
+
+    def __init__(self, word: str) -> None:
+        super().__init__(NAME)
+        self.word = word
+
+
+class Padded(TypeDecorator[str]):
+    impl = String
+    cache_ok = True
+
+
+def renamed(statement: Any) -> Any:
+    inner = statement.subquery()
+    inner.c.id.type = Text()
+    return select(inner)
+
+
+DIFFERENT = {
+    "1 and true": (twice(1, param(1)), twice(1, param(True))),
+    "1.0 and 1.00": (twice(1, param(Decimal("1.0"))), twice(1, param(Decimal("1.00")))),
+    "one parameter and two": (twice(*of_one(lambda each: each)), twice(param(), param())),
+    "clones of one and of two": (twice(*of_one(clone)), twice(clone(param()), clone(param()))),
+    "names of two": (
+        twice(bindparam("a", 1), bindparam("b", 2)),
+        twice(bindparam("b", 1), bindparam("a", 2)),
+    ),
+    "an attribute of a construct": (select(Loud("a")), select(Loud("b"))),
+    "a type of an application": (select(cast(NAME, Padded(10))), select(cast(NAME, Padded(11)))),
+    "columns that were changed": (renamed(select(ID)), select(select(ID).subquery())),
+    "the length of a type": (select(cast(NAME, String(10))), select(cast(NAME, String(11)))),
+    "an option of an execution": (select(ID).execution_options(a=object()), select(ID)),
+    "a table of the same name": (select(ID), select(Table("things", MetaData(), Column("id", Integer)).c.id)),
+    "annotated columns of one alias": (
+        select(ALIAS.c.id, ALIAS.c.id._annotate({"a": 1})),
+        select(ALIAS.c.id, things.alias().c.id._annotate({"a": 1})),
+    ),
+    "an alias twice": (
+        select(ALIAS.c.id, ALIAS.c.name),
+        select(ALIAS.c.id, things.alias().c.name),
+    ),
+}
+"""Statements of which one is not the other."""
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_different_statements_are_not_equal(name: str) -> None:
+    one, other = DIFFERENT[name]
+    assert not are_equal(one, other)
+    assert not are_equal(other, one)
+
+
+def test_statements_that_are_made_alike_are_equal() -> None:
+    def make() -> Any:
+        inner = select(ID, NAME.label("n")).where(ID.in_([1, 2]), NAME != "x").subquery()
+        return select(inner.c.n, func.count()).group_by(inner.c.n).order_by(inner.c.n).limit(3)
+
+    assert are_equal(make(), make())
+
+
+def test_a_long_statement_is_compiled() -> None:
+    def make(number: int) -> Any:
+        return select(ID).where(*(ID.is_distinct_from(each) for each in range(number)))
+
+    assert are_equal(make(10), make(10))
+    assert not are_equal(make(1000), make(1000))
+
+
+def test_no_element_of_sqlalchemy_hides_its_state_in_slots() -> None:
+    """What is not in `__dict__` would not be compared."""
+    waiting: list[type] = [ClauseElement, TypeEngine]
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if cls.__module__.startswith("sqlalchemy."):
+            assert not [
+                name for each in cls.__mro__ for name in getattr(each, "__slots__", ()) if name[:2] != "__"
+            ]
