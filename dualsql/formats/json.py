@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from operator import itemgetter
@@ -382,7 +382,6 @@ def _writable(column: ResultColumn, value: Any) -> Any:
     return converted
 
 
-@lru_cache(4096)
 def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
     plain = stored_type(type_, dialect)
     if isinstance(plain, types.ARRAY):

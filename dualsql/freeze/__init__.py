@@ -42,7 +42,7 @@ from dualsql.freeze.registry import Registry
 from dualsql.freeze.twins import Twins
 from dualsql.freeze.values import exact_forms
 
-__all__ = ["UNCOMPILABLE", "Proofs", "Registry", "Seal", "freeze", "thaw"]
+__all__ = ["UNCOMPILABLE", "Proofs", "Registry", "Seal", "compiled", "freeze", "thaw"]
 
 _SIMPLER = "Write it in a simpler way. Register custom types: Registry(..., types={'name': TheType})."
 
@@ -211,8 +211,8 @@ def proof_key(statement: Any, plain: bytes) -> object | None:
 def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
     """Raise NotFreezableError unless both statements compile to the same on `dialect`."""
     dialect = dialect or _PLAIN
-    ours = _compiled(statement, dialect)
-    theirs = _compiled(thawed, dialect)
+    ours = compiled(statement, dialect)
+    theirs = compiled(thawed, dialect)
     if ours.string != theirs.string:
         _refuse("SQL", f"{dialect.name}: {_difference(ours.string, theirs.string)}")
     if not _same(ours.params, theirs.params):
@@ -225,7 +225,8 @@ def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
             _refuse(aspect, f"{aspect} on {dialect.name}")
 
 
-def _compiled(statement: Any, dialect: Dialect) -> Any:
+def compiled(statement: Any, dialect: Dialect) -> Any:
+    """The statement compiled by SQLAlchemy; raises NotFreezableError if `dialect` cannot."""
     try:
         return statement.compile(dialect=dialect)
     except UNCOMPILABLE as error:

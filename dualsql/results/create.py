@@ -33,7 +33,7 @@ from dualsql.events import EVENTS, CreationEnded, ResultCreated, step
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy, run_heavy
 from dualsql.formats.samples import most_rows, room_for_rows, shows_all
-from dualsql.freeze import UNCOMPILABLE
+from dualsql.freeze import UNCOMPILABLE, compiled
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.log import log_unforeseen
 from dualsql.plan import KeysetPosition
@@ -433,6 +433,7 @@ class Creator:
             for select in islice(chain.from_iterable(forms(view) for forms in self.forms), most):
                 view.compile(select)
         except UNCOMPILABLE as error:
+            compiled(view.shape.select, view.source.engine.dialect)  # raises what is wrong with itself
             raise NotFreezableError(
                 f"The statement runs, but pages and queries cannot be derived from it ({type(error).__name__}).",
                 hint="Put it into a subquery and name its columns: inner = statement.subquery(); select(inner).",
