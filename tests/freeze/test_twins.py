@@ -27,9 +27,8 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.type_api import TypeEngine
 
 from dualsql.errors import NotFreezableError
-from dualsql.freeze import UNCOMPILABLE, Registry, freeze, prove_equal, thaw
+from dualsql.freeze import UNCOMPILABLE, Registry, Twins, freeze, prove_equal, thaw
 from dualsql.freeze.fields import MEMOS
-from dualsql.freeze.twins import Twins
 from dualsql.plan import written_out
 from tests.quick import case_of
 from tests.schools import Base
@@ -146,8 +145,8 @@ def clone(parameter: Any) -> Any:
     return parameter._clone()
 
 
-def of_one(make: Callable[[Any], Any]) -> tuple[Any, Any]:
-    parameter = param()
+def of_one(make: Callable[[Any], Any], parameter: Any = None) -> tuple[Any, Any]:
+    parameter = param() if parameter is None else parameter
     return make(parameter), make(parameter)
 
 
@@ -178,6 +177,14 @@ DIFFERENT = {
     "1.0 and 1.00": (twice(1, param(Decimal("1.0"))), twice(1, param(Decimal("1.00")))),
     "one parameter and two": (twice(*of_one(lambda each: each)), twice(param(), param())),
     "clones of one and of two": (twice(*of_one(clone)), twice(clone(param()), clone(param()))),
+    "clones of one and of two with a name": (
+        twice(*of_one(clone, bindparam("a", 1))),
+        twice(clone(bindparam("a", 1)), clone(bindparam("a", 1))),
+    ),
+    "sources of which one is a clone": (
+        select(ALIAS.c.id).select_from(clone(ALIAS)),
+        select(ALIAS.c.id).select_from(clone(things.alias())),
+    ),
     "names of two": (
         twice(bindparam("a", 1), bindparam("b", 2)),
         twice(bindparam("b", 1), bindparam("a", 2)),
