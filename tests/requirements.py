@@ -647,6 +647,7 @@ BEYOND: dict[str, str] = {
     "freeze/test_releases.py": "other releases of SQLAlchemy, other formats",
     "freeze/test_seal.py": "signatures and their secrets",
     "freeze/test_type_names.py": "types of dialects that are imported when a document names one",
+    "freeze/test_twins.py": "a comparison element by element finds whatever compiling both finds",
     "http/test_body.py": "bodies are bounded in size and time",
     "http/test_connection.py": "work stops when its caller hangs up",
     "http/test_guard.py": "foreign hosts and origins",
