@@ -58,7 +58,7 @@ class CountMethod(NamedTuple):
     """How to count, parsed; `cap` belongs to "capped"."""
 
     way: Way
-    cap: int = 0
+    cap: int | None = None
 
 
 def parse_count(count: Any) -> CountMethod:

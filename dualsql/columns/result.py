@@ -191,6 +191,7 @@ def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None)
     return [by_name[name] for name in names]
 
 
+@lru_cache(4096)
 def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
     """Whether only code of SQLAlchemy and dualsql makes the values."""
     if is_decorator(type_):

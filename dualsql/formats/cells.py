@@ -80,7 +80,7 @@ JSON_NULL = Unfit("null")
 """The document null, where a type of the application reads None from it. It is no NULL: `is_null` does not find it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ColumnFit:
     """Which values one column may hold.
 
@@ -127,8 +127,11 @@ def is_loose(column: ResultColumn, dialect: Dialect) -> bool:
 
 def fit_of(column: ResultColumn) -> ColumnFit:
     """The values that the column's encoding allows, before conversion."""
-    is_open = column.encoding not in KINDS or isinstance(column.shown, types.Enum | ranges.AbstractRange)
-    return ColumnFit(None) if is_open else ColumnFit(*KINDS[column.encoding])
+    is_open = isinstance(column.shown, types.Enum | ranges.AbstractRange)
+    return _OPEN if is_open else _FITS.get(column.encoding, _OPEN)
+
+
+_OPEN, _FITS = ColumnFit(None), {encoding: ColumnFit(*kinds) for encoding, kinds in KINDS.items()}
 
 
 class Fits:

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from operator import itemgetter
@@ -171,7 +171,6 @@ class RecordMaker:
     Attributes:
         described: the columns as answers describe them; not to be changed.
         has_times: see `may_hold_times`.
-        plain: the columns as another process can write them; None if a value may have to be converted.
     """
 
     def __init__(
@@ -189,32 +188,34 @@ class RecordMaker:
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
         self.has_times = may_hold_times(columns)
         fits = {place: fit_of(column) for place, column in enumerate(columns) if place not in self._texts}
-        items = [
-            column.describe().get("items", "any") if column.encoding == "array" else column.encoding
-            for column in columns
-        ]
+        items = [column.get("items", column["encoding"]) for column in self.described]
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
         own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
         loose = {place: fit for place, fit in own.items() if is_loose(columns[place], dialect)}
-        self._fits, self._strict_fits = Fits(loose), Fits(own)
+        self._every, self._own, self._loose, self._fits = fits, own, loose, Fits(loose)
         converting = dict(self._converters)
         self._unchecked = [place for place in fits if place in converting or place not in loose]
-        kinds = [fit.kinds for fit in fits.values()]
-        self._expected = (object,) if None in kinds else tuple(chain.from_iterable(filter(None, kinds)))
-        # The encoder of lines finds bytes among texts, unless another column may hold bytes.
-        finds_bytes = not issubclass(bytes, self._expected)
-        texts = {place for place in fits if finds_bytes and columns[place].encoding == "text"}
-        self.plain = self._plain(columns, own)
-        self._fits_of_lines = Fits({place: fit for place, fit in loose.items() if place not in texts})
 
-    def _plain(self, columns: Sequence[ResultColumn], own: Collection[int]) -> PlainColumns | None:
+    @cached_property
+    def plain(self) -> PlainColumns | None:
+        """The columns as another process can write them; None if a value may have to be converted."""
         converting = {place for place, converter in self._converters if converter is not _whole}
-        is_plain = [place in own and place not in converting for place in range(len(columns))]
-        kinds = tuple(_PLAIN_KINDS[column.encoding] for column in columns if column.encoding in _PLAIN_KINDS)
-        is_open = any(fit_of(column).kinds is None for column in columns)
-        if self._texts or self.has_times or is_open or not all(is_plain) or len(kinds) < len(columns):
-            return None
-        return PlainColumns(self._names, kinds)
+        kinds = tuple(_PLAIN_KINDS.get(column["encoding"], "") for column in self.described)
+        places = {place for place, fit in self._own.items() if fit.kinds is not None} - converting
+        is_plain = all(kinds) and len(places) == len(kinds) and not self.has_times
+        return PlainColumns(self._names, kinds) if is_plain else None
+
+    @cached_property
+    def _of_lines(self) -> tuple[tuple[type[Any], ...], Fits]:
+        """The classes of values that fit, and the fits that the encoder of lines does not find out."""
+        kinds = [fit.kinds for fit in self._every.values()]
+        expected = (object,) if None in kinds else tuple(chain.from_iterable(filter(None, kinds)))
+        # It finds bytes among texts, unless another column may hold bytes.
+        finds_bytes = not issubclass(bytes, expected)
+        texts = {
+            place for place in self._every if finds_bytes and self.described[place]["encoding"] == "text"
+        }
+        return expected, Fits({place: fit for place, fit in self._loose.items() if place not in texts})
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
@@ -235,17 +236,18 @@ class RecordMaker:
     def lines(self, rows: Rows) -> bytes:
         """The rows as JSON objects, each on a line of its own."""
         odd: list[Any] = []
+        expected, fits = self._of_lines
 
         def encode(value: Any) -> Any:
             # orjson calls it only for values that are neither text, number, date nor UUID, such as an Unfit or a
             # decimal in a column of whole numbers: the check of other values costs nothing.
-            if type(value) is Unfit or not isinstance(value, self._expected):
+            if type(value) is Unfit or not isinstance(value, expected):
                 odd.append(value)
             return encoded(value)
 
-        ready = self._converted(self._with_words(self._fits_of_lines.marked(rows)))
+        ready = self._converted(self._with_words(fits.marked(rows)))
         data = lines(objects(self._names, ready), encode, has_times=self.has_times)
-        return lines(self._records(rows, self._strict_fits)) if odd else data
+        return lines(self._records(rows, Fits(self._own))) if odd else data
 
     def _with_words(self, rows: Rows) -> Rows:
         # orjson writes null for NaN and the infinities, which JSON does not have.

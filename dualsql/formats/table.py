@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Any
 
 from dualsql.errors import BadParameterError
-from dualsql.formats.ndjson import NDJSONWriter, first_line
 from dualsql.formats.writer import ARRAY_SEPARATOR, Format, Resuming
 from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY
 
@@ -35,9 +34,9 @@ FORMATS = Formats(
             name="ndjson",
             media_type="application/x-ndjson",
             suffix="ndjson",
-            writer=NDJSONWriter,
+            writer=_of("ndjson", "NDJSONWriter"),
             title="NDJSON, a row on each line",
-            resuming=Resuming(first_row=first_line),
+            resuming=Resuming(first_row=_of("ndjson", "first_line")),
             is_stateless=True,
             end_keys=frozenset({SUMMARY_KEY, PROBLEM_KEY}),
         ),

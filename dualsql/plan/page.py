@@ -33,7 +33,7 @@ def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
 def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     """A statement with the same number of rows, in any order, with the cheapest columns."""
     # Which rows a LIMIT keeps depends on the order; how many does not.
-    bare = _without_windows(shape.select.order_by(None))
+    bare = _without_windows(internals.copy_with(shape.select, order_by_clauses=()))
     limit = smallest(shape.limit, None if cap is None else cap + 1)
     if limit is None and not shape.offset:
         return bare

@@ -172,8 +172,7 @@ _HAS_ID = case(
 )
 """Whether `is_storable_id` accepts the id of a row. Only another program writes others, which no caller can open.
 
-PostgreSQL takes a CASE to hold for half of the rows. The conditions alone seemed to leave no row of a million, so that
-it sorted all expired ones in place of reading 500 by their index."""
+PostgreSQL takes a CASE to hold for half of the rows, but the conditions alone for none: it sorted all expired rows."""
 
 _SIZE = case((_t.size.between(0, MAXIMUM_ROW_BYTES), _t.size), else_=MAXIMUM_ROW_BYTES)
 """The size of a row, as a number that can be added up, whatever another program wrote."""
