@@ -79,7 +79,7 @@ class KeyedSelect(NamedTuple):
         """The values of the row's keys; None if one of them cannot be sent back."""
         if self.keys is None:
             return None
-        values = tuple(row[position] for position in self.positions)
+        values = tuple([row[position] for position in self.positions])
         for key, value in zip(self.keys, values, strict=True):
             form = key.form
             if form is None or not (value is None or form.round_trips is None or form.round_trips(value)):

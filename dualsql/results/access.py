@@ -205,8 +205,8 @@ class AccessControl:
             self._passed_at = time.monotonic()
 
     def viewer(self, principal: Principal | None) -> Requester:
-        """`principal` as a viewer at this time."""
-        return Requester(principal=principal, since=self.clock.now() - self.settings.gone_retention)
+        """`principal` as a viewer at this time, in whole seconds: what has expired since is refused by `decide`."""
+        return Requester(principal, self.clock.now().replace(microsecond=0) - self.settings.gone_retention)
 
     async def open(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """See `ResultServer.open_resource`."""

@@ -315,13 +315,14 @@ class RowQuery:
         self.statement = statement
         compiled: Any = internals.compiled_with_cache(statement, _SQLITE, None, ()).compiled
         self._sql = compiled.string
-        self._bound = {
+        write = {
             name: internals.bind_processor(bound.type, _SQLITE) for name, bound in compiled.binds.items()
         }
+        # Instants and numbers: equal ones are written and read alike, and the same at each request.
+        self._bound = {name: process and lru_cache(256)(process) for name, process in write.items()}
         types = {column[0]: column[3] for column in internals.result_columns_of(compiled)}
         self._names = tuple(types)
         read = {name: internals.result_processor(type_, _SQLITE, None) for name, type_ in types.items()}
-        # Instants and numbers: equal ones are read alike, and the same row is read at each request.
         self._processes = [(name, lru_cache(256)(read[name])) for name in read if read[name] is not None]
 
     def run(self, connection: sqlite3.Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:

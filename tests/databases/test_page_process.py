@@ -14,7 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from datetime import date, datetime, timedelta
 from functools import partial
+from itertools import product
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import orjson
@@ -45,6 +47,7 @@ from dualsql.databases.sqlite.file_reader import FileReader
 from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.processes import ReaderProcess
 from dualsql.formats import json
+from dualsql.formats.row_objects import PlainObjects
 from dualsql.formats.writer import PlainColumns, PlainPage, WrittenRows
 from dualsql.results.pages import ResultPage
 from tests.waiting import until
@@ -177,6 +180,22 @@ async def test_a_cell_that_is_not_of_its_column_is_declined(
     rows = await process.fetch(usual, PlainPage(columns, 9, is_reversed=False))
     assert rows is not None
     assert len(rows) == 4
+
+
+MIXED = [0, 7, -(2**63), 0.0, 7.0, math.inf, "", "7", b"", b"7", None]
+
+
+@pytest.mark.parametrize("kind", [int, float, str])
+def test_each_cell_of_a_column_counts_whatever_stands_beside_it(kind: type[Any]) -> None:
+    for cells in product(MIXED, repeat=3):
+        plain, rows = PlainObjects(["cell"], [kind.__name__]), [[cell] for cell in cells]
+        # The second time, a column that was not proved is looked at.
+        for _ in range(2):
+            if {kind, NoneType}.issuperset(map(type, cells)) and math.inf not in cells:
+                assert repr(plain.objects(rows)) == repr([{"cell": cell} for cell in cells])
+            else:
+                with pytest.raises(TypeError):
+                    plain.objects(rows)
 
 
 async def test_an_infinite_key_beside_the_columns_is_declined(path: Path, process: PageProcess) -> None:

@@ -146,7 +146,7 @@ class PageProcess:
     def _request(self, sql: str, parameters: Sequence[Any], terms: Mapping[str, Any]) -> bytes | None:
         values = sendable(parameters)
         # orjson would write infinity as null.
-        if values is None or any(type(value) is float and not math.isfinite(value) for value in values):
+        if values is None or not all(math.isfinite(value) for value in values if type(value) is float):
             return None
         try:
             request = orjson.dumps({**self._terms, **terms, "sql": sql, "parameters": values}) + b"\n"

@@ -143,7 +143,7 @@ class ReaderProcesses:
 
 def sendable(parameters: Sequence[Any]) -> Sequence[Any] | None:
     """The values as `reader_process.read_parameters` reads them; None if one cannot be sent."""
-    if not all(type(value) in _SENDABLE for value in parameters):
+    if not _SENDABLE.issuperset(map(type, parameters)):
         return None
     return [[b64encode(value).decode()] if type(value) is bytes else value for value in parameters]
 
