@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from sqlalchemy import (
@@ -95,11 +94,11 @@ class ThreadedEngine:
         thread = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="dualsql")
         is_idle = False
         try:
-            connection = await self._open(thread)
+            connection = ThreadedConnection(await self._open(thread), thread)
             try:
-                yield ThreadedConnection(connection, thread)
+                yield connection
             finally:
-                is_idle = await self._close(thread.submit(connection.close))
+                is_idle = await self._close(connection)
         finally:
             if is_idle and len(self._idle) < _MOST_IDLE:
                 self._idle.append(thread)
@@ -121,11 +120,12 @@ class ThreadedEngine:
             self._idle.pop().shutdown(wait=False)
         await asyncio.to_thread(self.sync_engine.dispose)
 
-    async def _close(self, closing: Future[None]) -> bool:
+    async def _close(self, connection: ThreadedConnection) -> bool:
         """Wait until a connection is given back, a few seconds at most: its thread may still run a statement.
 
         Not every driver can stop one. A cancellation does not withdraw the close behind it. Returns whether it is back.
         """
+        closing = connection.submit(connection.close)
         closed = asyncio.wrap_future(closing)
         try:
             await asyncio.wait({closed}, timeout=_SETTLING)
@@ -158,11 +158,22 @@ def _give_back(opening: Future[Connection]) -> None:
 
 
 class ThreadedConnection:
-    """A connection whose every call runs in its thread."""
+    """A connection whose every call runs in its thread.
+
+    Attributes:
+        is_spent: the driver's connection is closed at the end, instead of given back.
+    """
 
     def __init__(self, connection: Connection, thread: ThreadPoolExecutor) -> None:
         self.sync_connection = connection
         self._thread = thread
+        self.is_spent = False
+        self._last: Future[Any] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether its thread still works on a call, whose caller may have left."""
+        return self._last is not None and not self._last.done()
 
     @property
     def dialect(self) -> Dialect:
@@ -201,14 +212,24 @@ class ThreadedConnection:
         """Close the driver's connection instead of giving it back."""
         await self.run(self.sync_connection.invalidate)
 
+    def close(self) -> None:
+        """Give the driver's connection back, or close it; to be called in its thread, or while nothing runs there."""
+        if self.is_spent:
+            self.sync_connection.invalidate()
+        self.sync_connection.close()
+
     async def run_sync(self, work: Callable[[Connection], T]) -> T:
         """Call `work` with the connection, in its thread. Returns its result."""
         return await self.run(work, self.sync_connection)
 
     async def run(self, work: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """Call `work` in the connection's thread. Returns its result."""
-        call = partial(work, *arguments, **options)
-        return await asyncio.wrap_future(self._thread.submit(call))
+        return await asyncio.wrap_future(self.submit(work, *arguments, **options))
+
+    def submit(self, work: Callable[..., T], *arguments: Any, **options: Any) -> Future[T]:
+        """As `run`, without waiting."""
+        self._last = future = self._thread.submit(work, *arguments, **options)
+        return future
 
 
 class ThreadedResult:

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -14,7 +15,18 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, BigInteger, Column, ColumnElement, Engine, MetaData, Table, select
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    event,
+    select,
+)
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.backends import backend_named
@@ -236,12 +248,26 @@ class SharingEngine(ThreadedEngine):
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[ThreadedConnection]:
         async with self._shares.share(self), super().connect() as connection:
+            is_good = False
             try:
                 self._check()
                 yield connection
+                is_good = True
             finally:
-                if self.is_closed:  # in a pool that was disposed, it would stay open
-                    await connection.invalidate()
+                # Its transaction may have failed. In a pool that was disposed, it would stay open.
+                connection.is_spent = self.is_closed or not is_good
+
+    # A connection stays in its transaction: to take one from the pool and to give it back sends nothing.
+
+    async def _open(self, thread: ThreadPoolExecutor) -> Connection:
+        pool: Any = self.pool
+        return self.sync_engine.connect() if pool.checkedin() else await super()._open(thread)
+
+    async def _close(self, connection: ThreadedConnection) -> bool:
+        if connection.is_busy or connection.is_spent:
+            return await super()._close(connection)
+        connection.close()
+        return True
 
     async def dispose(self) -> None:
         self.is_closed = True
@@ -381,7 +407,7 @@ async def open_file(
     backend = backend_named("duckdb")
     if backend is None:
         raise ConfigurationError("Keeping results needs packages that are not installed.", hint=_HOW)
-    from dualsql.databases.duckdb import close_instance
+    from dualsql.databases.duckdb import begin_once, close_instance
 
     file_engine = new_synchronous_engine(
         URL.create("duckdb", database=str(path)),
@@ -389,14 +415,16 @@ async def open_file(
         connect_args={"read_only": True, "config": {**_READING, "memory_limit": f"{shares.size}B"}},
         pool_size=_CONNECTIONS,
         max_overflow=limits.connections,
+        skip_autocommit_rollback=True,
     )
+    # Nothing changes the file: a connection has one transaction, as long as it is open.
+    event.listen(file_engine, "connect", begin_once)
 
     def check() -> None:
         if state_of(path) not in (state, None):
             raise TamperedError("A kept result was replaced while it was open.")
 
     engine: Any = SharingEngine(file_engine, shares, check)
-    backend.guard.prepare(file_engine)
     source = Source(
         name=name,
         engine=engine,

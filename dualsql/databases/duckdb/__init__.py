@@ -171,6 +171,12 @@ class DuckDBGuard(Guard):
         return FailureKind.WRITE if "read-only mode" in message else None
 
 
+def begin_once(connection: Any, record: ConnectionPoolEntry) -> None:
+    """Begin the one transaction of a new connection."""
+    _leave_transactions(connection, record)
+    connection.execute(_BEGIN)
+
+
 def _leave_transactions(connection: Any, record: ConnectionPoolEntry) -> None:
     """Let SQLAlchemy begin no transaction on a connection: each begins when the connection leaves its pool."""
     connection.autocommit = True
