@@ -29,7 +29,7 @@ from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of, memory_of
 from dualsql.databases.duckdb.files import DuckDBFileImport
 from dualsql.databases.duckdb.in_place import allow_files, read_in_place, require_unchanged, url_of_files
-from dualsql.databases.duckdb.streams import choose_stream
+from dualsql.databases.duckdb.streams import choose_stream, fetch_parsed
 from dualsql.databases.generic import grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
 from dualsql.databases.strict_types import (
@@ -482,6 +482,7 @@ BACKEND = Backend(
     engine_options={"connect_args": CONNECT_ARGUMENTS},
     opened=close_instance,
     stream_backends={"duckdb_sqlalchemy": choose_stream},
+    row_fetches={"duckdb_sqlalchemy": fetch_parsed},
     described_type=_described_type,
 )
 
