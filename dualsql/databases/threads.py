@@ -125,7 +125,7 @@ class ThreadedEngine:
 
         Not every driver can stop one. A cancellation does not withdraw the close behind it. Returns whether it is back.
         """
-        closing = connection.submit(connection.close)
+        closing = connection.submit(self._release, connection)
         closed = asyncio.wrap_future(closing)
         try:
             await asyncio.wait({closed}, timeout=_SETTLING)
@@ -135,6 +135,10 @@ class ThreadedEngine:
         if closed.done():
             closed.result()
         return closed.done()
+
+    def _release(self, connection: ThreadedConnection) -> None:
+        """In its thread: give a connection back."""
+        connection.sync_connection.close()
 
     def _note(self, late: Future[None]) -> None:
         self._late.add(late)
@@ -161,13 +165,13 @@ class ThreadedConnection:
     """A connection whose every call runs in its thread.
 
     Attributes:
-        is_spent: the driver's connection is closed at the end, instead of given back.
+        has_failed: its user has left with an error.
     """
 
     def __init__(self, connection: Connection, thread: ThreadPoolExecutor) -> None:
         self.sync_connection = connection
         self._thread = thread
-        self.is_spent = False
+        self.has_failed = False
         self._last: Future[Any] | None = None
 
     @property
@@ -211,12 +215,6 @@ class ThreadedConnection:
     async def invalidate(self) -> None:
         """Close the driver's connection instead of giving it back."""
         await self.run(self.sync_connection.invalidate)
-
-    def close(self) -> None:
-        """Give the driver's connection back, or close it; to be called in its thread, or while nothing runs there."""
-        if self.is_spent:
-            self.sync_connection.invalidate()
-        self.sync_connection.close()
 
     async def run_sync(self, work: Callable[[Connection], T]) -> T:
         """Call `work` with the connection, in its thread. Returns its result."""

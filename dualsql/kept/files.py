@@ -233,41 +233,53 @@ class SharingEngine(ThreadedEngine):
 
     Args:
         check: called before the first statement of each connection; raises what is wrong with the file.
+        begin: ends the transaction of a driver's connection, which may have failed, and begins another one.
 
     Attributes:
         readers: connections in use. is_closed: it was disposed.
     """
 
-    def __init__(self, engine: Engine, shares: MemoryShares, check: Callable[[], None]) -> None:
+    def __init__(
+        self, engine: Engine, shares: MemoryShares, check: Callable[[], None], begin: Callable[[Any], None]
+    ) -> None:
         super().__init__(engine)
         self._shares = shares
         self._check = check
+        self._begin = begin
         self.readers = 0
         self.is_closed = False
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[ThreadedConnection]:
         async with self._shares.share(self), super().connect() as connection:
-            is_good = False
             try:
                 self._check()
                 yield connection
-                is_good = True
-            finally:
-                # Its transaction may have failed. In a pool that was disposed, it would stay open.
-                connection.is_spent = self.is_closed or not is_good
-
-    # A connection stays in its transaction: to take one from the pool and to give it back sends nothing.
+            except BaseException:
+                connection.has_failed = True
+                raise
 
     async def _open(self, thread: ThreadPoolExecutor) -> Connection:
+        # Of one that is open, nothing is sent: its transaction goes on.
         pool: Any = self.pool
         return self.sync_engine.connect() if pool.checkedin() else await super()._open(thread)
 
     async def _close(self, connection: ThreadedConnection) -> bool:
-        if connection.is_busy or connection.is_spent:
+        if connection.is_busy or connection.has_failed or self.is_closed:
             return await super()._close(connection)
-        connection.close()
+        connection.sync_connection.close()
         return True
+
+    def _release(self, connection: ThreadedConnection) -> None:
+        driver = connection.sync_connection
+        try:
+            if connection.has_failed and not driver.invalidated:
+                self._begin(driver.connection.driver_connection)
+        except Exception:  # noqa: BLE001 - it cannot be used, whatever the reason is
+            driver.invalidate()
+        if self.is_closed:  # in a pool that was disposed, it would stay open
+            driver.invalidate()
+        super()._release(connection)
 
     async def dispose(self) -> None:
         self.is_closed = True
@@ -407,7 +419,7 @@ async def open_file(
     backend = backend_named("duckdb")
     if backend is None:
         raise ConfigurationError("Keeping results needs packages that are not installed.", hint=_HOW)
-    from dualsql.databases.duckdb import begin_once, close_instance
+    from dualsql.databases.duckdb import begin_again, begin_once, close_instance
 
     file_engine = new_synchronous_engine(
         URL.create("duckdb", database=str(path)),
@@ -424,7 +436,7 @@ async def open_file(
         if state_of(path) not in (state, None):
             raise TamperedError("A kept result was replaced while it was open.")
 
-    engine: Any = SharingEngine(file_engine, shares, check)
+    engine: Any = SharingEngine(file_engine, shares, check, begin_again)
     source = Source(
         name=name,
         engine=engine,

@@ -177,6 +177,12 @@ def begin_once(connection: Any, record: ConnectionPoolEntry) -> None:
     connection.execute(_BEGIN)
 
 
+def begin_again(connection: Any) -> None:
+    """Begin another transaction: DuckDB refuses what is sent in one that has failed."""
+    connection.rollback()
+    connection.execute(_BEGIN)
+
+
 def _leave_transactions(connection: Any, record: ConnectionPoolEntry) -> None:
     """Let SQLAlchemy begin no transaction on a connection: each begins when the connection leaves its pool."""
     connection.autocommit = True
