@@ -7,7 +7,7 @@ from datetime import datetime, time
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import types
+from sqlalchemy import Dialect, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import ResultColumn
@@ -48,13 +48,15 @@ _PARSED: WeighedCache[str, Any] = WeighedCache(100_000)
 async def fetch_parsed(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement, which is parsed once for all connections."""
     threaded: Any = connection
-    statement = fetch.statement_for(connection.dialect)
+    rows = await threaded.run(_rows, fetch, connection.dialect, driver_of(connection))
+    return cast("Rows", (await fetch.execute(connection)).all() if rows is None else rows)
+
+
+def _rows(fetch: Fetch, dialect: Dialect, driver: Any) -> Rows | None:
+    """In the connection's thread: all rows; None if their columns cannot be matched by position."""
+    statement = fetch.statement_for(dialect)
     if statement is None:
-        return cast("Rows", (await fetch.execute(connection)).all())
-    return cast("Rows", await threaded.run(_rows, driver_of(connection), statement))
-
-
-def _rows(driver: Any, statement: DriverStatement) -> Rows:
+        return None
     sql = statement.sql
     parsed = _PARSED.get(sql)
     if parsed is None:
