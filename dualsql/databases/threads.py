@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from sqlalchemy import (
@@ -95,11 +94,11 @@ class ThreadedEngine:
         thread = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="dualsql")
         is_idle = False
         try:
-            connection = await self._open(thread)
+            connection = ThreadedConnection(await self._open(thread), thread)
             try:
-                yield ThreadedConnection(connection, thread)
+                yield connection
             finally:
-                is_idle = await self._close(thread.submit(connection.close))
+                is_idle = await self._close(connection)
         finally:
             if is_idle and len(self._idle) < _MOST_IDLE:
                 self._idle.append(thread)
@@ -121,11 +120,12 @@ class ThreadedEngine:
             self._idle.pop().shutdown(wait=False)
         await asyncio.to_thread(self.sync_engine.dispose)
 
-    async def _close(self, closing: Future[None]) -> bool:
+    async def _close(self, connection: ThreadedConnection) -> bool:
         """Wait until a connection is given back, a few seconds at most: its thread may still run a statement.
 
         Not every driver can stop one. A cancellation does not withdraw the close behind it. Returns whether it is back.
         """
+        closing = connection.submit(self._release, connection)
         closed = asyncio.wrap_future(closing)
         try:
             await asyncio.wait({closed}, timeout=_SETTLING)
@@ -135,6 +135,10 @@ class ThreadedEngine:
         if closed.done():
             closed.result()
         return closed.done()
+
+    def _release(self, connection: ThreadedConnection) -> None:
+        """In its thread: give a connection back."""
+        connection.sync_connection.close()
 
     def _note(self, late: Future[None]) -> None:
         self._late.add(late)
@@ -158,11 +162,22 @@ def _give_back(opening: Future[Connection]) -> None:
 
 
 class ThreadedConnection:
-    """A connection whose every call runs in its thread."""
+    """A connection whose every call runs in its thread.
+
+    Attributes:
+        has_failed: its user has left with an error.
+    """
 
     def __init__(self, connection: Connection, thread: ThreadPoolExecutor) -> None:
         self.sync_connection = connection
         self._thread = thread
+        self.has_failed = False
+        self._last: Future[Any] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether its thread still works on a call, whose caller may have left."""
+        return self._last is not None and not self._last.done()
 
     @property
     def dialect(self) -> Dialect:
@@ -207,8 +222,12 @@ class ThreadedConnection:
 
     async def run(self, work: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """Call `work` in the connection's thread. Returns its result."""
-        call = partial(work, *arguments, **options)
-        return await asyncio.wrap_future(self._thread.submit(call))
+        return await asyncio.wrap_future(self.submit(work, *arguments, **options))
+
+    def submit(self, work: Callable[..., T], *arguments: Any, **options: Any) -> Future[T]:
+        """As `run`, without waiting."""
+        self._last = future = self._thread.submit(work, *arguments, **options)
+        return future
 
 
 class ThreadedResult:

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -14,7 +15,18 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, BigInteger, Column, ColumnElement, Engine, MetaData, Table, select
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    event,
+    select,
+)
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.backends import backend_named
@@ -221,15 +233,19 @@ class SharingEngine(ThreadedEngine):
 
     Args:
         check: called before the first statement of each connection; raises what is wrong with the file.
+        begin: ends the transaction of a driver's connection, which may have failed, and begins another one.
 
     Attributes:
         readers: connections in use. is_closed: it was disposed.
     """
 
-    def __init__(self, engine: Engine, shares: MemoryShares, check: Callable[[], None]) -> None:
+    def __init__(
+        self, engine: Engine, shares: MemoryShares, check: Callable[[], None], begin: Callable[[Any], None]
+    ) -> None:
         super().__init__(engine)
         self._shares = shares
         self._check = check
+        self._begin = begin
         self.readers = 0
         self.is_closed = False
 
@@ -239,9 +255,31 @@ class SharingEngine(ThreadedEngine):
             try:
                 self._check()
                 yield connection
-            finally:
-                if self.is_closed:  # in a pool that was disposed, it would stay open
-                    await connection.invalidate()
+            except BaseException:
+                connection.has_failed = True
+                raise
+
+    async def _open(self, thread: ThreadPoolExecutor) -> Connection:
+        # Of one that is open, nothing is sent: its transaction goes on.
+        pool: Any = self.pool
+        return self.sync_engine.connect() if pool.checkedin() else await super()._open(thread)
+
+    async def _close(self, connection: ThreadedConnection) -> bool:
+        if connection.is_busy or connection.has_failed or self.is_closed:
+            return await super()._close(connection)
+        connection.sync_connection.close()
+        return True
+
+    def _release(self, connection: ThreadedConnection) -> None:
+        driver = connection.sync_connection
+        try:
+            if connection.has_failed and not driver.invalidated:
+                self._begin(driver.connection.driver_connection)
+        except Exception:  # noqa: BLE001 - it cannot be used, whatever the reason is
+            driver.invalidate()
+        if self.is_closed:  # in a pool that was disposed, it would stay open
+            driver.invalidate()
+        super()._release(connection)
 
     async def dispose(self) -> None:
         self.is_closed = True
@@ -381,7 +419,7 @@ async def open_file(
     backend = backend_named("duckdb")
     if backend is None:
         raise ConfigurationError("Keeping results needs packages that are not installed.", hint=_HOW)
-    from dualsql.databases.duckdb import close_instance
+    from dualsql.databases.duckdb import begin_again, begin_once, close_instance
 
     file_engine = new_synchronous_engine(
         URL.create("duckdb", database=str(path)),
@@ -389,14 +427,16 @@ async def open_file(
         connect_args={"read_only": True, "config": {**_READING, "memory_limit": f"{shares.size}B"}},
         pool_size=_CONNECTIONS,
         max_overflow=limits.connections,
+        skip_autocommit_rollback=True,
     )
+    # Nothing changes the file: a connection has one transaction, as long as it is open.
+    event.listen(file_engine, "connect", begin_once)
 
     def check() -> None:
         if state_of(path) not in (state, None):
             raise TamperedError("A kept result was replaced while it was open.")
 
-    engine: Any = SharingEngine(file_engine, shares, check)
-    backend.guard.prepare(file_engine)
+    engine: Any = SharingEngine(file_engine, shares, check, begin_again)
     source = Source(
         name=name,
         engine=engine,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
@@ -111,7 +112,7 @@ class QuerySort:
     is_descending: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StructuredQuery:
     """A query in parts. The empty query returns the result itself.
 
@@ -138,14 +139,14 @@ class StructuredQuery:
         """Whether the answer has groups or aggregates instead of rows of the result."""
         return bool(self.groups or self.aggregates)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash that is equal for equal queries, in every process."""
         # Not hash(), which differs from process to process (PYTHONHASHSEED).
         return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SQLQuery:
     """A query in SQL: one SELECT over the relation `data`.
 
@@ -168,7 +169,7 @@ class SQLQuery:
     reads_tables: bool = field(default=False, repr=False)
     needs_result: bool = field(default=False, repr=False)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash that is equal for equal texts and values, in every process."""
         return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]

@@ -93,11 +93,11 @@ class QueryService:
         self._settings = settings
         self._maximum_groups = query_settings.maximum_groups
         self._sources = sources
-        self._statements: MutableMapping[tuple[str | Derived, bytes, str, frozenset[str]], Derived] = (
-            util.LRUCache(_MOST_STATEMENTS)
-        )
-        self._translations: MutableMapping[tuple[Derived, bool, bytes, str], Derived | None] = util.LRUCache(
+        self._statements: MutableMapping[tuple[str, bytes, str, frozenset[str]], Derived] = util.LRUCache(
             _MOST_STATEMENTS
+        )
+        self._kept_statements: MutableMapping[tuple[Derived, bool, bytes, str], Derived | None] = (
+            util.LRUCache(_MOST_STATEMENTS)
         )
         # Queries that failed on a value of the kept rows: the database answers all of their pages.
         self._unanswered: MutableMapping[tuple[str, str], None] = util.LRUCache(_MOST_UNANSWERED)
@@ -277,38 +277,31 @@ class QueryService:
         live = await self._view(resource, self._views.live(resource, principal), query, principal)
         if (parent.run, query.digest) in self._unanswered:
             return None
-        if not isinstance(query, SQLQuery):
-            return await self._structured_view(resource, parent, query, live, principal)
-        from dualsql.kept.translation import is_translated
-
-        if not is_translated(live.dialect.name):
-            return None
         by_code_point = await self._kept_reader.compares_by_code_point(live.source)
         key = (parent.derived, by_code_point, resource.document, query.digest)
-        if key in self._translations:
-            translation = self._translations[key]
+        if key in self._kept_statements:
+            answer = self._kept_statements[key]
         else:
             rows = self._views.live(resource, principal)
-            translation = self._translations[key] = await self._translation(
+            answer = self._kept_statements[key] = await self._kept_statement(
                 resource, rows, parent, query, by_code_point=by_code_point
             )
-        return None if translation is None else parent.answering(translation, live)
+        return None if answer is None else parent.answering(answer, live)
 
-    async def _structured_view(
-        self,
-        resource: Resource,
-        parent: KeptView,
-        query: StructuredQuery,
-        live: View,
-        principal: Principal | None,
-    ) -> View | None:
-        """The answer of kept rows to a question, which is written as that of `live`; None without one."""
-        rows = self._views.live(resource, principal)
-        if not await self._kept_reader.can_use(parent, rows, uses_in(query)):
+    async def _kept_statement(
+        self, resource: Resource, live: View, parent: KeptView, query: ResultQuery, *, by_code_point: bool
+    ) -> Derived | None:
+        """DuckDB's statement for a query over the kept rows of `live`; None without one."""
+        if isinstance(query, SQLQuery):
+            from dualsql.kept.translation import is_translated
+
+            if not is_translated(live.dialect.name):
+                return None
+            return await self._translation(resource, live, parent, query, by_code_point=by_code_point)
+        if not await self._kept_reader.can_use(parent, live, uses_in(query)):
             return None
         with suppress(BadParameterError):  # what the file cannot answer, and the database can
-            result_view = await self._view(resource, parent, query, principal)
-            return parent.answering(result_view.derived, live)
+            return Derived(self._answer(query, parent, NO_TABLES), parent.source.meanings)
         return None
 
     async def _translation(
@@ -334,9 +327,7 @@ class QueryService:
         if self._views.policy.has_functions:
             # The statement differs for each principal, so it is not cached.
             return view.over(await self._derive(resource, view, query, tables))
-        # Kept rows have a table of their own, which only the rules of their view know.
-        rows = view.source.name if view.kept is None else view.derived
-        key = (rows, resource.document, query.digest, tables.names)
+        key = (view.source.name, resource.document, query.digest, tables.names)
         statement = self._statements.get(key)
         if statement is None:
             statement = self._statements[key] = await self._derive(resource, view, query, tables)
@@ -349,8 +340,8 @@ class QueryService:
 
     def _copy(self, view: View, document: bytes) -> View:
         """The view with a statement of its own, for a worker thread; `document` is that of its resource."""
-        if view.kept is not None or self._views.policy.has_functions:
-            return view  # of one table, or made for one request
+        if self._views.policy.has_functions:
+            return view  # made for one request
         return view.over(Derived(view.source.thaw(document), view.source.meanings))
 
     def _tables(self, view: View, query: ResultQuery, principal: Principal | None) -> ReadableTables:

@@ -25,6 +25,7 @@ from dualsql import (
     StreamRequest,
 )
 from dualsql.databases.guard import FailureKind
+from dualsql.databases.session import read_only
 from dualsql.databases.slots import QueryLimits
 from dualsql.errors import TamperedError
 from dualsql.kept.files import MemoryShares, open_file, state_of
@@ -79,6 +80,32 @@ async def test_a_file_is_read_only_in_the_state_whose_digest_was_checked(tmp_pat
     with pytest.raises(TamperedError, match="replaced"):
         async with source.engine.connect():
             pass
+    await source.close()
+
+
+async def test_sessions_of_a_file_share_its_transactions_until_a_statement_fails(tmp_path: Path) -> None:
+    file = tmp_path / "rows"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE kept_rows AS SELECT 1 AS n, 'a' AS c0")
+    state = state_of(file)
+    assert state is not None
+    shares = MemoryShares(LEAST_KEEP_MEMORY, MEBIBYTE)
+    source = await open_file("main", file, state, QueryLimits(Settings()), shares)
+
+    async def transaction(sql: str = "SELECT * FROM kept_rows") -> str:
+        async with read_only(source, None) as session:
+            await session.execute(text(sql))
+            return str((await session.execute(text("SELECT txid_current()"))).scalar_one())
+
+    first = await transaction()
+    assert [await transaction() for _ in range(3)] == [first] * 3
+    with pytest.raises(SQLAlchemyError, match="a"):
+        await transaction("SELECT error(c0) FROM kept_rows")
+    second = await transaction()
+    assert second != first and await transaction() == second
+    with pytest.raises(SQLAlchemyError, match="read-only"):
+        await transaction("CREATE TABLE more (n INTEGER)")
+    assert await transaction()
     await source.close()
 
 
@@ -181,6 +208,7 @@ from pathlib import Path
 from sqlalchemy import select
 from dualsql import LocalResultStorage, StreamRequest
 from dualsql.databases.guard import FailureKind
+from dualsql.databases.session import read_only
 from dualsql.databases.slots import QueryLimits
 from dualsql.kept.files import MemoryShares, open_file, state_of
 from dualsql.kept.settings import LEAST_KEEP_MEMORY

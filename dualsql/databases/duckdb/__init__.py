@@ -29,7 +29,7 @@ from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of, memory_of
 from dualsql.databases.duckdb.files import DuckDBFileImport
 from dualsql.databases.duckdb.in_place import allow_files, read_in_place, require_unchanged, url_of_files
-from dualsql.databases.duckdb.streams import choose_stream
+from dualsql.databases.duckdb.streams import choose_stream, fetch_parsed
 from dualsql.databases.generic import grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
 from dualsql.databases.strict_types import (
@@ -169,6 +169,18 @@ class DuckDBGuard(Guard):
                 if message.startswith(beginning):
                     return fault
         return FailureKind.WRITE if "read-only mode" in message else None
+
+
+def begin_once(connection: Any, record: ConnectionPoolEntry) -> None:
+    """Begin the one transaction of a new connection."""
+    _leave_transactions(connection, record)
+    connection.execute(_BEGIN)
+
+
+def begin_again(connection: Any) -> None:
+    """Begin another transaction: DuckDB refuses what is sent in one that has failed."""
+    connection.rollback()
+    connection.execute(_BEGIN)
 
 
 def _leave_transactions(connection: Any, record: ConnectionPoolEntry) -> None:
@@ -476,6 +488,7 @@ BACKEND = Backend(
     engine_options={"connect_args": CONNECT_ARGUMENTS},
     opened=close_instance,
     stream_backends={"duckdb_sqlalchemy": choose_stream},
+    row_fetches={"duckdb_sqlalchemy": fetch_parsed},
     described_type=_described_type,
 )
 
