@@ -192,7 +192,7 @@ class RecordMaker:
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
         own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
         loose = {place: fit for place, fit in own.items() if is_loose(columns[place], dialect)}
-        self._every, self._own, self._loose, self._fits = fits, own, loose, Fits(loose)
+        self._every, self._own, self._fits = fits, own, Fits(loose)
         converting = dict(self._converters)
         self._unchecked = [place for place in fits if place in converting or place not in loose]
 
@@ -206,16 +206,10 @@ class RecordMaker:
         return PlainColumns(self._names, kinds) if is_plain else None
 
     @cached_property
-    def _of_lines(self) -> tuple[tuple[type[Any], ...], Fits]:
-        """The classes of values that fit, and the fits that the encoder of lines does not find out."""
+    def _expected(self) -> tuple[type[Any], ...]:
+        """The classes of values that fit."""
         kinds = [fit.kinds for fit in self._every.values()]
-        expected = (object,) if None in kinds else tuple(chain.from_iterable(filter(None, kinds)))
-        # It finds bytes among texts, unless another column may hold bytes.
-        finds_bytes = not issubclass(bytes, expected)
-        texts = {
-            place for place in self._every if finds_bytes and self.described[place]["encoding"] == "text"
-        }
-        return expected, Fits({place: fit for place, fit in self._loose.items() if place not in texts})
+        return (object,) if None in kinds else tuple(chain.from_iterable(filter(None, kinds)))
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
@@ -236,7 +230,7 @@ class RecordMaker:
     def lines(self, rows: Rows) -> bytes:
         """The rows as JSON objects, each on a line of its own."""
         odd: list[Any] = []
-        expected, fits = self._of_lines
+        expected = self._expected
 
         def encode(value: Any) -> Any:
             # orjson calls it only for values that are neither text, number, date nor UUID, such as an Unfit or a
@@ -245,7 +239,7 @@ class RecordMaker:
                 odd.append(value)
             return encoded(value)
 
-        ready = self._converted(self._with_words(fits.marked(rows)))
+        ready = self._converted(self._with_words(self._fits.marked(rows)))
         data = lines(objects(self._names, ready), encode, has_times=self.has_times)
         return lines(self._records(rows, Fits(self._own))) if odd else data
 

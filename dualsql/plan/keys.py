@@ -1,13 +1,11 @@
 """An ORDER BY as keys, and expressions that change from one evaluation to the next.
 
-Such expressions are recognized by the names of their functions, also in an author's text. An operator's own random
-function is not recognized.
+Such expressions are recognized by the names of their functions, also in text. An operator's own is not recognized.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -175,7 +173,7 @@ _NOW = frozenset({"now", "today", "tomorrow", "yesterday"})
 
 def is_random(element: Any) -> bool:
     """Whether two evaluations on the same row may differ."""
-    return any(_name_of(part) in _RANDOM or not _RANDOM.isdisjoint(_words(part)) for part in iterate(element))
+    return any(not _RANDOM.isdisjoint(_names_in(part)) for part in iterate(element))
 
 
 def depends_on_time(element: Any) -> bool:
@@ -184,9 +182,10 @@ def depends_on_time(element: Any) -> bool:
 
 
 def _is_clock(part: Any) -> bool:
-    name = _name_of(part)
-    if name in _CLOCKS or not _CLOCKS.isdisjoint(_words(part)):
+    names = _names_in(part)
+    if not _CLOCKS.isdisjoint(names):
         return True
+    name = next(iter(names), "")
     if name not in _CLOCKS_AT_TIMES and not isinstance(part, Cast):
         return False
     arguments = [part.clause] if isinstance(part, Cast) else list(part.clauses)
@@ -194,12 +193,15 @@ def _is_clock(part: Any) -> bool:
     return len(arguments) <= _CLOCKS_AT_TIMES.get(name, -1) or not _NOW.isdisjoint(texts)
 
 
-def _name_of(part: Any) -> str:
-    return function_name(part) if isinstance(part, FunctionElement) else ""
+def _names_in(part: Any) -> Collection[str]:
+    """The name of a function; of an author's text, all names of functions in it."""
+    if isinstance(part, FunctionElement):
+        return (function_name(part),)
+    if not (text := text_of(part)):
+        return ()
+    from dualsql.plan.texts import names_in
 
-
-def _words(part: Any) -> list[str]:
-    return re.findall(r"\w+", text_of(part).lower())
+    return names_in(text, clocks=_CLOCKS_AT_TIMES, words=_NOW)
 
 
 def text_of(part: Any) -> str:
@@ -210,8 +212,12 @@ def text_of(part: Any) -> str:
 
 
 def calls_in_text(part: Any) -> bool:
-    """Whether it is text with a call, of what may be an aggregate, a window or a function of several rows."""
-    return "(" in text_of(part)
+    """Whether it is text with what may be DISTINCT, an aggregate, a window or a function of several rows."""
+    if not (text := text_of(part)):
+        return False
+    from dualsql.plan.texts import may_change_rows
+
+    return may_change_rows(text)
 
 
 def unpageable(message: str) -> NoTotalOrderError:

@@ -233,7 +233,7 @@ class StreamRun:
     def _batches(self) -> AsyncGenerator[Chunk, None]:
         resumption, view = self.request.resumption, self.target.view
         if resumption is None or not resumption.after:
-            return view.stream(self.writer, self.columns, self.select(), self.target.resource.total_count)
+            return view.stream(self.writer, self.columns, self.select(), self.target.total.rows)
         from dualsql.results.resuming import rest_of
 
         # The caller's last row is read again if it is compared.

@@ -495,7 +495,7 @@ LOADED_LATER = {
     "formats.csv", "formats.json_array", "formats.json_fallback", "formats.ndjson", "formats.ranges",
     "formats.row_objects", "formats.unfit_cells", "formats.xlsx", "http.cors",
     "freeze.kinds_options", "freeze.kinds_own", "freeze.paths", "freeze.shadowing", "hints", "plan.derived",
-    "plan.entities", "plan.other_statements", "plan.sampling", "plan.sqlalchemy_internals", "plan.words",
+    "plan.entities", "plan.other_statements", "plan.sampling", "plan.sqlalchemy_internals", "plan.texts", "plan.words",
     "query_dialects",
     "results.audit", "results.described", "results.kept_rows", "results.quotas", "results.resources",
     "results.resuming", "results.row_cache", "results.snapshots",

@@ -14,6 +14,7 @@ from dualsql.databases.streams import StreamBackend, StreamJob
 from dualsql.formats.writer import BatchWriter, PlainPage, WrittenRows
 
 _MOST_FAILED_STARTS = 3
+_MOST_SLOW = 1_000
 
 
 class FileProcesses:
@@ -26,6 +27,7 @@ class FileProcesses:
         # Windows has no event loop that waits for pipes of another process.
         self._may_start = sys.platform != "win32"
         self._failed_starts = 0
+        self._slow: set[tuple[str, str]] = set()
 
     async def page(self, statement: DriverStatement, limit: timedelta, page: PlainPage) -> WrittenRows | None:
         """The objects of all rows of a statement; None if no process reads it now."""
@@ -53,10 +55,12 @@ class FileProcesses:
         terms = (
             terms_of_batches(job) if isinstance(job.writer, BatchWriter) else terms_of_lines(job, statement)
         )
-        if terms is None:
+        if terms is None or (terms.get("lines"), statement.sql) in self._slow:
             return thread
+        if len(self._slow) >= _MOST_SLOW:
+            self._slow.clear()
         terms = {**terms, "path": self._path, "seconds": seconds}
-        return by_reader_process(self.idle, terms, statement, thread)
+        return by_reader_process(self.idle, terms, statement, thread, self._slow)
 
     def close(self) -> None:
         """End the processes."""

@@ -8,6 +8,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
@@ -47,13 +48,18 @@ def terms_of_lines(job: StreamJob, statement: DriverStatement) -> dict[str, Any]
 
 
 def by_reader_process(
-    processes: ReaderProcesses, terms: Mapping[str, Any], statement: DriverStatement, otherwise: StreamBackend
+    processes: ReaderProcesses,
+    terms: Mapping[str, Any],
+    statement: DriverStatement,
+    otherwise: StreamBackend,
+    slow: set[tuple[str, str]],
 ) -> StreamBackend:
     """Stream what a reader process makes.
 
     Args:
         terms: the file, the seconds that are left, and in which form rows are needed.
-        otherwise: reads statements that the process declines, or cannot be sent.
+        otherwise: reads statements that the process declines, or cannot be sent, and the rows that it cannot read.
+        slow: gets the format and the SQL of lines that take more time with a process.
     """
     parameters = sendable(statement.parameters)
     if parameters is None:
@@ -67,59 +73,76 @@ def by_reader_process(
         "largest_value": LARGEST_VALUE,
     }
 
-    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+    async def read(job: StreamJob, connection: AsyncConnection, put: Put, snapshot: _Snapshot | None) -> None:
         run = driver_of(connection)._execute  # in the connection's thread, which has nothing else to do
-        reading, rows = _ProcessRun(job, statement, processes), 0
-        version = await run(_version, driver_of(connection))
+        reading, rows, last = _ProcessRun(job, statement, processes, snapshot), 0, b""
         memory_of(connection)[ON_STOP] = reading.stop
         try:
             await run(partial(reading.begin, request))
             while (chunk := await run(reading.next_chunk)) is not None:
-                rows += chunk.rows
+                rows, last = rows + chunk.rows, chunk.data
                 await put(chunk)
         finally:
             reading.stop()
             del memory_of(connection)[ON_STOP]
             await run(reading.end)
+        if snapshot is not None and (reading.is_unreadable or reading.odd_batches * 2 > reading.batches):
+            slow.add((terms["lines"], statement.sql))
         if reading.is_declined:
             note_lane("sqlite_thread")
             await otherwise(job, connection, put)
-        elif reading.is_unreadable and "lines" in terms:
-            rest = cast("Writer", _Rest(job.writer, rows))
-            try:
-                await run(_begin, driver_of(connection), version)
-                await otherwise(job._replace(writer=rest), connection, put)
-            finally:
-                await run(driver_of(connection)._conn.rollback)
+        elif reading.is_unreadable and snapshot is not None:
+            rest = cast("Writer", _Rest(job.writer, rows, last))
+            await otherwise(job._replace(writer=rest), connection, put)
         elif reading.is_unreadable:
             # The error names the column, as it does without the process; the rows up to it were sent.
             await otherwise(job, connection, _drop)
             raise QueryExecutionError("A row of the result could not be read.")
 
+    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+        if "lines" not in terms:
+            await read(job, connection, put, None)
+            return
+        driver = driver_of(connection)
+        snapshot = await driver._execute(_Snapshot, driver._conn, terms["path"])
+        try:
+            await read(job, connection, put, snapshot)
+        finally:
+            await driver._execute(snapshot.close)
+
     return backend
+
+
+class _Snapshot:
+    """The state of a file before a process reads it, on a connection that can read the rest of the rows.
+
+    It belongs to the thread of the connection.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._watch = sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True, timeout=_LOCK_SECONDS)
+        self._version = self._read_version()
+        connection.execute("BEGIN").close()
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").close()
+
+    def is_current(self) -> bool:
+        """Whether who reads the file now reads this state of it."""
+        return bool(self._read_version() == self._version)
+
+    def close(self) -> None:
+        self._connection.rollback()
+        self._watch.close()
+
+    def _read_version(self) -> Any:
+        # Another number, once another connection has changed the file: https://www.sqlite.org/pragma.html.
+        return self._watch.execute("PRAGMA data_version").fetchone()
 
 
 _LONGEST = 1e9
 
 _LOCK_SECONDS = 5.0
 """As sqlite3 waits for a lock."""
-
-
-def _version(driver: Any) -> int:
-    """Another number, once another connection has changed the file: https://www.sqlite.org/pragma.html."""
-    return cast("int", driver._conn.execute("PRAGMA data_version").fetchone()[0])
-
-
-def _begin(driver: Any, version: int) -> None:
-    """Begin to read the file as it was at this version.
-
-    Raises:
-        DatabaseBusyError: it was changed.
-    """
-    driver._conn.execute("BEGIN").close()
-    driver._conn.execute("SELECT 1 FROM sqlite_master LIMIT 1").close()
-    if _version(driver) != version:
-        raise DatabaseBusyError("The database was changed while it was read.", hint="Read the result again.")
 
 
 async def _drop(_: Chunk) -> None:
@@ -130,11 +153,21 @@ class _ProcessRun:
     """One statement in a reader process. All but `stop` belongs to the thread of the connection.
 
     Attributes:
-        is_declined: the process does not read this statement. is_unreadable: it cannot read one of its rows.
+        is_declined: the process does not read this statement. is_unreadable: it cannot read one of its rows, or has
+            ended before the last one, if a snapshot has them.
+        batches, odd_batches: of rows, and of those that it could not write as lines.
     """
 
-    def __init__(self, job: StreamJob, statement: DriverStatement, processes: ReaderProcesses) -> None:
+    def __init__(
+        self,
+        job: StreamJob,
+        statement: DriverStatement,
+        processes: ReaderProcesses,
+        snapshot: _Snapshot | None,
+    ) -> None:
         self._job = job
+        self._snapshot = snapshot
+        self.batches = self.odd_batches = 0
         self._statement = statement
         self._processes = processes
         self._lock = Lock()
@@ -163,13 +196,22 @@ class _ProcessRun:
         if names is None:
             self._is_over = self.is_declined = True
             return
+        if self._snapshot is not None and not self._snapshot.is_current():
+            self.is_declined = True  # it may read another state of the file
+            return
         require_described(names, self._statement.described)
 
     def next_chunk(self) -> Chunk | None:
         """The next rows, encoded; None after the last."""
         if self.is_declined or self._process is None:
             return None
-        header, body = self._process.message()
+        try:
+            header, body = self._process.message()
+        except EOFError:
+            if self._is_stopped or self._snapshot is None:
+                raise
+            self._is_over = self.is_unreadable = True
+            return None
         if "rows" in header:
             return self._encode(header, body)
         self._is_over = True
@@ -203,6 +245,8 @@ class _ProcessRun:
         return writer.batch(writer.arrow.batch_of_columns(columns))
 
     def _lines(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
+        self.batches += 1
+        self.odd_batches += "values" in header
         if "values" not in header:
             return cast("LineWriter", self._job.writer).written(bytes(body), header["rows"])
         rows = [list(map(_value, row)) for row in json.loads(body)]
@@ -210,15 +254,25 @@ class _ProcessRun:
 
 
 class _Rest:
-    """Writes the rows after the first ones."""
+    """Writes the rows after the first ones.
 
-    def __init__(self, writer: Writer, skipped: int) -> None:
-        self._writer, self._skipped = writer, skipped
+    Args:
+        sent: bytes at whose end the last row is that is not written.
+    """
+
+    def __init__(self, writer: Writer, skipped: int, sent: bytes) -> None:
+        self._writer, self._skipped, self._sent = writer, skipped, sent
 
     def rows(self, rows: Rows) -> Chunk:
         left = rows[self._skipped :]
+        if 0 < self._skipped <= len(rows):
+            self._require_sent(rows[self._skipped - 1])
         self._skipped -= len(rows) - len(left)
         return self._writer.rows(left) if left else Chunk(b"", 0)
+
+    def _require_sent(self, row: Sequence[Any]) -> None:
+        if not self._sent.endswith(self._writer.rows([row]).data):
+            raise DatabaseBusyError("The rows came in another order.", hint="Read the result again.")
 
 
 def _makers(job: StreamJob, statement: DriverStatement) -> list[Callable[[Any], Any]]:

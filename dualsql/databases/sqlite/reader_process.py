@@ -12,6 +12,7 @@ import base64
 import gc
 import json
 import os
+import re
 import select
 import struct
 import sys
@@ -53,6 +54,10 @@ two doubles) and virtual tables may differ, and a statement that has them is dec
 for a text in so rare a form that is compared with a number. The same list keeps a statement from writing, attaching
 files and loading code.
 """
+
+
+_MERGES = re.compile(r"\b(UNION(?! ALL)|INTERSECT|EXCEPT)\b")
+"""In a line of EXPLAIN QUERY PLAN."""
 
 
 class Declined(Exception):  # noqa: N818 - no error: the caller reads the statement itself
@@ -211,9 +216,14 @@ def read_parameters(values: Sequence[Any]) -> list[Any]:
 
 
 def _require_readable(connection: Any, sql: str, parameters: Sequence[Any]) -> None:
-    """Raise Declined if an instruction of the statement is not in READ_FREELY."""
+    """Raise Declined if an instruction of the statement is not in READ_FREELY, or it merges rows of several SELECTs.
+
+    Of values that are equal in a collation, UNION, INTERSECT and EXCEPT keep one, and not every version the same.
+    """
     steps = connection.execute(sql, parameters, explain=1)
     if not {step[1] for step in steps} <= READ_FREELY:
+        raise Declined
+    if any(_MERGES.search(step[3]) for step in connection.execute(sql, parameters, explain=2)):
         raise Declined
 
 

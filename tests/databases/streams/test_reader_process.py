@@ -30,18 +30,21 @@ from sqlalchemy import (
     Table,
     Time,
     func,
+    intersect,
     select,
+    union,
+    union_all,
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.sqlite.file_reader import FileReader
-from dualsql.databases.sqlite.process_stream import _arrays
+from dualsql.databases.sqlite.process_stream import _arrays, _Snapshot
 from dualsql.databases.sqlite.processes import ReaderProcess
 from dualsql.databases.sqlite.reader_process import LENGTHS, Reader, packed
 from dualsql.formats.table import FORMATS
-from dualsql.formats.writer import Chunk, WriterOptions
+from dualsql.formats.writer import Chunk, StreamEnd, WriterOptions
 from dualsql.tenancy import ActiveRules, Policy
 from tests.databases.streams.everything import backends_taken, fill
 from tests.databases.streams.reading import read, stream_chunks, streamed
@@ -176,6 +179,7 @@ async def same_lines(path: Path, source: Source, make_engine: Any, statement: An
     engine: AsyncEngine = make_engine(f"sqlite+aiosqlite:///{path}")
     theirs = open_source("y", engine, Registry(metadata))
     for format_name in LINES:
+        forget_slow_lines(source)
         with backends_taken() as taken:
             actual = await lines(source, statement, format_name)
             expected = await lines(theirs, statement, format_name)
@@ -183,6 +187,11 @@ async def same_lines(path: Path, source: Source, make_engine: Any, statement: An
         assert actual == expected
     await theirs.close()
     await engine.dispose()
+
+
+def forget_slow_lines(source: Source) -> None:
+    if isinstance(source.fast, FileReader) and source.fast.processes is not None:
+        source.fast.processes._slow.clear()
 
 
 def idle(source: Source) -> list[ReaderProcess]:
@@ -285,21 +294,83 @@ async def test_a_text_that_is_no_text(open_file: Open, make_engine: Any, tmp_pat
     await same_lines(path, source, make_engine, select(*SPELLED))
 
 
-async def test_a_text_that_is_no_text_in_a_file_that_was_changed_meanwhile(
-    open_file: Open, tmp_path: Path, filled: Path
+@pytest.mark.parametrize("fault", ["text", "death"])
+@pytest.mark.parametrize("format_name", LINES)
+async def test_the_rest_is_read_from_the_same_state_of_the_file(
+    open_file: Open, tmp_path: Path, filled: Path, format_name: str, fault: str
 ) -> None:
     path = copied(filled, tmp_path / "changed.db")
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("UPDATE cells SET text = CAST(x'ff41' AS TEXT) WHERE id = ?", (ROWS - 3,))
+        if fault == "text":
+            connection.execute("UPDATE cells SET text = CAST(x'ff41' AS TEXT) WHERE id = ?", (ROWS - 3,))
     source = open_file(path)
+    expected = await lines(source, select(*SPELLED), format_name)
+    forget_slow_lines(source)
     select_, columns = prepared(source, select(*SPELLED))
-    writer = FORMATS["csv"].writer(columns, source.engine.dialect, WriterOptions())
-    async with aclosing(stream_chunks(source, select_, RULES, columns, writer, None, MANY)) as chunks:
-        await anext(chunks)
-        assert written_by_another(path) == ""
-        with pytest.raises(DatabaseBusyError, match="changed"):
-            [chunk async for chunk in chunks]
+    writer = FORMATS[format_name].writer(columns, source.engine.dialect, WriterOptions())
+    data, rows = writer.head(), 0
+    before = running()
+    with backends_taken() as taken:
+        async with aclosing(stream_chunks(source, select_, RULES, columns, writer, None, MANY)) as chunks:
+            async for chunk in chunks:
+                if not rows:
+                    assert written_by_another(path) == ""
+                if not rows and fault == "death":
+                    for pid in {*running()} - {*before} or running():
+                        os.kill(pid, signal.SIGKILL)
+                data, rows = data + chunk.data, rows + chunk.rows
+    assert data + writer.end(StreamEnd(rows)) == expected
+    assert taken == ["by_reader_process"]
+    assert (await lines(source, select(cells.c.id), "csv")).count(
+        b"\n"
+    ) == 1  # the other one deleted the rows
+
+
+async def test_a_snapshot_knows_whether_the_file_is_still_the_same(tmp_path: Path, filled: Path) -> None:
+    path = copied(filled, tmp_path / "snapshot.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        with closing(_Snapshot(connection, str(path))) as snapshot:
+            assert snapshot.is_current()
+            assert written_by_another(path) == ""
+            assert not snapshot.is_current()
+            assert connection.execute("SELECT count(*) FROM cells").fetchone() == (ROWS,)
+        assert connection.execute("SELECT count(*) FROM cells").fetchone() == (0,)
+
+
+async def test_lines_that_take_more_time_with_a_process_are_left_to_the_thread(
+    open_file: Open, tmp_path: Path, filled: Path
+) -> None:
+    source = open_file(copied(filled, tmp_path / "odd.db"))
+    with backends_taken() as taken:
+        for _ in range(2):
+            await lines(
+                source, select(cells.c.id, cells.c.text), "csv"
+            )  # NUL in a batch is an escape of JSON
+            await lines(source, select(cells.c.id, cells.c.text), "ndjson")
+    assert taken == ["by_reader_process"] * 2 + ["by_sqlite_thread", "by_reader_process"]
+
+
+async def test_a_union_is_left_to_the_thread(open_file: Open, tmp_path: Path, make_engine: Any) -> None:
+    """Of equal texts of a collation, versions of SQLite keep another one, and with it another order."""
+    path = tmp_path / "union.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE cells (id, text COLLATE NOCASE)")
+        rows = [(n, "aAbB"[n % 4] * (1 + n % 3)) for n in range(20_000)]
+        connection.executemany("INSERT INTO cells VALUES (?, ?)", rows)
+    texts = select(cells.c.text, cells.c.id)
+    for statement in (union(texts, texts), intersect(texts, texts), union_all(texts, texts)):
+        await same_lines(path, open_file(path), make_engine, statement)
+    process = ReaderProcess()
+    with closing(process):
+        for word, is_read in (("UNION", False), ("INTERSECT", False), ("EXCEPT", False), ("UNION ALL", True)):
+            for sql in (
+                f"SELECT text FROM cells {word} SELECT text FROM cells",
+                f"SELECT text FROM cells {word} SELECT text FROM cells ORDER BY 1",
+                f"SELECT text FROM (SELECT text FROM cells {word} SELECT text FROM cells) WHERE text > 'a'",
+            ):
+                assert asked(process, path, sql) == ({"end": True} if is_read else {"declined": True}), sql
 
 
 @pytest.mark.long

@@ -33,6 +33,7 @@ from dualsql import (
     Shared,
 )
 from dualsql.errors import BadCursorError
+from dualsql.plan.keys import calls_in_text, depends_on_time, is_random
 from dualsql.query import read_result_query
 from dualsql.tenancy import Hook
 from dualsql_client import DualResponseClient
@@ -261,6 +262,7 @@ NO_PLACES = {
     "random": (select(notes.c.id).order_by(func.random()), "partial"),
     "random in text": (select(notes.c.id).order_by(text("random()")), "partial"),
     "random in a column's text": (select(notes.c.id).order_by(literal_column("Random() * 2")), "partial"),
+    "the clock of the database in text": (select(notes.c.id).order_by(literal_column("age(now())")), "total"),
     "the clock in a column's text": (
         select(notes.c.id).order_by(literal_column("other + extract(hour FROM CURRENT_TIMESTAMP)")),
         "total",
@@ -318,6 +320,46 @@ async def test_calls_in_text_lose_no_row(filled: AsyncEngine, name: str) -> None
             rows += [tuple(row.values()) for row in page.rows]
             cursor = page.next_cursor
         assert sorted(rows) == expected
+
+
+TEXTS = {
+    "t.uuid": (),
+    "lower(name)": (),
+    "(a + 1) * coalesce(b, 2)": (),
+    "CASE WHEN a IN (1, 2) THEN 'random()' ELSE 'now (and then)' END": (),
+    '"random" + 1': (),
+    "'it''s (over)'": (),
+    "count(*)": ("rows",),
+    "unnest(a)": ("rows",),
+    '"unnest"(a)': ("rows",),
+    "'a' || unnest(b) || 'c'": ("rows",),
+    r"'\'' || unnest(b) || '\''": ("rows",),
+    "/*'*/ unnest(b) /*'*/": ("rows",),
+    "$$'$$ || unnest(b) || $$'$$": ("rows",),
+    "rank() OVER w": ("rows",),
+    "DISTINCT a": ("rows",),
+    "(SELECT max(b) FROM t)": ("rows",),
+    "Random()": ("random",),
+    "abs(random ( ))": ("random",),
+    "CURRENT_TIMESTAMP": ("time",),
+    "unixepoch() - at": ("time",),
+    "strftime('%s')": ("time",),
+    "'today'::text": ("time",),
+    "coalesce(at, NOW())": ("time",),
+}
+"""What may change in a text: which rows there are, and its value from one read to the next."""
+
+
+@pytest.mark.parametrize("text_", TEXTS)
+def test_what_a_text_may_call(text_: str) -> None:
+    parts: tuple[Any, ...] = (literal_column(text_), text(text_))
+    for part in parts:
+        answers = {"rows": calls_in_text(part), "random": is_random(part), "time": depends_on_time(part)}
+        assert [name for name, answer in answers.items() if answer and name != "rows"] == [
+            name for name in TEXTS[text_] if name != "rows"
+        ]
+        if "time" not in TEXTS[text_]:  # a clock may be any function
+            assert answers["rows"] is ("rows" in TEXTS[text_])
 
 
 @pytest.mark.parametrize("database_url", ENGINES, indirect=True)
