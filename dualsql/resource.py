@@ -58,7 +58,7 @@ class CountMethod(NamedTuple):
     """How to count, parsed; `cap` belongs to "capped"."""
 
     way: Way
-    cap: int | None = None
+    cap: int = 0
 
 
 def parse_count(count: Any) -> CountMethod:

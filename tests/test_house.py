@@ -32,6 +32,7 @@ SMALL_MODULES = {
     "dualsql/formats/ndjson.py": "a format of streams has a file of its own",
     "dualsql/http/cors.py": "loaded where scripts of other origins may read",
     "dualsql/formats/cell_limit.py": "loaded with the first page whose cells are cut",
+    "dualsql/plan/texts.py": "loaded with the first text of an author",
     "dualsql/formats/ranges.py": "loaded with the first range",
     "dualsql/formats/unfit_cells.py": "loaded with the first cell that does not fit",
     "dualsql/formats/memory_file.py": "read by two formats",

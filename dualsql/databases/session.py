@@ -51,7 +51,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 RowsOrNone = TypeVar("RowsOrNone", Rows, Rows | WrittenRows | None)
 Work = Callable[[AsyncConnection], Awaitable[T]]
-Then = Callable[[Rows, AsyncConnection, asyncio.Timeout], Awaitable[None]]
 
 # The database's own limit comes first: it says what it did, and its connection stays good.
 _GRACE = 0.25
@@ -209,19 +208,18 @@ async def in_session(
     *,
     timeout: timedelta,
     failure: type[QueryExecutionError] = QueryExecutionError,
-    deadline: asyncio.Timeout | None = None,
 ) -> T:
     """Run `work` with a read-only connection and return its result.
 
     The database stops a statement after `timeout`. If it does not, or if there are several statements, dualsql cancels
-    the statement. `work` sets the `deadline` again for another one.
+    the statement.
 
     Raises:
         QueryTimeoutError: `work` took longer than `timeout`; the database was told to stop.
         TooManyQueriesError: too many queries wait for a connection.
         DatabaseBusyError, DatabaseUnreachableError, QueryExecutionError: see `database_errors`.
     """
-    deadline = deadline or asyncio.timeout(None)
+    deadline = asyncio.timeout(None)
     session = Session(source, rules, work, limit=timeout, deadline=deadline)
     with database_errors(source, failure, limit=timeout):
         try:
@@ -353,10 +351,8 @@ class Fetch:
         """Each row a sequence of values in column order; raises what `page` raises."""
         return cast("Rows", await self.page(None))
 
-    async def page(self, page: PlainPage | None, then: Then | None = None) -> Rows | WrittenRows:
+    async def page(self, page: PlainPage | None) -> Rows | WrittenRows:
         """The rows: by the fast reader of the database, which may write those of a `page`, else in a session.
-
-        In a session, `then` is called with the rows, the connection and the deadline.
 
         Raises:
             QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
@@ -375,21 +371,13 @@ class Fetch:
                     rows = await self._measure("page_reader", read)
                     if rows is not None:
                         return rows
-        deadline = asyncio.timeout(None)
-
-        async def work(connection: AsyncConnection) -> Rows:
-            rows = await self.in_session(connection)
-            if then is not None:
-                await then(rows, connection, deadline)
-            return rows
-
         return await in_session(
-            source, self.rules, work, timeout=self.timeout, failure=self.failure, deadline=deadline
+            source,
+            self.rules,
+            lambda connection: self._measure("session", partial(self._in_session, connection)),
+            timeout=self.timeout,
+            failure=self.failure,
         )
-
-    async def in_session(self, connection: AsyncConnection) -> Rows:
-        """The rows, in a session that is open."""
-        return await self._measure("session", partial(self._in_session, connection))
 
     async def _in_session(self, connection: AsyncConnection) -> Rows:
         source, sync_connection = self.source, connection.sync_connection
@@ -417,9 +405,6 @@ class Fetch:
             note_slow(self.source, self.statement, self.rules, perf_counter() - start)
 
 
-_LATE = (QueryTimeoutError, DatabaseBusyError)
-
-
 class RowCounter(NamedTuple):
     """Counts the rows of one statement.
 
@@ -435,13 +420,8 @@ class RowCounter(NamedTuple):
     settings: Settings
     may_estimate: bool
 
-    def first(self, method: CountMethod) -> Fetch | None:
-        """The count that `total` begins with; None for a method that begins with none."""
-        timeout = self.settings.count_budget if method.way == "auto" else self.settings.query_timeout
-        return None if method.way in ("none", "estimated") else self._count(method.cap, timeout)
-
-    async def total(self, method: CountMethod, counted: Awaitable[Rows] | None = None) -> Total:
-        """The number of rows and its kind; `counted` are the rows of `first`, if that was run.
+    async def total(self, method: CountMethod) -> Total:
+        """The number of rows and its kind.
 
         Raises:
             CountExecutionError: the database refused the count.
@@ -449,32 +429,34 @@ class RowCounter(NamedTuple):
         """
         if method.way == "none":
             return UNCOUNTED
-        if (first := self.first(method)) is not None:
-            with suppress(*_LATE if method.way == "auto" else ()):
-                return _total(await (counted or first.rows()), method.cap)
-        estimate, settings = await self._estimate(), self.settings
+        if method.way in ("exact", "capped"):
+            cap = method.cap if method.way == "capped" else None
+            return await self._counted(cap, self.settings.query_timeout)
+        if method.way == "auto":
+            with suppress(QueryTimeoutError, DatabaseBusyError):
+                return await self._counted(None, self.settings.count_budget)
+        estimate = await self._estimate()
         # So few rows would have been counted in time: the planner is wrong, or the database was busy.
-        if estimate is None or (method.way == "auto" and estimate <= settings.count_cap):
-            with suppress(*_LATE):
-                rows = await self._count(settings.count_cap, settings.count_budget).rows()
-                return _total(rows, settings.count_cap)
+        if estimate is None or (method.way == "auto" and estimate <= self.settings.count_cap):
+            with suppress(QueryTimeoutError, DatabaseBusyError):
+                return await self._counted(self.settings.count_cap, self.settings.count_budget)
         return UNCOUNTED if estimate is None else Total(estimate, "estimated")
 
     async def _estimate(self) -> int | None:
-        source, limit, rows = self.source, self.shape.limit, None
-        if not self.may_estimate or source.capabilities.row_estimate is None:
+        if not self.may_estimate or self.source.capabilities.row_estimate is None:
             return None
         from dualsql.databases.explain import estimated_rows
 
-        work = partial(estimated_rows, source, plan.uncounted(self.shape), self.rules)
+        rows, limit = None, self.shape.limit
+        work = partial(estimated_rows, self.source, plan.uncounted(self.shape), self.rules)
         # Only the plan was requested: an error here says nothing about the rows.
-        with suppress(*_LATE, QueryExecutionError):
-            rows = await in_session(source, self.rules, work, timeout=self.settings.count_budget)
+        with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
+            rows = await in_session(self.source, self.rules, work, timeout=self.settings.count_budget)
         # Not every planner looks at LIMIT.
         return rows if rows is None or limit is None else min(rows, limit)
 
-    def _count(self, cap: int | None, timeout: timedelta) -> Fetch:
-        return Fetch(
+    async def _counted(self, cap: int | None, timeout: timedelta) -> Total:
+        fetch = Fetch(
             source=self.source,
             statement=self.counting(cap),
             rules=self.rules,
@@ -482,11 +464,8 @@ class RowCounter(NamedTuple):
             timeout=timeout,
             failure=CountExecutionError,
         )
-
-
-def _total(rows: Rows, cap: int | None) -> Total:
-    counted = int(rows[0][0])
-    return Total(cap, "capped") if cap is not None and counted > cap else Total(counted, "exact")
+        counted = int((await fetch.rows())[0][0])
+        return Total(cap, "capped") if cap is not None and counted > cap else Total(counted, "exact")
 
 
 class Sample(NamedTuple):
@@ -500,40 +479,19 @@ class Sample(NamedTuple):
 async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, *, size: int) -> Sample:
     """Run `sample`, which selects one row more than `size`, and count only if that row exists.
 
-    The count runs in the session of the sample, which saves another one. If the sample is not complete after
-    `Settings.count_head_start`, the count starts too, on a second connection if one is free: for a query that sorts or
-    groups, both cost the same.
+    If the sample is not complete after `Settings.count_head_start`, the count starts too, on a second connection if one
+    is free: for a query that sorts or groups, both cost the same.
     """
-    loop, read, is_late = asyncio.get_running_loop(), list[Rows](), False
-    counted: asyncio.Future[Rows] = loop.create_future()
-
-    async def count_too(rows: Rows, connection: AsyncConnection, deadline: asyncio.Timeout) -> None:
-        if is_late or len(rows) <= size or (count := counter.first(method)) is None:
-            return
-        read.append(rows)
-        # The database has the limit of the sample. Where that is longer, only dualsql stops the count.
-        grace = _GRACE if count.timeout == sample.timeout else 0
-        deadline.reschedule(loop.time() + count.timeout.total_seconds() + grace)
-        with database_errors(count.source, count.failure, limit=count.timeout):
-            counted.set_result(await count.in_session(connection))
-
-    sampling = asyncio.ensure_future(sample.page(None, count_too))
+    sampling = asyncio.ensure_future(sample.rows())
     counting: asyncio.Future[Total] | None = None
     try:
         await asyncio.wait({sampling}, timeout=counter.settings.count_head_start.total_seconds())
-        is_late = not sampling.done() and not read
-        if method.way != "none" and is_late and counter.source.has_room():
+        if method.way != "none" and not sampling.done() and counter.source.has_room():
             counting = asyncio.ensure_future(counter.total(method))
-        try:
-            rows = cast("Rows", await sampling)
-        except DualResponseError as error:
-            if not read or counted.done():
-                raise
-            rows = read[0]
-            counted.set_exception(error)
+        rows = await sampling
         if len(rows) <= size:
             return Sample(rows, Total(len(rows), "exact"))
-        total = await (counting or counter.total(method, counted if counted.done() else None))
+        total = await (counting or counter.total(method))
         # One row more was seen, which "capped" means.
         return Sample(rows[:size], total.at_least(size))
     finally:

@@ -165,13 +165,13 @@ class ThreadedConnection:
     """A connection whose every call runs in its thread.
 
     Attributes:
-        has_failed: its user has left with an error.
+        is_used_up: its transaction has failed, or has a result that may not be read to its end.
     """
 
     def __init__(self, connection: Connection, thread: ThreadPoolExecutor) -> None:
         self.sync_connection = connection
         self._thread = thread
-        self.has_failed = False
+        self.is_used_up = False
         self._last: Future[Any] | None = None
 
     @property
@@ -206,6 +206,7 @@ class ThreadedConnection:
         self, statement: Executable, parameters: Any = None, *, execution_options: Any = None
     ) -> ThreadedResult:
         """The rows of `statement`, as they are asked for."""
+        self.is_used_up = True
         options = {**(execution_options or {}), "stream_results": True}
         result = await self.run(
             self.sync_connection.execute, statement, parameters, execution_options=options

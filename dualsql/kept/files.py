@@ -233,7 +233,7 @@ class SharingEngine(ThreadedEngine):
 
     Args:
         check: called before the first statement of each connection; raises what is wrong with the file.
-        begin: ends the transaction of a driver's connection, which may have failed, and begins another one.
+        begin: ends the transaction of a driver's connection, with what it holds, and begins another one.
 
     Attributes:
         readers: connections in use. is_closed: it was disposed.
@@ -256,7 +256,7 @@ class SharingEngine(ThreadedEngine):
                 self._check()
                 yield connection
             except BaseException:
-                connection.has_failed = True
+                connection.is_used_up = True
                 raise
 
     async def _open(self, thread: ThreadPoolExecutor) -> Connection:
@@ -265,7 +265,7 @@ class SharingEngine(ThreadedEngine):
         return self.sync_engine.connect() if pool.checkedin() else await super()._open(thread)
 
     async def _close(self, connection: ThreadedConnection) -> bool:
-        if connection.is_busy or connection.has_failed or self.is_closed:
+        if connection.is_busy or connection.is_used_up or self.is_closed:
             return await super()._close(connection)
         connection.sync_connection.close()
         return True
@@ -273,7 +273,7 @@ class SharingEngine(ThreadedEngine):
     def _release(self, connection: ThreadedConnection) -> None:
         driver = connection.sync_connection
         try:
-            if connection.has_failed and not driver.invalidated:
+            if connection.is_used_up and not driver.invalidated:
                 self._begin(driver.connection.driver_connection)
         except Exception:  # noqa: BLE001 - it cannot be used, whatever the reason is
             driver.invalidate()

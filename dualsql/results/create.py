@@ -70,7 +70,7 @@ _LARGEST_METADATA = 64 * 1024
 def checked_count(count: Any, settings: Settings) -> CountMethod:
     """How to count; a cap may be at most `Settings.maximum_offset`."""
     method = parse_count(count)
-    if method.cap is not None:
+    if method.way == "capped":
         within("the cap of a count", method.cap, 1, settings.maximum_offset)
     return method
 

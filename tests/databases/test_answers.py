@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import orjson
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Column, Integer, MetaData, Table, literal_column, select
 from sqlalchemy.orm import aliased
 
 from dualsql import DualResponseServer, PageRequest, Resource
@@ -19,6 +21,7 @@ from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import MakeServer
 from tests.quick import case_of
 from tests.schools import School
+from tests.servers import create_server
 from tests.statements import STATEMENTS, TEXT
 
 ALL = {**STATEMENTS, **TEXT}
@@ -126,3 +129,17 @@ async def test_a_stream_of_any_length(make_server: MakeServer, rows: int) -> Non
     response = await server.create_response(product, name="x")
     resource = await server.open_resource(response.resource_id, None, "read")
     assert len(await _by_stream(server, resource)) == rows
+
+
+async def test_statements_of_duckdb_are_parsed_with_the_settings_of_their_database(tmp_path: Path) -> None:
+    table = Table("t", MetaData(), Column("a", Integer, primary_key=True), Column("b", Integer))
+    statement, quotients = select(table.c.a, literal_column("a / b").label("quotient")), []
+    for name, settings in (("plain", ""), ("whole", "?integer_division=true"), ("plain", "")):
+        path = tmp_path / name
+        with duckdb.connect(str(path)) as connection:
+            connection.execute("CREATE OR REPLACE TABLE t AS SELECT 7 AS a, 2 AS b")
+        url = f"duckdb:///{path}{settings}"
+        async with create_server(url, base_url="http://h/r", tables=table.metadata, allow_text=True) as dual:
+            response = await dual.create_response(statement, name=name)
+            quotients.append(response.sample[0]["quotient"])
+    assert quotients == [3.5, 3, 3.5]

@@ -83,7 +83,9 @@ async def test_a_file_is_read_only_in_the_state_whose_digest_was_checked(tmp_pat
     await source.close()
 
 
-async def test_sessions_of_a_file_share_its_transactions_until_a_statement_fails(tmp_path: Path) -> None:
+async def test_sessions_of_a_file_share_a_transaction_until_one_leaves_something_in_it(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "rows"
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE kept_rows AS SELECT 1 AS n, 'a' AS c0")
@@ -105,7 +107,11 @@ async def test_sessions_of_a_file_share_its_transactions_until_a_statement_fails
     assert second != first and await transaction() == second
     with pytest.raises(SQLAlchemyError, match="read-only"):
         await transaction("CREATE TABLE more (n INTEGER)")
-    assert await transaction()
+    third = await transaction()
+    async with read_only(source, None) as session:
+        await session.stream(text("SELECT * FROM range(100000) ORDER BY hash(range)"))
+    # Rows that nobody reads would stay in the memory of the file.
+    assert await transaction() != third
     await source.close()
 
 

@@ -110,6 +110,19 @@ WHERE database_name = current_database() AND NOT EXISTS (
 """Tables whose rowid no column hides, and whether their schema is the default."""
 
 
+# By the names of errors: the driver has neither numbers nor SQLSTATEs.
+_KINDS: Mapping[str, FailureKind] = {
+    "ConnectionException": FailureKind.BROKEN,
+    "ConversionException": FailureKind.VALUE,
+    "FatalException": FailureKind.BROKEN,
+    "IOException": FailureKind.UNREACHABLE,
+    "InternalException": FailureKind.BROKEN,
+    "InterruptException": FailureKind.TIMEOUT,
+    "OutOfMemoryException": FailureKind.FULL,
+    "OutOfRangeException": FailureKind.OVERFLOW,
+}
+
+
 class DuckDBGuard(Guard):
     """Through duckdb-sqlalchemy, in a thread.
 
@@ -149,18 +162,9 @@ class DuckDBGuard(Guard):
         await repeat_until_done(working, driver_of(connection).interrupt)
 
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
-        # The driver has neither error numbers nor SQLSTATEs.
         kind = type(error).__name__
-        if kind == "InterruptException":
-            return FailureKind.TIMEOUT
-        if kind == "OutOfMemoryException":
-            return FailureKind.FULL
-        if kind == "IOException":
-            return FailureKind.UNREACHABLE
-        if kind == "OutOfRangeException":
-            return FailureKind.OVERFLOW
-        if kind == "ConversionException":
-            return FailureKind.VALUE
+        if kind in _KINDS:
+            return _KINDS[kind]
         message = str(error)
         if kind in _UNSUITED and "not found" not in message:
             return next((fault for words, fault in _PLACES.items() if words in message), FailureKind.UNSUITED)

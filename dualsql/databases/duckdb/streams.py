@@ -11,7 +11,7 @@ from sqlalchemy import Dialect, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import ResultColumn
-from dualsql.databases.driver import DriverStatement, WeighedCache, driver_of, require_described
+from dualsql.databases.driver import DriverStatement, WeighedCache, driver_of, memory_of, require_described
 from dualsql.databases.session import Fetch
 from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
 from dualsql.formats.arrow import ArrowCast, ArrowSchema
@@ -41,27 +41,33 @@ Taker = Callable[[Any], Any]
 """Makes what `ArrowSchema.batch_of_columns` takes of one of DuckDB's arrays."""
 
 
-_PARSED: WeighedCache[str, Any] = WeighedCache(100_000)
-"""By their SQL: statements of DuckDB's parser, which takes a fifth of a millisecond for each. Characters of SQL."""
+_PARSED: WeighedCache[tuple[Any, str], Any] = WeighedCache(100_000)
+"""By the settings of the parser and their SQL: statements, whose parsing takes a fifth of a millisecond. Characters."""
+
+_PARSING = "SELECT current_setting('integer_division'), current_setting('preserve_identifier_case')"
+"""What the parser reads of the settings of its database."""
 
 
 async def fetch_parsed(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement, which is parsed once for all connections."""
     threaded: Any = connection
-    rows = await threaded.run(_rows, fetch, connection.dialect, driver_of(connection))
+    rows = await threaded.run(_rows, fetch, connection.dialect, driver_of(connection), memory_of(connection))
     return cast("Rows", (await fetch.execute(connection)).all() if rows is None else rows)
 
 
-def _rows(fetch: Fetch, dialect: Dialect, driver: Any) -> Rows | None:
+def _rows(fetch: Fetch, dialect: Dialect, driver: Any, memory: dict[Any, Any]) -> Rows | None:
     """In the connection's thread: all rows; None if their columns cannot be matched by position."""
     statement = fetch.statement_for(dialect)
     if statement is None:
         return None
     sql = statement.sql
-    parsed = _PARSED.get(sql)
+    if _PARSING not in memory:
+        memory[_PARSING] = driver.execute(_PARSING).fetchone()
+    key = (memory[_PARSING], sql)
+    parsed = _PARSED.get(key)
     if parsed is None:
         [parsed] = driver.extract_statements(sql)
-        _PARSED.put(sql, parsed, len(sql))
+        _PARSED.put(key, parsed, len(sql))
     result = driver.execute(parsed, statement.parameters or None)
     described = result.description
     require_described([name for name, *_ in described], statement.described)
@@ -75,6 +81,7 @@ async def choose_stream(
     if not isinstance(job.writer, BatchWriter):
         return by_thread
     threaded: Any = connection
+    threaded.is_used_up = True
     # Bound only; it runs when it is read. A result of `execute` would be gathered and copied first.
     relation = await threaded.run(
         driver_of(connection).sql, statement.sql, params=list(statement.parameters) or None

@@ -56,6 +56,8 @@ files and loading code.
 """
 
 
+_PARTIAL_INDEX = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND sql LIKE '%WHERE%' LIMIT 1"
+
 _MERGES = re.compile(r"\b(UNION(?! ALL)|INTERSECT|EXCEPT)\b")
 """In a line of EXPLAIN QUERY PLAN."""
 
@@ -241,8 +243,10 @@ class _PageConnection:
 
     def __init__(self, apsw: Any, connection: Any) -> None:
         self._connection = connection
-        # SQLite would plan a statement anew for each LIMIT, which takes a twentieth of a page.
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        # SQLite would plan a statement anew for each LIMIT, which takes a twentieth of a page. A partial index may be
+        # used for one value and not for another one.
+        if not connection.execute(_PARTIAL_INDEX).fetchall():
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self._version = connection.pragma("schema_version")
         self._names: dict[str, list[str]] = {}
         self.is_outdated = False

@@ -9,14 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, literal, or_, select, text, union
+from sqlalchemy import func, literal, select, text, union
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from dualsql import DualResponse, DualResponseServer, PageRequest, QueryTimeoutError, Registry
-from dualsql.databases.session import Fetch, RowCounter, Sample, fetch_sample
+from dualsql.databases.session import RowCounter
 from dualsql.databases.source import Source
-from dualsql.errors import CountExecutionError
 from dualsql.freeze.document import Statement
 from dualsql.plan import count, shape
 from dualsql.resource import CountMethod, Total, parse_count
@@ -204,65 +203,6 @@ async def test_whoever_insists_waits_as_long_as_a_query_may(source: Source, engi
         return
     with pytest.raises(QueryTimeoutError):
         await counter(source, ENDLESS, query_timeout=timedelta(milliseconds=200)).total(CountMethod("exact"))
-    await assert_idle(source, engine)
-
-
-LATE = select(School.id).where(or_(School.id <= 20, SLOW.scalar_subquery() > 0))
-"""Its first rows are there at once, and its last never."""
-
-
-async def sampled(source: Source, how: str, statement: Any = LATE, **settings: Any) -> tuple[Sample, int]:
-    """Five rows and the total, and how many connections were taken for them."""
-    counting = counter(source, statement, count_head_start=timedelta(minutes=1), **settings)
-    sample = Fetch(
-        source=source,
-        statement=statement.limit(6),
-        rules=counting.rules,
-        described=("id",),
-        timeout=counting.settings.query_timeout,
-    )
-    taken: list[Any] = []
-    pool = source.engine.sync_engine.pool
-    event.listen(pool, "checkout", lambda *_: taken.append(_))
-    return await fetch_sample(sample, counting, parse_count(how), size=5), len(taken)
-
-
-@pytest.mark.parametrize("how", ["exact", "auto", "capped:10"])
-async def test_a_sample_and_its_count_take_one_connection(source: Source, how: str) -> None:
-    few = select(School.id).order_by(School.id)
-    sample, taken = await sampled(source, how, few, count_budget=timedelta(minutes=1))
-    total = await counter(source, few, count_budget=timedelta(minutes=1)).total(parse_count(how))
-    assert (len(sample.rows), sample.total) == (5, total)
-    assert taken == 1
-
-
-async def test_a_count_that_is_too_slow_is_stopped_and_its_sample_shown(
-    source: Source, engine: AsyncEngine
-) -> None:
-    if engine.dialect.name == "mysql":
-        return
-    began = time.monotonic()
-    sample, _ = await sampled(source, "auto")
-    assert time.monotonic() - began < 10
-    assert len(sample.rows) == 5
-    assert sample.total.kind != "exact"
-    await assert_idle(source, engine)
-
-
-async def test_an_exact_count_that_is_too_slow_is_an_error(source: Source, engine: AsyncEngine) -> None:
-    if engine.dialect.name == "mysql":
-        return
-    with pytest.raises(QueryTimeoutError):
-        await sampled(source, "exact", query_timeout=timedelta(milliseconds=500))
-    await assert_idle(source, engine)
-
-
-async def test_a_count_that_fails_says_so(source: Source, engine: AsyncEngine) -> None:
-    if engine.dialect.name != "postgresql":
-        return
-    zero = select(School.id).where(or_(School.id <= 20, 1 / (School.id - School.id) > 0))
-    with pytest.raises(CountExecutionError):
-        await sampled(source, "exact", zero)
     await assert_idle(source, engine)
 
 
