@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import orjson
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, literal_column, select
@@ -132,6 +131,8 @@ async def test_a_stream_of_any_length(make_server: MakeServer, rows: int) -> Non
 
 
 async def test_statements_of_duckdb_are_parsed_with_the_settings_of_their_database(tmp_path: Path) -> None:
+    import duckdb
+
     table = Table("t", MetaData(), Column("a", Integer, primary_key=True), Column("b", Integer))
     statement, quotients = select(table.c.a, literal_column("a / b").label("quotient")), []
     for name, settings in (("plain", ""), ("whole", "?integer_division=true"), ("plain", "")):

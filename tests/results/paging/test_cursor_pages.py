@@ -34,7 +34,6 @@ from dualsql import (
 )
 from dualsql.errors import BadCursorError
 from dualsql.plan.keys import calls_in_text, depends_on_time, is_random
-from dualsql.query import read_result_query
 from dualsql.tenancy import Hook
 from dualsql_client import DualResponseClient
 from tests.engines import ENGINES, opened
@@ -364,6 +363,8 @@ def test_what_a_text_may_call(text_: str) -> None:
 
 @pytest.mark.parametrize("database_url", ENGINES, indirect=True)
 async def test_a_window_in_text_is_computed_before_a_filter(filled: AsyncEngine) -> None:
+    from dualsql.query import read_result_query
+
     statement = select(notes.c.id, literal_column("count(*) OVER ()").label("among"))
     async with create_server(filled, base_url="http://h/r", tables=metadata, allow_text=True) as server:
         response = await server.create_response(statement, name="windows")
