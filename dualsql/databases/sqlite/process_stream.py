@@ -104,8 +104,10 @@ def by_reader_process(
             await read(job, connection, put, None)
             return
         driver = driver_of(connection)
-        snapshot = await driver._execute(_Snapshot, driver._conn, terms["path"])
+        snapshot = _Snapshot(driver._conn, terms["path"])
+        # The thread closes it behind what it opens, also for one that is cancelled meanwhile.
         try:
+            await driver._execute(snapshot.open)
             await read(job, connection, put, snapshot)
         finally:
             await driver._execute(snapshot.close)
@@ -116,15 +118,20 @@ def by_reader_process(
 class _Snapshot:
     """The state of a file before a process reads it, on a connection that can read the rest of the rows.
 
-    It belongs to the thread of the connection.
+    Its methods belong to the thread of the connection.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
-        self._watch = sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True, timeout=_LOCK_SECONDS)
+        self._uri = f"{Path(path).as_uri()}?mode=ro"
+        self._watch: sqlite3.Connection | None = None
+        self._version: Any = None
+
+    def open(self) -> None:
+        self._watch = sqlite3.connect(self._uri, uri=True, timeout=_LOCK_SECONDS)
         self._version = self._read_version()
-        connection.execute("BEGIN").close()
-        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").close()
+        self._connection.execute("BEGIN").close()
+        self._connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").close()
 
     def is_current(self) -> bool:
         """Whether who reads the file now reads this state of it."""
@@ -132,11 +139,12 @@ class _Snapshot:
 
     def close(self) -> None:
         self._connection.rollback()
-        self._watch.close()
+        if self._watch is not None:
+            self._watch.close()
 
     def _read_version(self) -> Any:
         # Another number, once another connection has changed the file: https://www.sqlite.org/pragma.html.
-        return self._watch.execute("PRAGMA data_version").fetchone()
+        return self._watch and self._watch.execute("PRAGMA data_version").fetchone()
 
 
 _LONGEST = 1e9

@@ -332,11 +332,30 @@ async def test_a_snapshot_knows_whether_the_file_is_still_the_same(tmp_path: Pat
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         with closing(_Snapshot(connection, str(path))) as snapshot:
+            snapshot.open()
             assert snapshot.is_current()
             assert written_by_another(path) == ""
             assert not snapshot.is_current()
             assert connection.execute("SELECT count(*) FROM cells").fetchone() == (ROWS,)
         assert connection.execute("SELECT count(*) FROM cells").fetchone() == (0,)
+
+
+async def test_a_stream_that_is_cancelled_at_any_moment_leaves_no_transaction(
+    open_file: Open, tmp_path: Path, filled: Path
+) -> None:
+    path = copied(filled, tmp_path / "cancelled.db")
+    source = open_file(path)
+    expected = await lines(source, select(*SPELLED), "ndjson")
+    for microseconds in range(0, 10_000, 1_000):
+        task = asyncio.ensure_future(lines(source, select(*SPELLED), "ndjson"))
+        await asyncio.wait({task}, timeout=microseconds / 1e6)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*source.finishing)
+    assert await lines(source, select(*SPELLED), "ndjson") == expected
+    assert written_by_another(path) == ""
+    assert (await lines(source, select(cells.c.id), "csv")).count(b"\n") == 1
 
 
 async def test_lines_that_take_more_time_with_a_process_are_left_to_the_thread(
