@@ -194,12 +194,12 @@ WITHOUT_CURSORS: Mapping[str, set[str]] = {
     "duckdb": {"at -", "span *"},
     "postgresql": {
         *("at -", "bits &", "bits <<", "clock -", "doc @>", "net +", "range *", "span *"),
-        *("flag =", "flag IS", "real ^", "span or span", "whole ="),
+        *("at <", "flag =", "flag IS", "real ^", "span or span", "whole ="),
     },
 }
 """Drivers give an interval, an address, a range and bits as values that they do not take back as they were.
 
-The type of `op("=")` is not known if nothing states it, nor that of a coalesce of two types.
+An order by `at < now()` depends on the time. The type of `op("=")` is not known if nothing states it, nor that of a coalesce of two types.
 """
 
 
