@@ -56,9 +56,7 @@ def app() -> Starlette:
 
     async def call(request: Request) -> JSONResponse:
         name = request.path_params["name"]
-        response = await dual.create_response(
-            STATEMENTS[name], name=name, sample_size=5, count="none", principal=principal
-        )
+        response = await dual.create_response(STATEMENTS[name], name=name, sample_size=5, principal=principal)
         return JSONResponse(response.to_mcp_tool_result())
 
     routes = [Route("/tool/{name}", call, methods=["POST"]), Mount("/resources", dual.router())]

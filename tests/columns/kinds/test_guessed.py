@@ -199,7 +199,8 @@ WITHOUT_CURSORS: Mapping[str, set[str]] = {
 }
 """Drivers give an interval, an address, a range and bits as values that they do not take back as they were.
 
-An order by `at < now()` depends on the time. The type of `op("=")` is not known if nothing states it, nor that of a coalesce of two types.
+An order by `at < now()` depends on the time. The type of `op("=")` is not known if nothing states it, nor that of a
+coalesce of two types.
 """
 
 
