@@ -8,21 +8,17 @@ import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import lru_cache
 from threading import Thread
 from typing import Any
 
 import orjson
-from sqlalchemy import Dialect, types
 
-from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.own_types import SQLType
 from dualsql.databases.driver import DriverStatement, require_described
-from dualsql.databases.sqlite.processes import ReaderProcess, sendable
+from dualsql.databases.sqlite.processes import ReaderProcess, columns_text, sendable
 from dualsql.databases.sqlite.reader_process import LENGTHS
 from dualsql.errors import QueryExecutionError
-from dualsql.formats.cells import Processor, Tolerant, processed
-from dualsql.formats.writer import PlainColumns, PlainPage, WrittenRows
+from dualsql.formats.cells import processed
+from dualsql.formats.writer import PlainPage, WrittenRows
 
 
 class PageProcess:
@@ -193,23 +189,6 @@ class PageProcess:
             future.set_result(answer)
 
 
-@lru_cache(256)
-def columns_text(columns: PlainColumns, processors: Any, dialect: Dialect) -> str | None:
-    """The columns for the process; None if SQLAlchemy makes other values of their cells than the process."""
-    made = {place: _function(one) for place, one in processors if place < len(columns.names)}
-    kinds = {place: kind for place, kind in enumerate(columns.kinds) if kind in _TYPES}
-    same = {
-        place: _function(internals.result_processor(_TYPES[kind], dialect, None))
-        for place, kind in kinds.items()
-    }
-    return orjson.dumps(columns[:]).decode() if made == same else None
-
-
-def _function(processor: Processor | None) -> Processor | None:
-    return processor.processor if isinstance(processor, Tolerant) else processor
-
-
-_TYPES: Mapping[str, SQLType] = {"date": types.Date(), "datetime": types.DateTime(), "bool": types.Boolean()}
 _NO_COLUMNS = "[[], []]"
 _Answer = tuple[dict[str, Any], bytes]
 

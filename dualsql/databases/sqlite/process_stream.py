@@ -22,8 +22,7 @@ from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.session import note_lane
 from dualsql.databases.sqlite.callbacks import LARGEST_VALUE
-from dualsql.databases.sqlite.page_process import columns_text
-from dualsql.databases.sqlite.processes import ReaderProcess, ReaderProcesses, sendable
+from dualsql.databases.sqlite.processes import ReaderProcess, ReaderProcesses, columns_text, sendable
 from dualsql.databases.streams import Put, StreamBackend, StreamJob
 from dualsql.errors import DatabaseBusyError, QueryExecutionError
 from dualsql.formats.arrow import ArrowSchema

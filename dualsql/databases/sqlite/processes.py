@@ -9,16 +9,21 @@ import sys
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import orjson
+from sqlalchemy import Dialect, types
 
+from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.own_types import SQLType
 from dualsql.databases.sqlite import reader_process
 from dualsql.formats import row_objects
+from dualsql.formats.cells import Processor, Tolerant
+from dualsql.formats.writer import PlainColumns
 
 _PIPE_BYTES = 1024 * 1024
 _SET_PIPE_SIZE = 1031
@@ -139,6 +144,25 @@ class ReaderProcesses:
             idle, self._idle = self._idle, []
         for process in idle:
             process.close()
+
+
+@lru_cache(256)
+def columns_text(columns: PlainColumns, processors: Any, dialect: Dialect) -> str | None:
+    """The columns for the process; None if SQLAlchemy makes other values of their cells than the process."""
+    made = {place: _function(one) for place, one in processors if place < len(columns.names)}
+    kinds = {place: kind for place, kind in enumerate(columns.kinds) if kind in _TYPES}
+    same = {
+        place: _function(internals.result_processor(_TYPES[kind], dialect, None))
+        for place, kind in kinds.items()
+    }
+    return orjson.dumps(columns[:]).decode() if made == same else None
+
+
+def _function(processor: Processor | None) -> Processor | None:
+    return processor.processor if isinstance(processor, Tolerant) else processor
+
+
+_TYPES: Mapping[str, SQLType] = {"date": types.Date(), "datetime": types.DateTime(), "bool": types.Boolean()}
 
 
 def sendable(parameters: Sequence[Any]) -> Sequence[Any] | None:
