@@ -84,8 +84,11 @@ class PlainObjects:
         return object_lines(self.objects(rows), dumps)
 
     def csv(self, rows: Rows, dumps: Callable[[Any], bytes]) -> bytes:
-        """At least one row as lines of CSV; raises as `objects` does, and ValueError for a text that is not cut out of
-        JSON."""
+        """At least one row as lines of CSV.
+
+        Raises:
+            ValueError: see `csv_lines`. Others: see `objects`.
+        """
         ready = list(zip(*self._columns(rows)))  # noqa: B905
         lines = csv_lines(dumps(ready), ready)
         if lines is None:

@@ -182,7 +182,7 @@ def begin_once(connection: Any, record: ConnectionPoolEntry) -> None:
 
 
 def begin_again(connection: Any) -> None:
-    """Begin another transaction: DuckDB refuses what is sent in one that has failed."""
+    """Begin another transaction: one that has failed takes no statement, and one may hold the rows of a stream."""
     connection.rollback()
     connection.execute(_BEGIN)
 

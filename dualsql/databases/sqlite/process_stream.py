@@ -279,7 +279,9 @@ class _Rest:
 
     def _require_sent(self, row: Sequence[Any]) -> None:
         if not self._sent.endswith(self._writer.rows([row]).data):
-            raise DatabaseBusyError("The rows came in another order.", hint="Read the result again.")
+            raise DatabaseBusyError(
+                "The order of the rows changed while they were read.", hint="Read the result again."
+            )
 
 
 def _makers(job: StreamJob, statement: DriverStatement) -> list[Callable[[Any], Any]]:
