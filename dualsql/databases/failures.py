@@ -112,6 +112,15 @@ def too_large() -> LimitExceededError:
     )
 
 
+def error_of_connecting(error: Exception, source: Source) -> DatabaseBusyError | DatabaseUnreachableError:
+    """The error for a caller who got no connection."""
+    if isinstance(error, TimeoutError | PoolTimeoutError):
+        return DatabaseBusyError("No database connection became free in time.")
+    if source.failure_kind(error) is FailureKind.BUSY:
+        return DatabaseBusyError("The database accepts no more connections now.")
+    return DatabaseUnreachableError("The database could not be reached.")
+
+
 def caller_error(
     error: Exception,
     source: Source,

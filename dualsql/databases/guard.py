@@ -105,6 +105,9 @@ class Guard(ABC):
         whether the connection is alive.
         """
 
+    async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:  # noqa: B027
+        """Give the session's next statement the limit of `terms`, which is new to the session or the same as before."""
+
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """Stop the statement that `working` waits for, also in the database. Returns when `working` has ended."""
         working.cancel()

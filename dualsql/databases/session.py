@@ -14,10 +14,9 @@ from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Dialect, Executable
-from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeoutError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql import plan
 from dualsql.databases.driver import (
     USED,
     DriverStatement,
@@ -31,7 +30,6 @@ from dualsql.databases.source import Source
 from dualsql.errors import (
     CountExecutionError,
     DatabaseBusyError,
-    DatabaseUnreachableError,
     DualResponseError,
     QueryExecutionError,
     QueryTimeoutError,
@@ -138,11 +136,9 @@ async def read_only(
         DatabaseBusyError: no connection of the pool became free in `Settings.queue_timeout`, or the database did not
             answer in that time; DatabaseUnreachableError: no connection could be opened.
     """
-    settings = () if source.role is None else (("role", source.role),)
-    terms = SessionTerms(
-        limit=source.limits.longest_stream if limit is None else limit,
-        settings=settings if rules is None else (*settings, *rules.settings),
-    )
+    role = () if source.role is None else (("role", source.role),)
+    settings = role if rules is None else (*role, *rules.settings)
+    terms = SessionTerms(source.limits.longest_stream if limit is None else limit, settings)
     # The slot first: who waits for one must not hold a connection meanwhile.
     async with source.limits.slot(for_stream=limit is None):
         connection, session = await _begin(source, terms, on_connect)
@@ -190,15 +186,13 @@ async def _connect(source: Source, stack: AsyncExitStack) -> AsyncConnection:
             if source.lock is not None:
                 await stack.enter_async_context(source.lock)
             return await stack.enter_async_context(source.engine.connect())
-    except (TimeoutError, PoolTimeoutError) as error:
-        raise DatabaseBusyError("No database connection became free in time.") from error
     except DualResponseError:
         raise
     # A driver, a resolver or the network may raise anything; the caller's query is not the cause.
     except Exception as error:
-        if source.failure_kind(error) is FailureKind.BUSY:
-            raise DatabaseBusyError("The database accepts no more connections now.") from error
-        raise DatabaseUnreachableError("The database could not be reached.") from error
+        from dualsql.databases.failures import error_of_connecting
+
+        raise error_of_connecting(error, source) from error
 
 
 async def in_session(
@@ -208,19 +202,21 @@ async def in_session(
     *,
     timeout: timedelta,
     failure: type[QueryExecutionError] = QueryExecutionError,
+    deadline: asyncio.Timeout | None = None,
 ) -> T:
     """Run `work` with a read-only connection and return its result.
 
     The database stops a statement after `timeout`. If it does not, or if there are several statements, dualsql cancels
-    the statement.
+    the statement. `work` may set a `deadline` again for a statement with a limit of its own.
 
     Raises:
         QueryTimeoutError: `work` took longer than `timeout`; the database was told to stop.
         TooManyQueriesError: too many queries wait for a connection.
         DatabaseBusyError, DatabaseUnreachableError, QueryExecutionError: see `database_errors`.
     """
-    deadline = asyncio.timeout(None)
-    session = Session(source, rules, work, limit=timeout, deadline=deadline)
+    # Set once the transaction has begun: what comes before has limits of its own.
+    deadline = deadline or asyncio.timeout(None)
+    session = Session(source, rules, work, timeout, partial(_set_deadline, deadline, timeout))
     with database_errors(source, failure, limit=timeout):
         try:
             async with deadline:
@@ -239,6 +235,10 @@ async def in_session(
             raise
 
 
+def _set_deadline(deadline: asyncio.Timeout, limit: timedelta) -> None:
+    deadline.reschedule(asyncio.get_running_loop().time() + limit.total_seconds() + _GRACE)
+
+
 @dataclass(eq=False, repr=False)
 class Session(Generic[T]):
     """A connection, the work on it, and how to stop it.
@@ -248,14 +248,14 @@ class Session(Generic[T]):
 
     Attributes:
         limit: the time limit of one statement; None for a stream.
-        deadline: of the caller, set to `limit` once the transaction has begun: what comes before has limits of its own.
+        on_begin: called once the transaction has begun.
     """
 
     source: Source
     rules: ActiveRules | None
     work: Work[T]
     limit: timedelta | None = None
-    deadline: asyncio.Timeout | None = None
+    on_begin: Callable[[], None] = lambda: None
     connection: AsyncConnection | None = field(default=None, init=False)
     _working: asyncio.Future[T] | None = field(default=None, init=False)
     _is_stopped: bool = field(default=False, init=False)
@@ -269,9 +269,7 @@ class Session(Generic[T]):
         async with read_only(self.source, self.rules, limit=self.limit, on_connect=on_connect) as connection:
             if self._is_stopped:
                 raise asyncio.CancelledError
-            if self.deadline is not None and self.limit is not None:
-                seconds = self.limit.total_seconds() + _GRACE
-                self.deadline.reschedule(asyncio.get_running_loop().time() + seconds)
+            self.on_begin()
             self._working = asyncio.ensure_future(self.work(connection))
             try:
                 return await self._working
@@ -317,6 +315,8 @@ class Fetch:
         timeout: how long it may run.
         failure: the class of the error for what the database refuses.
         may_be_fast: the fast reader of the database may read them.
+        then: what follows in the session, for its rows; then the result is those of the last one.
+        opened: the connection, the deadline and the time limit of the session that it follows in.
     """
 
     source: Source
@@ -326,6 +326,8 @@ class Fetch:
     timeout: timedelta
     failure: type[QueryExecutionError] = QueryExecutionError
     may_be_fast: bool = True
+    then: Callable[[Rows], Fetch | None] = lambda _: None
+    opened: tuple[AsyncConnection, asyncio.Timeout, timedelta] | None = None
     _by_dialect: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
@@ -337,18 +339,14 @@ class Fetch:
         return self._by_dialect[dialect]
 
     async def execute(self, connection: AsyncConnection) -> Any:
-        """SQLAlchemy's result.
-
-        Raises:
-            QueryExecutionError: it has other columns than described.
-        """
+        """SQLAlchemy's result; raises QueryExecutionError if it has other columns than described."""
         options = {"compiled_cache": self.source.compiled}
         result: Any = await connection.execute(self.statement, self.rules.values, execution_options=options)
         require_described(list(result.keys()), self.described)
         return result
 
     async def rows(self) -> Rows:
-        """Each row a sequence of values in column order; raises what `page` raises."""
+        """Each row a sequence of values in column order; see `page`."""
         return cast("Rows", await self.page(None))
 
     async def page(self, page: PlainPage | None) -> Rows | WrittenRows:
@@ -367,19 +365,33 @@ class Fetch:
                 statement = self.statement_for(self.rules.dialect(source.engine.dialect))
                 if statement is not None and source.fast.reads(statement):
                     # Without a slot: these run one after the other, and end at once.
-                    read = partial(source.fast.fetch, statement, self.timeout, page)
-                    rows = await self._measure("page_reader", read)
+                    reading = source.fast.fetch(statement, self.timeout, page)
+                    rows = await self._measure("page_reader", reading)
                     if rows is not None:
                         return rows
+            if self.opened is not None:
+                connection, deadline, limit = self.opened
+                _set_deadline(deadline, self.timeout)
+                terms, is_new = SessionTerms(self.timeout), self.timeout != limit
+                await source.guard.renew_limit(connection, terms, is_new=is_new)
+                return await self._in_session(connection)
+        deadline = asyncio.timeout(None)
+
+        async def work(connection: AsyncConnection) -> Rows:
+            rows = await self._in_session(connection)
+            if (following := self.then(rows)) is None:
+                return rows
+            following.opened = connection, deadline, self.timeout
+            return await following.rows()
+
         return await in_session(
-            source,
-            self.rules,
-            lambda connection: self._measure("session", partial(self._in_session, connection)),
-            timeout=self.timeout,
-            failure=self.failure,
+            source, self.rules, work, timeout=self.timeout, failure=self.failure, deadline=deadline
         )
 
     async def _in_session(self, connection: AsyncConnection) -> Rows:
+        return await self._measure("session", self._read(connection))
+
+    async def _read(self, connection: AsyncConnection) -> Rows:
         source, sync_connection = self.source, connection.sync_connection
         assert sync_connection is not None
         own = source.backend.row_fetches.get(connection.dialect.driver)
@@ -391,18 +403,21 @@ class Fetch:
                 return cast("Rows", (await self.execute(connection)).all())
             return await own(self, connection)
 
-    async def _measure(self, lane: str, read: Callable[[], Awaitable[RowsOrNone]]) -> RowsOrNone:
+    async def _measure(self, lane: str, reading: Awaitable[RowsOrNone]) -> RowsOrNone:
         """The rows of a reader. The statement is measured, and logged by the reader and if it is slow."""
         start = perf_counter()
         note_lane(lane)
         try:
             with measured(self.source, self.statement, self.rules) as measurement:
-                rows = await read()
+                rows = await reading
                 if measurement is not None and rows is not None:
                     measurement.note({"db.response.returned_rows": len(rows)})
                 return rows
         finally:
             note_slow(self.source, self.statement, self.rules, perf_counter() - start)
+
+
+_LATE = (QueryTimeoutError, DatabaseBusyError)
 
 
 class RowCounter(NamedTuple):
@@ -420,8 +435,19 @@ class RowCounter(NamedTuple):
     settings: Settings
     may_estimate: bool
 
-    async def total(self, method: CountMethod) -> Total:
-        """The number of rows and its kind.
+    def fetch(self, method: CountMethod) -> Fetch:
+        """The count of the rows, up to the cap of `method`, in the time that it has."""
+        return Fetch(
+            source=self.source,
+            statement=self.counting(method.cap or None),
+            rules=self.rules,
+            described=("",),
+            timeout=self.settings.count_budget if method.way == "auto" else self.settings.query_timeout,
+            failure=CountExecutionError,
+        )
+
+    async def total(self, method: CountMethod, counted: Awaitable[Rows] | None = None) -> Total:
+        """The number of rows and its kind; `counted` are the rows of `fetch`, if it has run.
 
         Raises:
             CountExecutionError: the database refused the count.
@@ -429,43 +455,18 @@ class RowCounter(NamedTuple):
         """
         if method.way == "none":
             return UNCOUNTED
-        if method.way in ("exact", "capped"):
-            cap = method.cap if method.way == "capped" else None
-            return await self._counted(cap, self.settings.query_timeout)
-        if method.way == "auto":
-            with suppress(QueryTimeoutError, DatabaseBusyError):
-                return await self._counted(None, self.settings.count_budget)
-        estimate = await self._estimate()
-        # So few rows would have been counted in time: the planner is wrong, or the database was busy.
-        if estimate is None or (method.way == "auto" and estimate <= self.settings.count_cap):
-            with suppress(QueryTimeoutError, DatabaseBusyError):
-                return await self._counted(self.settings.count_cap, self.settings.count_budget)
-        return UNCOUNTED if estimate is None else Total(estimate, "estimated")
+        if method.way != "estimated":
+            with suppress(*_LATE if method.way == "auto" else ()):
+                return await self.total_of(counted or self.fetch(method).rows(), method.cap)
+        from dualsql.databases.explain import estimated_total
 
-    async def _estimate(self) -> int | None:
-        if not self.may_estimate or self.source.capabilities.row_estimate is None:
-            return None
-        from dualsql.databases.explain import estimated_rows
+        run = partial(in_session, self.source, self.rules, timeout=self.settings.count_budget)
+        return await estimated_total(self, method, run)
 
-        rows, limit = None, self.shape.limit
-        work = partial(estimated_rows, self.source, plan.uncounted(self.shape), self.rules)
-        # Only the plan was requested: an error here says nothing about the rows.
-        with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
-            rows = await in_session(self.source, self.rules, work, timeout=self.settings.count_budget)
-        # Not every planner looks at LIMIT.
-        return rows if rows is None or limit is None else min(rows, limit)
-
-    async def _counted(self, cap: int | None, timeout: timedelta) -> Total:
-        fetch = Fetch(
-            source=self.source,
-            statement=self.counting(cap),
-            rules=self.rules,
-            described=("",),
-            timeout=timeout,
-            failure=CountExecutionError,
-        )
-        counted = int((await fetch.rows())[0][0])
-        return Total(cap, "capped") if cap is not None and counted > cap else Total(counted, "exact")
+    async def total_of(self, counted: Awaitable[Rows], cap: int) -> Total:
+        """The total of a count up to `cap`, or of one without a cap, if that is 0."""
+        rows = int((await counted)[0][0])
+        return Total(cap, "capped") if 0 < cap < rows else Total(rows, "exact")
 
 
 class Sample(NamedTuple):
@@ -479,23 +480,33 @@ class Sample(NamedTuple):
 async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, *, size: int) -> Sample:
     """Run `sample`, which selects one row more than `size`, and count only if that row exists.
 
-    If the sample is not complete after `Settings.count_head_start`, the count starts too, on a second connection if one
-    is free: for a query that sorts or groups, both cost the same.
+    The count runs in the session of the sample. If the sample is not complete after `Settings.count_head_start`, the
+    count starts too, on a second connection if one is free: for a query that sorts or groups, both cost the same.
     """
-    sampling = asyncio.ensure_future(sample.rows())
     counting: asyncio.Future[Total] | None = None
+    counted: list[Rows] = []
+
+    def then(rows: Rows) -> Fetch | None:
+        if counting is not None or len(rows) <= size or method.way in ("none", "estimated"):
+            return None
+        counted.append(rows)
+        return counter.fetch(method)
+
+    sample.then = then
+    sampling = asyncio.ensure_future(sample.rows())
     try:
         await asyncio.wait({sampling}, timeout=counter.settings.count_head_start.total_seconds())
-        if method.way != "none" and not sampling.done() and counter.source.has_room():
+        if method.way != "none" and not (counted or sampling.done()) and counter.source.has_room():
             counting = asyncio.ensure_future(counter.total(method))
-        rows = await sampling
+        with suppress(DualResponseError):  # of the count, where the rows have been read
+            await sampling
+        rows = counted[0] if counted else sampling.result()
         if len(rows) <= size:
             return Sample(rows, Total(len(rows), "exact"))
-        total = await (counting or counter.total(method))
+        total = await (counting or counter.total(method, sampling if counted else None))
         # One row more was seen, which "capped" means.
         return Sample(rows[:size], total.at_least(size))
     finally:
-        unfinished: list[asyncio.Future[Any]] = [sampling, *([] if counting is None else [counting])]
-        for future in unfinished:
+        for future in (unfinished := (sampling, counting or sampling)):
             future.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)

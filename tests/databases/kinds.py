@@ -39,3 +39,5 @@ _joined = reduce(
     lambda found, copy: found.join(copy, copy.id != _first.id + 100), _others, select(func.sum(_sum))
 )
 SLOW = _joined.where(_sum != -1)
+MANY = _joined.with_only_columns(_first.id)
+"""As many rows, the first ones at once."""

@@ -13,23 +13,28 @@ from typing import Any
 
 import anyio
 import pytest
-from sqlalchemy import Engine, create_engine, event, select, text
+from sqlalchemy import Engine, create_engine, event, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import DualResponseServer, QueryTimeoutError
+from dualsql.databases import session
 from dualsql.databases.guard import FailureKind, SessionTerms
-from dualsql.databases.session import in_session, read_only
+from dualsql.databases.session import Fetch, in_session, read_only
 from dualsql.databases.source import Database, Source, open_source
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.threads import ThreadedEngine
 from dualsql.freeze import Registry
+from dualsql.tenancy import Policy
 from tests.databases.conftest import fill_synchronously
-from tests.databases.kinds import SLOW, MakeServer
+from tests.databases.kinds import MANY, SLOW, MakeServer
 from tests.schools import SCHOOLS, Base, School
 from tests.waiting import PATIENCE, until
 
 SHORT = timedelta(milliseconds=200)
+LONG = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT max(i) FROM n"
+)
 
 # Where a running query can be seen from outside.
 RUNNING = {
@@ -93,6 +98,32 @@ async def test_the_database_keeps_the_time_by_itself(driver: str, source: Source
         with pytest.raises(DBAPIError) as raised:
             await connection.execute(SLOW)
     assert source.guard.failure_kind(raised.value.orig) is FailureKind.TIMEOUT
+
+
+@pytest.mark.quick(1, "sqlite", "postgresql")
+async def test_a_statement_behind_another_one_has_its_own_limit(
+    driver: str, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database knows it, and stops the statement by itself; where it knows none, dualsql does."""
+    if driver != "duckdb":
+        monkeypatch.setattr(session, "_GRACE", 60.0)
+    rules, minute = Policy(Registry(Base)).rules_for(None), timedelta(minutes=1)
+    count = select(func.count()).select_from(MANY.subquery())
+    last = Fetch(source=source, statement=count, rules=rules, described=("",), timeout=SHORT)
+    read: list[Any] = []
+
+    def then(rows: Any) -> Fetch:
+        read.extend(rows)
+        return last
+
+    first = Fetch(
+        source=source, statement=MANY.limit(6), rules=rules, described=("id",), timeout=minute, then=then
+    )
+    began = time.monotonic()
+    with pytest.raises(QueryTimeoutError):
+        await first.rows()
+    assert time.monotonic() - began < 20
+    assert len(read) == 6
 
 
 @pytest.mark.quick(1, "postgresql")
@@ -210,8 +241,16 @@ async def test_a_read_only_engine_of_the_application_has_no_limit_afterwards(
                 await connection.exec_driver_sql("SELECT 1")
                 if fails:
                     raise ZeroDivisionError
-        long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT max(i) FROM n"
-        assert (await connection.exec_driver_sql(long)).scalar_one() == 1_000_000
+        assert (await connection.exec_driver_sql(LONG)).scalar_one() == 1_000_000
+
+
+async def test_each_statement_of_a_session_has_the_whole_time(
+    sqlite_url: str, make_engine: Callable[[str], AsyncEngine]
+) -> None:
+    guard, past, terms = SQLiteGuard(), SessionTerms(timedelta(0)), SessionTerms(timedelta(minutes=1))
+    async with make_engine(sqlite_url).connect() as connection, guard.read_only(connection, past):
+        await guard.renew_limit(connection, terms, is_new=False)
+        assert (await connection.exec_driver_sql(LONG)).scalar_one() == 1_000_000
 
 
 SETTINGS = {

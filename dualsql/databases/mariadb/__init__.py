@@ -95,13 +95,16 @@ class MariaDBGuard(Guard):
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. Two round trips before the block and two after it."""
-        limit = f"max_statement_time = {terms.milliseconds / 1000:.3f}"
-        await connection.exec_driver_sql(f"SET {_ENTER}, SESSION tx_read_only = 1, SESSION {limit}")
+        await connection.exec_driver_sql(f"SET {_ENTER}, SESSION tx_read_only = 1, {_limit(terms)}")
         await connection.exec_driver_sql("START TRANSACTION READ ONLY")
         try:
             yield
         finally:
             await _leave(connection)
+
+    async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
+        if is_new:
+            await connection.exec_driver_sql(f"SET {_limit(terms)}")
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`. MariaDB notices a disconnected client only when it writes to it, so the query is killed."""
@@ -139,6 +142,10 @@ class MariaDBGuard(Guard):
     def codes_of(self, error: BaseException | None) -> Iterable[int]:
         code = error.args[0] if error is not None and error.args else None
         return (code,) if isinstance(code, int) else ()
+
+
+def _limit(terms: SessionTerms) -> str:
+    return f"SESSION max_statement_time = {terms.milliseconds / 1000:.3f}"
 
 
 @asynccontextmanager
@@ -299,8 +306,8 @@ class _TimeOfDay(TIME):
         process_time: Any = super().result_processor(dialect, coltype)
 
         def process(value: Any) -> Any:
-            is_other = isinstance(value, timedelta) and not timedelta() <= value < timedelta(days=1)
-            return Unfit(_time_text(value)) if is_other else process_time(value)
+            is_new = isinstance(value, timedelta) and not timedelta() <= value < timedelta(days=1)
+            return Unfit(_time_text(value)) if is_new else process_time(value)
 
         return process
 

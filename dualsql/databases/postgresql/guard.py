@@ -115,9 +115,13 @@ def _begin(connection: Connection, terms: SessionTerms) -> None:
         settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
         connection.execute(select(*(func.set_config(name, value, true()) for name, value in settings)))
     else:
-        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {terms.milliseconds:d}")
+        connection.exec_driver_sql(_limit(terms))
     if terms.milliseconds > _LONG:
         connection.exec_driver_sql(_NOTICE_THE_DEAD)
+
+
+def _limit(terms: SessionTerms) -> str:
+    return f"SET LOCAL statement_timeout = {terms.milliseconds:d}"
 
 
 class PostgreSQLGuard(Guard):
@@ -135,6 +139,10 @@ class PostgreSQLGuard(Guard):
         driver = driver_of(connection)
         with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
             yield
+
+    async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
+        if is_new:
+            await connection.exec_driver_sql(_limit(terms))
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`. A driver that cancels by itself closes its connection, and may do so too early."""

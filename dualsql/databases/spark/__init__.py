@@ -60,6 +60,9 @@ class SparkGuard(Guard):
         driver.begin(terms.limit.total_seconds())
         yield
 
+    async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
+        driver_of(connection).limit(terms.limit.total_seconds())
+
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         await repeat_until_done(working, driver_of(connection).stop)
 

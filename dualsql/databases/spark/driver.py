@@ -329,11 +329,15 @@ class SparkConnection:
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
     def begin(self, seconds: float) -> None:
+        """Begin a session whose statements may run so long."""
+        self.limit(seconds)
+        self._is_stopped.clear()
+        self._streamed = None
+
+    def limit(self, seconds: float) -> None:
         """Statements from now on may run so long."""
         # Whole seconds, of which 0 means no limit; dualsql stops them on time.
         self.seconds = ceil(seconds)
-        self._is_stopped.clear()
-        self._streamed = None
 
     def stop(self) -> None:
         """From another thread: end what runs. What is not sent yet will not run.

@@ -180,6 +180,9 @@ class SQLiteGuard(Guard):
             # The connection may be the application's, which has no limit.
             clock.ends_at = math.inf
 
+    async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
+        (await _state_of(connection)).clock.ends_at = time.monotonic() + terms.limit.total_seconds()
+
     async def row_numbers(self, connection: AsyncConnection) -> Mapping[TableName, str]:
         """See `Guard.row_numbers`. A column may have one of the names, and SQLite before 3.37 does not tell."""
         if sqlite3.sqlite_version_info < (3, 37):

@@ -5,28 +5,31 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import func, literal, select, text, union
+from sqlalchemy import event, func, literal, or_, select, text, union
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from dualsql import DualResponse, DualResponseServer, PageRequest, QueryTimeoutError, Registry
-from dualsql.databases.session import RowCounter
+from dualsql.databases.session import Fetch, RowCounter, Sample, fetch_sample
 from dualsql.databases.source import Source
+from dualsql.errors import CountExecutionError
 from dualsql.freeze.document import Statement
 from dualsql.plan import count, shape
 from dualsql.resource import CountMethod, Total, parse_count
 from dualsql.results.view import Derived
 from dualsql.settings import Settings
 from dualsql.tenancy import Policy
+from tests.databases.kinds import SLOW as SLOW_EVERYWHERE
 from tests.quick import case_of
 from tests.results.counts.conftest import MANY, METADATA, events
 from tests.schools import Base, Program, School
 from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.quick(50, "sqlite")
 
@@ -206,13 +209,169 @@ async def test_whoever_insists_waits_as_long_as_a_query_may(source: Source, engi
     await assert_idle(source, engine)
 
 
+FEW = select(School.id).order_by(School.id)
+LATE = select(School.id).where(or_(School.id <= 20, SLOW_EVERYWHERE.scalar_subquery() < 0))
+"""Its first rows are there at once, and its last in years."""
+MINUTE = timedelta(minutes=1)
+
+
+def first_rows(counting: RowCounter, statement: Any) -> Fetch:
+    """Six rows."""
+    return Fetch(
+        source=counting.source,
+        statement=statement.limit(6),
+        rules=counting.rules,
+        described=("",) * len(statement.selected_columns),
+        timeout=counting.settings.query_timeout,
+    )
+
+
+async def sampled(source: Source, statement: Any, how: str, **settings: Any) -> Sample:
+    """Five rows and the total."""
+    counting = counter(source, statement, **{"count_head_start": MINUTE, **settings})
+    return await fetch_sample(first_rows(counting, statement), counting, parse_count(how), size=5)
+
+
+@pytest.mark.parametrize("how", ["exact", "auto", "capped:10"])
+async def test_a_sample_and_its_count_run_in_one_session(source: Source, how: str) -> None:
+    """Where their limits are the same, nothing is sent between them."""
+    sessions: list[Any] = []
+    sent: list[str] = []
+
+    def note_session(*arguments: Any) -> None:
+        sessions.append(arguments)
+
+    def note_statement(*arguments: Any) -> None:
+        sent.append(arguments[2])
+
+    engine = source.engine.sync_engine
+    event.listen(engine.pool, "checkout", note_session)
+    event.listen(engine, "before_cursor_execute", note_statement)
+    try:
+        sample = await sampled(source, FEW, how, query_timeout=MINUTE, count_budget=MINUTE / 2)
+    finally:
+        event.remove(engine.pool, "checkout", note_session)
+        event.remove(engine, "before_cursor_execute", note_statement)
+    total = await counter(source, FEW, count_budget=MINUTE).total(parse_count(how))
+    assert (len(sample.rows), sample.total) == (5, total)
+    assert len(sessions) == 1
+    is_set = how == "auto" and engine.dialect.name != "sqlite"
+    first, last = (number for number, sql in enumerate(sent) if "schools" in sql)
+    assert [sql.split()[0] for sql in sent[first + 1 : last]] == ["SET"] * is_set
+
+
+async def counts_begun(source: Source, statement: Any, **settings: Any) -> int:
+    """How many counts are begun for a sample of five rows, whatever becomes of them."""
+    counting, begun = counter(source, statement, **settings), list[int | None]()
+
+    def counts(cap: int | None) -> Any:
+        begun.append(cap)
+        return counting.counting(cap)
+
+    sample = first_rows(counting, statement)
+    with suppress(QueryTimeoutError):
+        await fetch_sample(sample, counting._replace(counting=counts), CountMethod("exact"), size=5)
+    return len(begun)
+
+
+async def test_a_slow_sample_is_counted_once_beside_it(source: Source) -> None:
+    sessions: list[Any] = []
+    event.listen(source.engine.sync_engine.pool, "checkout", note := lambda *_: sessions.append(_))
+    try:
+        assert await counts_begun(source, FEW, count_head_start=timedelta(0)) == 1
+    finally:
+        event.remove(source.engine.sync_engine.pool, "checkout", note)
+    assert len(sessions) == 2
+
+
+async def test_a_slow_count_is_counted_once_behind_the_sample(source: Source, engine: AsyncEngine) -> None:
+    if engine.dialect.name == "sqlite":
+        limits = {"count_head_start": timedelta(seconds=2), "query_timeout": timedelta(seconds=3)}
+        assert await counts_begun(source, LATE, **limits) == 1
+
+
+async def test_a_count_that_is_too_slow_leaves_the_sample(source: Source, engine: AsyncEngine) -> None:
+    sample = await sampled(source, LATE, "auto", count_budget=timedelta(milliseconds=50))
+    assert len(sample.rows) == 5
+    assert sample.total.kind in {"none", "capped", "estimated"}
+    await assert_idle(source, engine)
+
+
+async def test_an_exact_count_that_is_too_slow_is_an_error(source: Source, engine: AsyncEngine) -> None:
+    with pytest.raises(QueryTimeoutError):
+        await sampled(source, LATE, "exact", query_timeout=timedelta(milliseconds=500))
+    await assert_idle(source, engine)
+
+
+async def test_a_count_that_fails_is_an_error_of_the_count(source: Source, engine: AsyncEngine) -> None:
+    if engine.dialect.name != "postgresql":  # the others divide by zero
+        return
+    zero = select(School.id).where(or_(School.id <= 20, 1 / (School.id - School.id) > 0))
+    with pytest.raises(CountExecutionError):
+        await sampled(source, zero, "exact")
+    assert len((await sampled(source, zero, "none")).rows) == 5
+    await assert_idle(source, engine)
+
+
+async def test_who_leaves_stops_the_count_behind_the_sample(source: Source, engine: AsyncEngine) -> None:
+    counting = counter(source, LATE, count_head_start=MINUTE)
+    begun = asyncio.Event()
+
+    def counts(cap: int | None) -> Any:
+        begun.set()
+        return counting.counting(cap)
+
+    sampling = asyncio.ensure_future(
+        fetch_sample(
+            first_rows(counting, LATE), counting._replace(counting=counts), parse_count("exact"), size=5
+        )
+    )
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
+    assert source.limits.queries.used == 1
+    sampling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sampling
+    await assert_idle(source, engine)
+
+
+async def test_both_are_of_one_transaction_and_one_backend(source: Source, engine: AsyncEngine) -> None:
+    if engine.dialect.name != "postgresql":
+        return
+    pid, began = func.pg_backend_pid().label("pid"), func.now().label("began")
+    statement = LATE.add_columns(pid, began)
+    counting = counter(source, statement)
+    sample, read = first_rows(counting, statement), list[Any]()
+
+    def then(rows: Any) -> Fetch:
+        read.extend(rows)
+        return counting.fetch(CountMethod("exact"))
+
+    sample.then = then
+    sampling = asyncio.ensure_future(sample.rows())
+    running = text(
+        "SELECT pid, xact_start FROM pg_stat_activity WHERE query LIKE '%count(%slow_8%'"
+        " AND state = 'active' AND pid <> pg_backend_pid()"
+    )
+
+    async def counted() -> Any:
+        async with engine.connect() as connection:
+            return (await connection.execute(running)).all()
+
+    [backend] = await until(counted, bool)
+    sampling.cancel()
+    await asyncio.wait({sampling})
+    assert {tuple(row[1:]) for row in read} == {tuple(backend)}
+    await assert_idle(source, engine)
+
+
 async def assert_idle(source: Source, engine: AsyncEngine) -> None:
     """No statement runs any longer, in the database, and no connection is out."""
     await asyncio.gather(*source.finishing)
     async with engine.connect() as connection:
         if engine.dialect.name == "postgresql":
             running = (
-                "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%endless%'"
+                "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ 'endless|slow_8'"
             )
             async with asyncio.timeout(PATIENCE):
                 while await connection.scalar(text(running + " AND pid <> pg_backend_pid()")):
