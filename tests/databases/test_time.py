@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -124,6 +125,19 @@ async def test_a_statement_behind_another_one_has_its_own_limit(
         await first.rows()
     assert time.monotonic() - began < 20
     assert len(read) == 6
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("settings", [(), (("app.tenant", "acme"),)])
+async def test_the_server_looks_for_the_client_of_a_long_statement(source: Source, settings: Any) -> None:
+    if source.engine.dialect.name != "postgresql":
+        return
+    rules = replace(Policy(Registry(Base)).rules_for(None), settings=settings)
+    names = ("statement_timeout", "client_connection_check_interval", *dict(settings))
+    query = select(*(func.current_setting(name) for name in names))
+    for seconds, set_to in (60, ("1min", "0")), (120, ("2min", "1s")):
+        async with read_only(source, rules, limit=timedelta(seconds=seconds)) as connection:
+            assert (await connection.execute(query)).one() == (*set_to, *dict(settings).values())
 
 
 @pytest.mark.quick(1, "postgresql")

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, func, select, true
+from sqlalchemy import Connection, func, literal_column, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import driver_of
@@ -89,8 +89,8 @@ _FAULTS = {
 # client only when it has rows to send. Not set where it is not supported (before 14, or not on Linux).
 # No percent sign: to psycopg it begins a parameter.
 _LONG = 60_000
-_NOTICE_THE_DEAD = """SELECT set_config(name, '1s', true) FROM pg_settings
-WHERE name = 'client_connection_check_interval' AND position('linux' IN version()) > 0"""
+_NOTICE_THE_DEAD = """CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL
+AND position('linux' IN version()) > 0 THEN set_config('client_connection_check_interval', '1s', true) END"""
 
 
 _REFUSALS = {
@@ -111,17 +111,20 @@ _OPERATIONS = {
 
 def _begin(connection: Connection, terms: SessionTerms) -> None:
     connection.execution_options(postgresql_readonly=True)
-    if terms.settings:
-        settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
-        connection.execute(select(*(func.set_config(name, value, true()) for name, value in settings)))
-    else:
+    if not terms.settings:
         connection.exec_driver_sql(_limit(terms))
+        return
+    settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
+    outputs: list[Any] = [func.set_config(name, value, true()) for name, value in settings]
     if terms.milliseconds > _LONG:
-        connection.exec_driver_sql(_NOTICE_THE_DEAD)
+        outputs.append(literal_column(_NOTICE_THE_DEAD))
+    connection.execute(select(*outputs))
 
 
 def _limit(terms: SessionTerms) -> str:
-    return f"SET LOCAL statement_timeout = {terms.milliseconds:d}"
+    if terms.milliseconds <= _LONG:
+        return f"SET LOCAL statement_timeout = {terms.milliseconds:d}"
+    return f"SELECT set_config('statement_timeout', '{terms.milliseconds:d}', true), {_NOTICE_THE_DEAD}"
 
 
 class PostgreSQLGuard(Guard):
@@ -134,7 +137,7 @@ class PostgreSQLGuard(Guard):
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.read_only`. One round trip after BEGIN, two for long statements."""
+        """See `Guard.read_only`. One round trip after BEGIN."""
         await connection.run_sync(partial(_begin, terms=terms))
         driver = driver_of(connection)
         with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
