@@ -228,6 +228,17 @@ class MemoryShares:
             await asyncio.shield(ThreadedEngine.dispose(idle))  # its idle connections: it may be read again
 
 
+class _ClosedError(Exception):
+    """The pool has no open connection."""
+
+
+def _refuse_to_open(*_: Any) -> None:
+    """Called before a connection is opened: in the event loop, which would stand still for 60 ms, it is not."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise _ClosedError
+
+
 class SharingEngine(ThreadedEngine):
     """The engine of one file, whose connections need a share of the memory.
 
@@ -243,6 +254,7 @@ class SharingEngine(ThreadedEngine):
         self, engine: Engine, shares: MemoryShares, check: Callable[[], None], begin: Callable[[Any], None]
     ) -> None:
         super().__init__(engine)
+        event.listen(engine, "do_connect", _refuse_to_open)
         self._shares = shares
         self._check = check
         self._begin = begin
@@ -260,9 +272,12 @@ class SharingEngine(ThreadedEngine):
                 raise
 
     async def _open(self, thread: ThreadPoolExecutor) -> Connection:
-        # Of one that is open, nothing is sent: its transaction goes on.
         pool: Any = self.pool
-        return self.sync_engine.connect() if pool.checkedin() else await super()._open(thread)
+        if pool.checkedin():
+            # Of one that is open, nothing is sent: its transaction goes on.
+            with suppress(_ClosedError):
+                return self.sync_engine.connect()
+        return await super()._open(thread)
 
     async def _close(self, connection: ThreadedConnection) -> bool:
         if connection.is_busy or connection.is_used_up or self.is_closed:
