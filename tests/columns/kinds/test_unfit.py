@@ -39,7 +39,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql, postgresql as pg
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.columns.kinds.results import Served, served, unfit_of, values_of
+from tests.columns.kinds.results import Served, served, table_of as arrow_table_of, unfit_of, values_of
 from tests.engines import opened
 
 
@@ -420,6 +420,37 @@ async def test_months_and_small_reals_are_found_as_shown(postgresql_url: str) ->
             json={"filters": [{"column": "length", "op": "eq", "value": "P999999999Y"}]},
         )
         assert (refused.status_code, refused.json()["code"]) == (400, "BAD_PARAMETER")
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+async def test_an_interval_is_in_arrow_if_it_has_64_bits_of_microseconds(
+    postgresql_url: str, driver: str
+) -> None:
+    little, shortest = timedelta.resolution, timedelta(seconds=-(2**63 // 10**6))
+    longest = little * (2**63 - 1)
+    spans = Table("spans", MetaData(), Column("id", Integer, primary_key=True), Column("span", Interval))
+    async with opened(postgresql_url) as engine, engine.begin() as connection:
+        await connection.run_sync(spans.metadata.create_all)
+        values = [longest, shortest, longest + little, shortest - little]
+        await connection.execute(
+            spans.insert(), [{"id": place, "span": value} for place, value in enumerate(values)]
+        )
+    engine = create_async_engine(make_url(postgresql_url).set(drivername=f"postgresql+{driver}"))
+    async with served(engine, spans.metadata) as server:
+        for format_name in ("arrow", "parquet"):
+            fitting = await server.result(select(spans).where(spans.c.id < 2).order_by(spans.c.id))
+            column = arrow_table_of(await server.rows(fitting, format_name), format_name).column("span")
+            assert column.to_pylist() == [longest, shortest]
+            for place in (2, 3):
+                result = await server.result(select(spans.c.span).where(spans.c.id == place))
+                problem = await server.rows(result, format_name)
+                assert values_of(problem, format_name, "span") == "VALUE_NOT_REPRESENTABLE"
+                assert "text_columns" in problem.json()["hint"]
+                texts = await server.rows(result, format_name, text_columns=["span"])
+                [page] = (await result.fetch()).data
+                assert values_of(texts, format_name, "span") == [page["span"]]
+    await engine.dispose()
 
 
 async def test_a_log_position_is_shown_as_the_database_writes_it(postgresql_url: str) -> None:
