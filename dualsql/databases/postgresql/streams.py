@@ -460,7 +460,7 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
             chunk = await encode(job, readable.rows(records))
-            pace.note(chunk)
+            pace.note(chunk, len(records))
             await put(chunk)
 
     return backend
