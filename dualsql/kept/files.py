@@ -232,13 +232,6 @@ class _ClosedError(Exception):
     """The pool has no open connection."""
 
 
-def _refuse_to_open(*_: Any) -> None:
-    """Called before a connection is opened: in the event loop, which would stand still for 60 ms, it is not."""
-    with suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise _ClosedError
-
-
 class SharingEngine(ThreadedEngine):
     """The engine of one file, whose connections need a share of the memory.
 
@@ -254,7 +247,9 @@ class SharingEngine(ThreadedEngine):
         self, engine: Engine, shares: MemoryShares, check: Callable[[], None], begin: Callable[[Any], None]
     ) -> None:
         super().__init__(engine)
-        event.listen(engine, "do_connect", _refuse_to_open)
+        dialect: Any = engine.dialect
+        # An event "do_connect" would be one of execution to what chooses a stream backend.
+        self._connect_driver, dialect.connect = dialect.connect, self._connect_in_thread
         self._shares = shares
         self._check = check
         self._begin = begin
@@ -270,6 +265,13 @@ class SharingEngine(ThreadedEngine):
             except BaseException:
                 connection.is_used_up = True
                 raise
+
+    def _connect_in_thread(self, *arguments: Any, **options: Any) -> Any:
+        """A new connection of the driver; not in the event loop, which would stand still for 60 ms."""
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise _ClosedError
+        return self._connect_driver(*arguments, **options)
 
     async def _open(self, thread: ThreadPoolExecutor) -> Connection:
         pool: Any = self.pool
