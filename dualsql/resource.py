@@ -336,9 +336,11 @@ class Clock:
         moment = None if self._read is None else await self._read()
         if moment is None:
             return timedelta()
-        end = time.monotonic()
-        # The store read its clock in between: the middle is wrong by half the round trip at most.
-        self._anchor = (moment.astimezone(UTC), (start + end) / 2)
+        end, now = time.monotonic(), self.now()
+        # The store read its clock in between. A time that may be right stays: a clock that is set back by the error of
+        # one reading would take back what has expired.
+        is_possible = moment <= now <= moment + timedelta(seconds=end - start)
+        self._anchor = (now if is_possible else moment.astimezone(UTC), end)
         return datetime.now(UTC) - self.now()
 
 

@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from dualsql.databases.sqlite import BACKEND as SQLITE
 from dualsql.store import upgrade
 from tests import engines
 from tests.quick import (
@@ -311,7 +312,11 @@ async def make_engine(anyio_backend: str) -> AsyncIterator[Callable[[str], Async
     engines_of_test: list[AsyncEngine] = []
 
     def make(url: str) -> AsyncEngine:
-        engines_of_test.append(create_async_engine(url))
+        # As on dualsql's own engines, a cancelled attempt to connect waits for aiosqlite's thread: it would report to
+        # an event loop that has ended with its test, in the middle of another one.
+        parsed = make_url(url)
+        beyond = SQLITE.arguments_beyond(parsed) if parsed.get_backend_name() == "sqlite" else {}
+        engines_of_test.append(create_async_engine(parsed, connect_args=dict(beyond)))
         return engines_of_test[-1]
 
     yield make

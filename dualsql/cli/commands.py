@@ -172,7 +172,7 @@ def serve_command(options: ServeOptions) -> None:
                 else:
                     from dualsql.cli.serve import run
         except ModuleNotFoundError as error:
-            raise _missing(error.name, "serve,files" if options.files else "serve") from error
+            raise _missing(error.name, options.extra) from error
         run_in_loop(run(options))
 
 
@@ -185,7 +185,7 @@ def doctor_command(options: DoctorOptions) -> None:
             with importing():
                 from dualsql.cli.doctor import examine, is_healthy, write_report
         except ModuleNotFoundError as error:
-            raise _missing(error.name, "serve,files" if options.files else "serve") from error
+            raise _missing(error.name, options.extra) from error
         findings = asyncio.run(examine(options))
         typer.echo(write_report(findings, as_json=options.as_json))
         if is_healthy(findings):

@@ -321,6 +321,11 @@ class ServeOptions:
         """The database that keeps results; None for memory, or over stdio without --store for a file of the user."""
         return None if self.store == "memory" else self.store
 
+    @property
+    def extra(self) -> str:
+        """The extras of dualsql that the command needs."""
+        return "serve,files" if self.files else "serve"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions(ServeOptions):

@@ -72,18 +72,18 @@ async def _run(options: ServeOptions, base_url: str, listener: socket | None) ->
 
 
 async def _serve(options: ServeOptions, base_url: str, listener: socket | None, started: Started) -> None:
-    serve_beside = await asyncio.to_thread(_imported)
+    serve_beside = await asyncio.to_thread(_imported, options.extra)
     await serve_beside(options, base_url, listener, started)
 
 
-def _imported() -> Any:
+def _imported(extra: str) -> Any:
     """`serve_beside`. Its module imports SQLAlchemy and all features: in a thread, because the host is asking."""
     try:
         with importing():
             from dualsql.cli.serve import serve_beside
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{error.name} is not installed.", hint='Try: pip install "dualsql[serve]"'
+            f"{error.name} is not installed.", hint=f'Try: pip install "dualsql[{extra}]"'
         ) from error
     return serve_beside
 

@@ -74,12 +74,10 @@ class Pace:
     def __init__(self) -> None:
         self.rows = _FIRST_ROWS
 
-    def note(self, chunk: Chunk) -> None:
-        """Adjust the number after a batch."""
-        if chunk.rows:
-            weight = max(len(chunk.data), chunk.held, 1)
-            fitting = int(BATCH_BYTES * chunk.rows / weight)
-            self.rows = max(1, min(fitting, self.rows * _GROWTH, _MOST_ROWS))
+    def note(self, chunk: Chunk, rows: int) -> None:
+        """Adjust the number after a batch of so many rows."""
+        fitting = BATCH_BYTES * rows // max(len(chunk.data), chunk.held, 1)
+        self.rows = max(1, min(fitting, self.rows * _GROWTH, _MOST_ROWS))
 
 
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
@@ -128,9 +126,9 @@ def next_chunk(
         rows = processed(fetch(pace.rows), processors)
         if not rows:
             return None
-        chunk = job.encode(rows)
+        chunk, count = job.encode(rows), len(rows)
         del rows  # within the block: a search for garbage would visit them
-    pace.note(chunk)
+    pace.note(chunk, count)
     return chunk
 
 

@@ -49,8 +49,7 @@ def dumps(value: object, encode: Converter = encoded, *, has_times: bool = True)
 
     Args:
         encode: called for each value that orjson does not know.
-        has_times: whether it may hold a time of day. Python writes these, and all dates: orjson 3.13 leaves the first
-            zero out of 01:24:17.070000.
+        has_times: whether Python has to write its times and dates; see `time_check`.
 
     Raises:
         ValueNotRepresentableError: it contains a type without an encoding.
@@ -72,11 +71,17 @@ _WITHOUT_TIMES = frozenset(
 """Encodings of values among which no time of day is."""
 
 
-def may_hold_times(columns: Iterable[ResultColumn]) -> bool:
-    """Whether a cell of these columns may be, or hold, a time of day."""
-    return any(
-        column.encoding not in _WITHOUT_TIMES or column.meaning.reads is not None for column in columns
-    )
+def time_check(columns: Sequence[ResultColumn]) -> Callable[[Rows], bool]:
+    """The function that says of rows of these columns whether Python has to write the times and dates in them.
+
+    orjson 3.13 leaves the first zero out of the time of day 01:24:17.070000, and the seconds out of a zone.
+    """
+    if any(column.encoding not in _WITHOUT_TIMES or column.meaning.reads is not None for column in columns):
+        return lambda _: True
+    from dualsql.formats.row_objects import has_odd_zone
+
+    places = [place for place, column in enumerate(columns) if column.encoding == "datetime"]
+    return lambda rows: any(has_odd_zone(map(itemgetter(place), rows)) for place in places)
 
 
 def text(value: Any) -> str:
@@ -170,7 +175,7 @@ class RecordMaker:
 
     Attributes:
         described: the columns as answers describe them; not to be changed.
-        has_times: see `may_hold_times`.
+        has_times: see `time_check`.
     """
 
     def __init__(
@@ -186,7 +191,7 @@ class RecordMaker:
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
-        self.has_times = may_hold_times(columns)
+        self.has_times = time_check(columns)
         fits = {place: fit_of(column) for place, column in enumerate(columns) if place not in self._texts}
         items = [column.get("items", column["encoding"]) for column in self.described]
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
@@ -202,8 +207,7 @@ class RecordMaker:
         converting = {place for place, converter in self._converters if converter is not _whole}
         kinds = tuple(_PLAIN_KINDS.get(column["encoding"], "") for column in self.described)
         places = {place for place, fit in self._own.items() if fit.kinds is not None} - converting
-        is_plain = all(kinds) and len(places) == len(kinds) and not self.has_times
-        return PlainColumns(self._names, kinds) if is_plain else None
+        return PlainColumns(self._names, kinds) if all(kinds) and len(places) == len(kinds) else None
 
     @cached_property
     def _expected(self) -> tuple[type[Any], ...]:
@@ -240,7 +244,7 @@ class RecordMaker:
             return encoded(value)
 
         ready = self._converted(self._with_words(self._fits.marked(rows)))
-        data = lines(objects(self._names, ready), encode, has_times=self.has_times)
+        data = lines(objects(self._names, ready), encode, has_times=self.has_times(ready))
         return lines(self._records(rows, Fits(self._own))) if odd else data
 
     def _with_words(self, rows: Rows) -> Rows:

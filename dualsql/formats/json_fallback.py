@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 import json
 import math
@@ -44,7 +45,7 @@ def _plainly(value: Any, encode: Encoder) -> Any:
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, dict):
-        return {key: _plainly(item, encode) for key, item in value.items()}
+        return {_key(key): _plainly(item, encode) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plainly(item, encode) for item in value]
     # orjson refuses integers beyond 64 bits.
@@ -55,6 +56,11 @@ def _plainly(value: Any, encode: Encoder) -> Any:
     if value is None or isinstance(value, str | int | orjson.Fragment):
         return value
     return _plainly(encode(value), encode)
+
+
+def _key(key: Any) -> Any:
+    # orjson rounds zones; see `dualsql.formats.json.time_check`.
+    return key.isoformat() if isinstance(key, dt.date | dt.time) else key
 
 
 def require_writable(columns: Sequence[ResultColumn], rows: Rows, encode: Encoder) -> None:

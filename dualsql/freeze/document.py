@@ -80,7 +80,10 @@ def refuse_changed() -> NoReturn:
     """Raise NotFreezableError: tables or classes of the document are missing or have changed."""
     raise _ChangedError(
         "The stored statement uses tables or columns that have changed since it was stored.",
-        hint="Run the query again.",
+        hint="Run the query again. If this comes again, tell the operator: two servers of the store define the tables "
+        "in different ways.",
+        developer_hint="Run the query again. Servers of one store need the same definitions of tables; `dualsql "
+        "serve` has those of the database, and does not read what an application has stored with its own.",
     )
 
 

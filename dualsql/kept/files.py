@@ -228,6 +228,10 @@ class MemoryShares:
             await asyncio.shield(ThreadedEngine.dispose(idle))  # its idle connections: it may be read again
 
 
+class _ClosedError(Exception):
+    """The pool has no open connection."""
+
+
 class SharingEngine(ThreadedEngine):
     """The engine of one file, whose connections need a share of the memory.
 
@@ -243,6 +247,9 @@ class SharingEngine(ThreadedEngine):
         self, engine: Engine, shares: MemoryShares, check: Callable[[], None], begin: Callable[[Any], None]
     ) -> None:
         super().__init__(engine)
+        dialect: Any = engine.dialect
+        # An event "do_connect" would be one of execution to what chooses a stream backend.
+        self._connect_driver, dialect.connect = dialect.connect, self._connect_in_thread
         self._shares = shares
         self._check = check
         self._begin = begin
@@ -259,10 +266,20 @@ class SharingEngine(ThreadedEngine):
                 connection.is_used_up = True
                 raise
 
+    def _connect_in_thread(self, *arguments: Any, **options: Any) -> Any:
+        """A new connection of the driver; not in the event loop, which would stand still for 60 ms."""
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise _ClosedError
+        return self._connect_driver(*arguments, **options)
+
     async def _open(self, thread: ThreadPoolExecutor) -> Connection:
-        # Of one that is open, nothing is sent: its transaction goes on.
         pool: Any = self.pool
-        return self.sync_engine.connect() if pool.checkedin() else await super()._open(thread)
+        if pool.checkedin():
+            # Of one that is open, nothing is sent: its transaction goes on.
+            with suppress(_ClosedError):
+                return self.sync_engine.connect()
+        return await super()._open(thread)
 
     async def _close(self, connection: ThreadedConnection) -> bool:
         if connection.is_busy or connection.is_used_up or self.is_closed:

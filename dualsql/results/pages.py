@@ -341,7 +341,7 @@ class ResultPages:
             text=text,
             row_count=page_rows.row_count,
             is_heavy=is_heavy,
-            has_times=maker.has_times,
+            has_times=maker.has_times(values),
             cut=cut,
             total_count=total.rows,
             total_count_kind=total.kind,

@@ -6,11 +6,11 @@ written back, so they are correct in any number of processes."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import (
     URL,
@@ -82,7 +82,10 @@ from dualsql.store.rows import (
     unreadable,
 )
 from dualsql.store.tables import UTCTimestamp, links, resources
+from dualsql.threads import shielded
 from dualsql_client.wire import ToolProblem
+
+T = TypeVar("T")
 
 
 class Connections:
@@ -139,6 +142,14 @@ class Connections:
             self._running -= 1
             if not self._running:
                 self._is_idle.set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work on a connection.
+
+        SQLite works in a thread, which cannot be cancelled: if the caller leaves, it goes on, and `close` waits for it.
+        """
+        is_in_thread = self.engine.dialect.name == "sqlite"
+        return await (shielded(asyncio.ensure_future(work)) if is_in_thread else work)
 
     async def close(self) -> None:
         """Refuse new statements, wait for running ones, and dispose of the engine if the store made it."""
@@ -386,9 +397,13 @@ class SQLResourceStore:
         self, statement: Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> int:
         """Run one INSERT, UPDATE or DELETE, once for each of these values, and return the number of affected rows."""
-        with store_operation(statement.__visit_name__):
+
+        async def change() -> int:
             async with self._connections.open() as connection:
                 return (await connection.execute(statement, values)).rowcount
+
+        with store_operation(statement.__visit_name__):
+            return await self._connections.run(change())
 
     async def _rows_one_by_one(self, newest: Select[Any], limit: int) -> list[dict[str, Any]]:
         """The rows of a listing up to the one after `limit`; of those that cannot be read, what can."""
@@ -411,12 +426,15 @@ class SQLResourceStore:
     async def _rows(
         self, statement: Executable, values: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        with store_operation(statement.__visit_name__):
+        async def read() -> list[dict[str, Any]]:
             async with self._connections.open() as connection:
                 try:
                     return [row._asdict() for row in await connection.execute(statement, values)]
                 except _NOT_OF_ITS_TYPE:
                     raise unreadable() from None
+
+        with store_operation(statement.__visit_name__):
+            return await self._connections.run(read())
 
 
 def _update(resource_id: str, changes: ResourceChanges) -> Update:

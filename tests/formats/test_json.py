@@ -101,6 +101,7 @@ async def test_floats_json_has_no_word_for(filled: AsyncEngine) -> None:
 
 
 DIALECT = postgresql.dialect()
+IN_SECONDS = dt.datetime(2026, 1, 1, tzinfo=dt.timezone(dt.timedelta(minutes=19, seconds=32)))
 
 
 def encoded(type_: Any, value: Any) -> Any:
@@ -123,6 +124,8 @@ def encoded(type_: Any, value: Any) -> Any:
             "2026-01-01T00:00:00+05:30",
         ),
         (dt.time(1, 2, 3, tzinfo=dt.UTC), "01:02:03+00:00"),
+        (IN_SECONDS, "2026-01-01T00:00:00+00:19:32"),
+        ({IN_SECONDS: [IN_SECONDS]}, {IN_SECONDS.isoformat(): [IN_SECONDS.isoformat()]}),
         (Range(1, 5), "[1,5)"),
         (ip_address("::1"), "::1"),
         (memoryview(b"\xff"), "/w=="),

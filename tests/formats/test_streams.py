@@ -60,6 +60,7 @@ ROWS = [
     (2, "", False, None, None, None),
     (3, 'q"uote,\r\n', None, 1e300, Decimal("-2.00"), "text"),
 ]
+DAY = timedelta(hours=24) - timedelta.resolution
 PROBLEM = LimitExceededError("Too much.", hint="Ask for less.", details={"limit": "rows"})
 
 
@@ -95,6 +96,24 @@ def test_a_writer_without_a_state_writes_several_streams_at_once(format_name: st
     )
     streams[1] += shared.end(StreamEnd(len(ROWS)))
     assert streams == [whole(format_name, [[row] for row in ROWS])] * 2
+
+
+@given(
+    st.lists(
+        st.none() | st.datetimes(timezones=st.timedeltas(-DAY, DAY).map(timezone) | st.timezones()),
+        min_size=1,
+    )
+)
+def test_every_format_has_the_exact_instant_of_any_zone(instants: list[datetime | None]) -> None:
+    """orjson writes zones in whole minutes."""
+    moments = Table("moments", MetaData(), Column("id", Integer), Column("at", DateTime(timezone=True)))
+    columns = result_columns(select(moments).selected_columns.items())
+    rows = [(place, instant) for place, instant in enumerate(instants)]
+    texts = [instant and instant.isoformat() for instant in instants]
+    for format_name in ("ndjson", "json", "csv", "xlsx"):
+        actual = read(format_name, whole(format_name, [rows], columns), columns)["at"]
+        assert [instant and instant.isoformat() for instant in actual] == texts, format_name
+    assert whole("csv", [rows], columns) == whole("csv", [[row] for row in rows], columns)
 
 
 def test_null_is_not_an_empty_text_in_csv() -> None:

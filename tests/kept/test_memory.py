@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import aclosing, closing
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import event, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from dualsql import (
@@ -113,6 +114,26 @@ async def test_sessions_of_a_file_share_a_transaction_until_one_leaves_something
     # Rows that nobody reads would stay in the memory of the file.
     assert await transaction() != third
     await source.close()
+
+
+async def test_a_file_is_opened_beside_the_event_loop(tmp_path: Path) -> None:
+    """Also in the place of a connection that broke."""
+    file, threads = tmp_path / "rows", list[threading.Thread]()
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE kept_rows AS SELECT 1 AS n, 'a' AS c0")
+    state = state_of(file)
+    assert state is not None
+    shares = MemoryShares(LEAST_KEEP_MEMORY, MEBIBYTE)
+    source = await open_file("main", file, state, QueryLimits(Settings()), shares)
+    engine: Any = source.engine
+    event.listen(engine.sync_engine, "connect", lambda *_: threads.append(threading.current_thread()))
+    for is_broken in (True, True, False, False):
+        async with engine.connect() as session:
+            await session.exec_driver_sql("SELECT 1")
+            if is_broken:
+                await session.invalidate()
+    await source.close()
+    assert len(threads) == 2 and threading.main_thread() not in threads
 
 
 def bytes_in(folder: Path) -> int:

@@ -344,6 +344,19 @@ def test_an_error_of_the_start_is_the_line_that_it_is_over_http(arguments: tuple
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("names", "extra"), [([], "serve"), (["sales.csv"], "serve,files")])
+def test_the_extra_is_named_that_has_a_missing_package(tmp_path: Path, names: list[str], extra: str) -> None:
+    program = f"import sys; sys.modules['uvicorn'] = None; {PROGRAM[-1]}"
+    files = [tmp_path / name for name in names]
+    for file in files:
+        file.touch()
+    for option in ("--all", "--stdio"):
+        with started(*PROGRAM[:-1], program, "serve", option, *map(str, files)) as host:
+            host.process.wait(60)
+            assert f'uvicorn is not installed. Try: pip install "dualsql[{extra}]"' in host.errors()
+
+
+@pytest.mark.long
 def test_a_host_that_gave_up_on_discovery_falls_back_to_the_older_handshake(shop: str) -> None:
     """As the AI SDK does, one second after it has started a server."""
     version = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}

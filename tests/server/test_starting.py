@@ -275,6 +275,25 @@ async def test_a_clock_that_jumps_while_it_runs_changes_nothing(
         assert await dual.open_resource(response.resource_id, None, "read")
 
 
+async def test_a_slow_reading_of_the_store_s_clock_sets_no_clock_back(postgresql_store_url: str) -> None:
+    class SlowStore(SQLResourceStore):
+        async def clock(self) -> datetime | None:
+            await asyncio.sleep(delays.pop())
+            return await super().clock()
+
+    delays = [0.0, 0.1]
+    store = SlowStore(postgresql_store_url)
+    await store.open()
+    try:
+        clock = resource.Clock(store)
+        await clock.synchronize()
+        before = clock.now()
+        await clock.synchronize()
+        assert clock.now() > before
+    finally:
+        await store.close()
+
+
 async def test_uvicorn_without_a_limit_is_told(
     institutions_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import MetaData, make_url, text
+from anyio import CancelScope
+from sqlalchemy import MetaData, event, make_url, text
 
 from dualsql.errors import ConfigurationError, StorageError
 from dualsql.store import ResourceChanges, SQLResourceStore, downgrade, upgrade
@@ -20,6 +22,7 @@ from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.testing.stores import NOW, resource
 from tests import engines
 from tests.servers import create_server
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -265,3 +268,32 @@ def _open_files(url: str) -> list[Path]:
     """Those of the database's files that this process holds open (Linux)."""
     held = {entry.resolve() for entry in Path("/proc/self/fd").iterdir()}
     return [file for file in files_of(url) if file in held]
+
+
+@pytest.mark.timeout(60)
+def test_an_event_loop_ends_after_a_caller_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """anyio cancels again and again: a connection in use was given up, and its loop waited for it for ever."""
+    url, failures = engines.sqlite_url_in(tmp_path), list[Any]()
+    upgrade(url)
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+
+    async def leave(holder: sqlite3.Connection) -> None:
+        store = SQLResourceStore(url, timeout=timedelta(seconds=0.5))
+        await store.open()
+        holder.execute("BEGIN IMMEDIATE")
+        with CancelScope() as scope:
+
+            def cancel_soon(*_: object) -> None:
+                asyncio.get_running_loop().call_soon(scope.cancel)  # while its thread waits for the lock
+
+            event.listen(store._connections.engine.sync_engine, "before_cursor_execute", cancel_soon)
+            await store.delete("x" * 20)
+        assert scope.cancelled_caught
+        await store.close()
+
+    with closing(sqlite3.connect(make_url(url).database or "", isolation_level=None)) as holder:
+        asyncio.run(leave(holder))
+        for thread in threading.enumerate():
+            if "_connection_worker_thread" in thread.name:
+                thread.join(PATIENCE)
+    assert failures == []

@@ -111,9 +111,13 @@ _ISO = "btrim(to_json({c})::text, '\"')"
 _UTC = "({c} AT TIME ZONE interval '0')"
 _ZONED_ISO = f"regexp_replace(btrim(to_json({_UTC})::text, '\"'), '( BC)?$', '+00:00\\1')"
 _LAST = "9999-12-31 23:59:59.999999"
-_WITHOUT_MONTHS = (
-    "{c}::interval month = interval '0'"
-    " AND {c} BETWEEN interval '-999999999 days' AND interval '999999998 days'"
+# As Python holds them, and as pyarrow makes a duration of Python's in 64 bits of microseconds.
+_WITHOUT_MONTHS, _OF_64_BITS = (
+    f"{{c}}::interval month = interval '0' AND {{c}} BETWEEN interval '{least}' AND interval '{most}'"
+    for least, most in (
+        ("-999999999 days", "999999998 days"),
+        ("-106751991 days -04:00:54", "106751991 days 04:00:54.775807"),
+    )
 )
 _PARTS = " || ".join(
     f"extract({part} FROM {{c}})::text || '{sign}'"
@@ -216,7 +220,7 @@ _CSV: Mapping[tuple[str, int], str] = {
 
 _ARROW: Mapping[tuple[str, int], str] = {
     **{key: expression for key, expression in _CSV.items() if key[0] not in {"any", "interval"}},
-    ("interval", 1186): f"CASE WHEN {_WITHOUT_MONTHS} THEN {_MICROSECONDS}::text ELSE {{c}}::text END",
+    ("interval", 1186): f"CASE WHEN {_OF_64_BITS} THEN {_MICROSECONDS}::text ELSE {{c}}::text END",
 }
 
 
@@ -456,7 +460,7 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
             chunk = await encode(job, readable.rows(records))
-            pace.note(chunk)
+            pace.note(chunk, len(records))
             await put(chunk)
 
     return backend

@@ -74,12 +74,12 @@ def by_reader_process(
 
     async def read(job: StreamJob, connection: AsyncConnection, put: Put, snapshot: _Snapshot | None) -> None:
         run = driver_of(connection)._execute  # in the connection's thread, which has nothing else to do
-        reading, rows, last = _ProcessRun(job, statement, processes, snapshot), 0, b""
+        reading, rows, size, last = _ProcessRun(job, statement, processes, snapshot), 0, 0, b""
         memory_of(connection)[ON_STOP] = reading.stop
         try:
             await run(partial(reading.begin, request))
             while (chunk := await run(reading.next_chunk)) is not None:
-                rows, last = rows + chunk.rows, chunk.data
+                rows, size, last = rows + chunk.rows, size + len(chunk.data), chunk.data
                 await put(chunk)
         finally:
             reading.stop()
@@ -91,7 +91,7 @@ def by_reader_process(
             note_lane("sqlite_thread")
             await otherwise(job, connection, put)
         elif reading.is_unreadable and snapshot is not None:
-            rest = cast("Writer", _Rest(job.writer, rows, last))
+            rest = cast("Writer", _Rest(job.writer, rows, size, last))
             await otherwise(job._replace(writer=rest), connection, put)
         elif reading.is_unreadable:
             # The error names the column, as it does without the process; the rows up to it were sent.
@@ -264,18 +264,20 @@ class _Rest:
     """Writes the rows after the first ones.
 
     Args:
-        sent: bytes at whose end the last row is that is not written.
+        size: bytes of the first ones. sent: the last bytes of them.
     """
 
-    def __init__(self, writer: Writer, skipped: int, sent: bytes) -> None:
+    def __init__(self, writer: Writer, skipped: int, size: int, sent: bytes) -> None:
         self._writer, self._skipped, self._sent = writer, skipped, sent
+        self._weight = size // max(1, skipped)
 
     def rows(self, rows: Rows) -> Chunk:
         left = rows[self._skipped :]
         if 0 < self._skipped <= len(rows):
             self._require_sent(rows[self._skipped - 1])
         self._skipped -= len(rows) - len(left)
-        return self._writer.rows(left) if left else Chunk(b"", 0)
+        # As if it held what is passed over, so that batches have as many rows as when they were sent.
+        return self._writer.rows(left) if left else Chunk(b"", 0, self._weight * len(rows))
 
     def _require_sent(self, row: Sequence[Any]) -> None:
         if not self._sent.endswith(self._writer.rows([row]).data):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -39,7 +39,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql, postgresql as pg
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.columns.kinds.results import Served, served, unfit_of, values_of
+from tests.columns.kinds.results import Served, served, table_of as arrow_table_of, unfit_of, values_of
 from tests.engines import opened
 
 
@@ -422,6 +422,37 @@ async def test_months_and_small_reals_are_found_as_shown(postgresql_url: str) ->
         assert (refused.status_code, refused.json()["code"]) == (400, "BAD_PARAMETER")
 
 
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+async def test_an_interval_is_in_arrow_if_it_has_64_bits_of_microseconds(
+    postgresql_url: str, driver: str
+) -> None:
+    little, shortest = timedelta.resolution, timedelta(seconds=-(2**63 // 10**6))
+    longest = little * (2**63 - 1)
+    spans = Table("spans", MetaData(), Column("id", Integer, primary_key=True), Column("span", Interval))
+    async with opened(postgresql_url) as engine, engine.begin() as connection:
+        await connection.run_sync(spans.metadata.create_all)
+        values = [longest, shortest, longest + little, shortest - little]
+        await connection.execute(
+            spans.insert(), [{"id": place, "span": value} for place, value in enumerate(values)]
+        )
+    engine = create_async_engine(make_url(postgresql_url).set(drivername=f"postgresql+{driver}"))
+    async with served(engine, spans.metadata) as server:
+        for format_name in ("arrow", "parquet"):
+            fitting = await server.result(select(spans).where(spans.c.id < 2).order_by(spans.c.id))
+            column = arrow_table_of(await server.rows(fitting, format_name), format_name).column("span")
+            assert column.to_pylist() == [longest, shortest]
+            for place in (2, 3):
+                result = await server.result(select(spans.c.span).where(spans.c.id == place))
+                problem = await server.rows(result, format_name)
+                assert values_of(problem, format_name, "span") == "VALUE_NOT_REPRESENTABLE"
+                assert "text_columns" in problem.json()["hint"]
+                texts = await server.rows(result, format_name, text_columns=["span"])
+                [page] = (await result.fetch()).data
+                assert values_of(texts, format_name, "span") == [page["span"]]
+    await engine.dispose()
+
+
 async def test_a_log_position_is_shown_as_the_database_writes_it(postgresql_url: str) -> None:
     marks = Table("marks", MetaData(), Column("id", Integer, primary_key=True), Column("at", types.NullType))
     async with opened(postgresql_url) as engine, engine.begin() as connection:
@@ -492,3 +523,36 @@ async def test_ranges_with_ends_beyond_python(postgresql_url: str, driver: str) 
     closing = database.dispose()
     if closing is not None:
         await closing
+
+
+@pytest.mark.parametrize("clock", [[], [Column("clock", Time)]])
+async def test_a_zone_with_seconds_is_exact(sqlite_url: str, clock: list[Column[Any]]) -> None:
+    """Alone, beside plain instants and, in a process, in a long stream; Python writes a row with a time of day."""
+    odd = Table("odd", MetaData(), Column("id", Integer, primary_key=True), Column("at", DateTime), *clock)
+    spelled = {
+        1: "2024-01-02 03:04:05",
+        2: "2024-01-02 03:04:05.000006+02:00:30",
+        3: "2024-01-02 03:04:05-00:19:32.000001",
+        4: "2024-01-02T03:04:05+02:00",
+        5: "20240102T030405-020030",
+    }
+    async with opened(sqlite_url) as engine, engine.begin() as connection:
+        await connection.run_sync(odd.metadata.create_all)
+        numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+        shown = " ".join(f"WHEN {place} THEN '{text_}'" for place, text_ in spelled.items())
+        await connection.exec_driver_sql(
+            f"INSERT INTO odd (id, at) {numbers} SELECT i, CASE i % 4000 {shown} ELSE '{spelled[1]}' END FROM n"
+        )
+    exact = {place: datetime.fromisoformat(text_).isoformat() for place, text_ in spelled.items()}
+    async with served(sqlite_url, odd.metadata) as server:
+        for few in (5, 20_000):
+            result = await server.result(select(odd).where(odd.c.id <= few).order_by(odd.c.id))
+            expected = [exact.get(place % 4000, exact[1]) for place in range(1, few + 1)]
+            page = (await result.fetch(limit=100)).data
+            assert [row["at"] for row in page] == expected[:100]
+            for format_name in ("ndjson", "json", "csv"):
+                for options in ({}, {"text_columns": ["at"]}):
+                    answer = await server.rows(result, format_name, **options)
+                    assert values_of(answer, format_name, "at") == expected, (format_name, few)
+            answer = await server.rows(result, "arrow", text_columns=["at"])
+            assert values_of(answer, "arrow", "at") == expected

@@ -200,11 +200,11 @@ def test_rows_that_get_wide_are_met_in_moderate_numbers() -> None:
     numbers = []
     for _ in range(6):
         numbers.append(pace.rows)
-        pace.note(Chunk(b"x" * 10 * pace.rows, pace.rows))
+        pace.note(Chunk(b"x" * 10 * pace.rows, pace.rows), pace.rows)
     assert numbers == [100, 400, 1600, 4000, 4000, 4000]
-    pace.note(Chunk(b"x" * 1_000_000 * 10, 10))
+    pace.note(Chunk(b"x" * 1_000_000 * 10, 10), 10)
     assert pace.rows == 1
-    pace.note(Chunk(b"", 1, held=BATCH_BYTES // 2))
+    pace.note(Chunk(b"", 1, held=BATCH_BYTES // 2), 1)
     assert pace.rows == 2
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import assume, example, given, settings, strategies as st
@@ -38,13 +38,15 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
+from dualsql.columns.result import driver_names
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.sqlite.file_reader import FileReader
-from dualsql.databases.sqlite.process_stream import _arrays, _Snapshot
+from dualsql.databases.sqlite.process_stream import _arrays, _Rest, _Snapshot
 from dualsql.databases.sqlite.processes import ReaderProcess
 from dualsql.databases.sqlite.reader_process import LENGTHS, Reader, packed
+from dualsql.databases.streams import Pace, StreamJob, next_chunk
 from dualsql.formats.table import FORMATS
-from dualsql.formats.writer import Chunk, StreamEnd, WriterOptions
+from dualsql.formats.writer import Chunk, StreamEnd, Writer, WriterOptions
 from dualsql.tenancy import ActiveRules, Policy
 from tests.databases.streams.everything import backends_taken, fill
 from tests.databases.streams.reading import read, stream_chunks, streamed
@@ -325,6 +327,30 @@ async def test_the_rest_is_read_from_the_same_state_of_the_file(
     assert (await lines(source, select(cells.c.id), "csv")).count(
         b"\n"
     ) == 1  # the other one deleted the rows
+
+
+async def test_rows_that_were_sent_are_read_again_in_batches_as_large_as_those(source: Source) -> None:
+    select_, columns = prepared(source, select(cells.c.text))
+    writer = FORMATS["csv"].writer(columns, source.engine.dialect, WriterOptions())
+    for width, batches in ((10, [100, 400, 1600, 4000, 4000, 4000]), (10_000, [100, *[26] * 5])):
+        line = writer.rows([("x" * width,)]).data
+        job = StreamJob(
+            source=source,
+            statement=select_,
+            rules=RULES,
+            columns=columns,
+            described=driver_names(columns),
+            writer=cast("Writer", _Rest(writer, MANY, len(line) * MANY, line)),
+        )
+        sizes, pace = list[int](), Pace()
+
+        def fetch(size: int, width: int = width, sizes: list[int] = sizes) -> list[list[str]]:
+            sizes.append(size)
+            return [["x" * width]] * size
+
+        while len(sizes) < len(batches):
+            assert next_chunk(job, pace, fetch) is not None
+        assert sizes == batches
 
 
 async def test_a_snapshot_knows_whether_the_file_is_still_the_same(tmp_path: Path, filled: Path) -> None:
