@@ -215,7 +215,8 @@ def first_page(rows: Ordered, *, limit: int) -> KeyedSelect:
 def _windowed(window: KeyedSelect, rows: Ordered, offset: int, limit: int) -> KeyedSelect:
     remaining = _remaining(rows.shape, offset, limit)
     assert remaining is not None
-    return window._replace(values={_LIMIT.key: remaining, _OFFSET.key: rows.shape.offset + offset})
+    values = {_LIMIT.key: remaining, _OFFSET.key: rows.shape.offset + offset}
+    return KeyedSelect(window.select, window.keys, window.positions, window.added, values)
 
 
 def all_rows(rows: Ordered) -> AnySelect:

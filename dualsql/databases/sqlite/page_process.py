@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any
 
 import orjson
@@ -55,7 +55,7 @@ class PageProcess:
 
     def __init__(self, process: ReaderProcess, path: str) -> None:
         self._process = process
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         self._terms = {
             "path": path,
             "seconds": self.limit.total_seconds(),
@@ -65,7 +65,7 @@ class PageProcess:
         self._forms: dict[tuple[Any, ...], _Form] = {}
         self._numbers = count()
         self._waiting: deque[_Waiting] = deque()
-        self._unread = bytearray()
+        self._buffer, self._filled = bytearray(_READ_BYTES), 0
         self._declined: set[str] = set()
         self._pages = self._pages_without = self._alone = self._answered = 0
         self._is_watched = False
@@ -81,7 +81,9 @@ class PageProcess:
     def takes(self, sql: str) -> bool:
         """Whether this statement can be asked for now, on the running event loop."""
         is_ready = self.was_ready and self.is_open and len(self._waiting) < _MOST_WAITING
-        return is_ready and sql not in self._declined and asyncio.get_running_loop() is self._loop
+        return (
+            is_ready and sql not in self._declined and self._thread == get_ident() and self._loop.is_running()
+        )
 
     def is_worth_asking(self) -> bool:
         """Count a page that is read next; whether the process should read it.
@@ -191,32 +193,34 @@ class PageProcess:
 
     def _receive(self) -> None:
         """On the event loop: take what the process has written."""
-        try:
-            data: bytes | bytearray = os.read(self._answers, _READ_BYTES)
-        except BlockingIOError:
-            return
-        if not data:
-            self.close()
-            return
-        if self._unread:
-            self._unread += data
-            data = self._unread
-        begin = 0
-        with memoryview(data) as unread:
-            while len(data) >= begin + LENGTHS.size:
-                header_size, size = LENGTHS.unpack_from(data, begin)
+        if self._filled == len(self._buffer):
+            self._buffer += bytes(self._filled)  # for a long page
+        # Into one buffer: bytes of that size would be memory of the kernel, new for each page.
+        with memoryview(self._buffer) as buffer:
+            try:
+                size = os.readv(self._answers, [buffer[self._filled :]])
+            except BlockingIOError:
+                return
+            if not size:
+                self.close()
+                return
+            begin, end = 0, self._filled + size
+            while end - begin >= LENGTHS.size:
+                header_size, size = LENGTHS.unpack_from(buffer, begin)
                 body = begin + LENGTHS.size + header_size
-                if len(data) < body + size:
+                if end - body < size:
                     break
-                header = orjson.loads(unread[begin + LENGTHS.size : body])
+                header = orjson.loads(buffer[begin + LENGTHS.size : body])
                 if not self.was_ready and not size:
                     self.close()
                     return
                 self.was_ready = True
-                text, begin = bytes(unread[body : body + size]), body + size
+                text, begin = bytes(buffer[body : body + size]), body + size
                 self._answer_first((header, text) if self._may_be_used(header) else None)
-        if begin or not self._unread:
-            self._unread = bytearray(data[begin:])
+            self._filled = end - begin
+            buffer[: self._filled] = buffer[begin:end]
+        if not self._filled:
+            del self._buffer[_READ_BYTES:]
 
     def _may_be_used(self, header: dict[str, Any]) -> bool:
         """Whether an answer has the rows of the first who waits; what it will never have is not asked for again."""
