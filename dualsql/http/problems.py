@@ -298,22 +298,12 @@ T = TypeVar("T")
 
 
 class Interruption(AbstractContextManager[Any, None]):
-    """Cancels the task of its block when it is called, and raises `error` where that ended the block.
-
-    Calls `then`, or itself, if the block runs for so many seconds.
-    """
+    """Cancels the task of its block after some seconds, or calls `then`; raises `error` where that ended the block."""
 
     # `asyncio.timeout` costs three times as much, and most blocks end before anything is awaited.
-    def __init__(
-        self,
-        error: Callable[[str], Exception],
-        message: str,
-        seconds: float,
-        then: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, error: type[Exception], message: str, seconds: float, then: Any = None) -> None:
         loop = asyncio.get_running_loop()
-        self._error, self._message = error, message
-        self._is_requested = False
+        self._error, self._message, self._is_requested = error, message, False
         self._task: Any = asyncio.current_task(loop)
         self._timer = loop.call_later(seconds, then or self)
 

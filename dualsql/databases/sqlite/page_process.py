@@ -26,7 +26,7 @@ from dualsql.formats.writer import PlainColumns, PlainPage, WrittenRows
 
 
 @dataclass(slots=True, eq=False)
-class _Form:
+class _NumberedStatement:
     """A statement and its columns, which the process is told once, and then their number.
 
     Attributes:
@@ -62,7 +62,7 @@ class PageProcess:
             "lock_seconds": 0,
             "largest_value": _LARGEST_IN_PAGE,
         }
-        self._forms: dict[tuple[Any, ...], _Form] = {}
+        self._forms: dict[tuple[Any, ...], _NumberedStatement] = {}
         self._numbers = count()
         self._waiting: deque[_Waiting] = deque()
         self._buffer, self._filled = bytearray(_READ_BYTES), 0
@@ -147,7 +147,7 @@ class PageProcess:
             if columns is None:
                 self._decline(sql)
                 return None
-            form = _Form(next(self._numbers), sql, statement.described, processors)
+            form = _NumberedStatement(next(self._numbers), sql, statement.described, processors)
             definition = {**self._terms, "sql": sql, "columns": columns}
         request = self._request(form, statement.parameters, page, definition)
         if request is None:
@@ -168,7 +168,11 @@ class PageProcess:
         return waiting
 
     def _request(
-        self, form: _Form, parameters: Sequence[Any], page: PlainPage, definition: Mapping[str, Any]
+        self,
+        form: _NumberedStatement,
+        parameters: Sequence[Any],
+        page: PlainPage,
+        definition: Mapping[str, Any],
     ) -> bytes | None:
         values = sendable(parameters)
         # orjson would write infinity as null.
@@ -245,7 +249,7 @@ class PageProcess:
             future.set_result(answer)
 
 
-_Waiting = tuple[_Form, asyncio.Future[tuple[dict[str, Any], bytes] | None]]
+_Waiting = tuple[_NumberedStatement, asyncio.Future[tuple[dict[str, Any], bytes] | None]]
 
 _ANSWER_SECONDS = 1.0
 """Seconds without an answer after which a process is given up; up to twice as many, if it has answered before."""
