@@ -364,6 +364,19 @@ async def test_what_takes_long_is_stopped_and_others_are_answered(path: Path, pr
     assert time.monotonic() - begun < 1  # 20 ms, on a machine with nothing else to do
 
 
+async def test_pages_of_any_length_come_one_after_the_other(path: Path, process: PageProcess) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE long (id INTEGER PRIMARY KEY, text)")
+        texts = [str(n % 10) * (n * 9_973 % 80_000) for n in range(40)]
+        connection.executemany("INSERT INTO long (text) VALUES (?)", [(text,) for text in texts])
+    some = [(size, n) for n, size in enumerate([1, 40, 2, 3, 39, 1, 8, 1, 20, 1, 1, 5])]
+    sql = "SELECT text FROM long ORDER BY id LIMIT ? OFFSET ?"
+    asked = [sent(sql, size, n, described=("text",)) for size, n in some]
+    pages = await asyncio.gather(*(fetched(process, one, some_columns("str")) for one in asked))
+    assert pages == [[[text] for text in texts[n : n + size]] for size, n in some]
+    assert len(process._buffer) == 256 * 1024
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_a_page_of_long_texts_takes_no_more_time_and_little_memory(
     path: Path, process: PageProcess

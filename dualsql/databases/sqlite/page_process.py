@@ -222,7 +222,8 @@ class PageProcess:
                 text, begin = bytes(buffer[body : body + size]), body + size
                 self._answer_first((header, text) if self._may_be_used(header) else None)
             self._filled = end - begin
-            buffer[: self._filled] = buffer[begin:end]
+            if begin:
+                buffer[: self._filled] = buffer[begin:end]
         if not self._filled:
             del self._buffer[_READ_BYTES:]
 
