@@ -115,8 +115,8 @@ def _below(scope: Scope) -> str | None:
 
 def _is_json(start: Message) -> bool:
     """Whether it is a whole answer in JSON. A stream in JSON has no length before its end."""
-    headers = Headers(raw=start["headers"])
-    return headers.get("content-type") == "application/json" and "content-length" in headers
+    headers = dict(start["headers"])
+    return headers.get(b"content-type") == b"application/json" and b"content-length" in headers
 
 
 def _operation(scope: Scope) -> str:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import urlsplit
 
@@ -353,6 +354,7 @@ def new_resource_id(start: str = "") -> str:
             return with_checksum(text)
 
 
+@lru_cache(256)
 def instant(moment: datetime) -> str:
     """A point in time as the wire has it: ISO 8601 in UTC, whole seconds, ending in Z."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

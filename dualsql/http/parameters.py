@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -346,12 +345,12 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
         UnsupportedBodyError: another media type, another charset than UTF-8, or compressed.
         BodyTooLargeError, SlowBodyError, CallerGoneError: see `read_body`.
     """
-    headers = request.headers
-    media_type, _, parameters = headers.get("content-type", "").lower().replace(" ", "").partition(";")
+    headers = dict(reversed(request.scope["headers"]))  # of equal names, the first
+    media_type, _, parameters = headers.get(b"content-type", b"").lower().replace(b" ", b"").partition(b";")
     # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
-    if media_type != "application/json" or parameters not in ("", "charset=utf-8", 'charset="utf-8"'):
+    if media_type != b"application/json" or parameters not in (b"", b"charset=utf-8", b'charset="utf-8"'):
         raise problems.UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
-    if headers.get("content-encoding", "identity").lower() != "identity":
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
         raise problems.UnsupportedBodyError("The body is compressed.")
     return await read_body(request, settings)
 
@@ -365,13 +364,12 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         CallerGoneError: the connection closed before the end.
     """
     limit = settings.maximum_body_size
-    announced = request.headers.get("content-length", "")
+    announced = dict(reversed(request.scope["headers"])).get(b"content-length", b"")
     # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
-    if announced.isdecimal() and int(announced[:20]) > limit:
+    if announced.isdigit() and int(announced[:20]) > limit:
         raise problems.BodyTooLargeError(limit)
-    body, chunks = bytearray(), request.stream()
-    with problems.Interruption(problems.SlowBodyError, "The request body did not arrive in time.") as stop:
-        timer = asyncio.get_running_loop().call_later(settings.body_timeout.total_seconds(), stop)
+    body, chunks, late = bytearray(), request.stream(), "The request body did not arrive in time."
+    with problems.Interruption(problems.SlowBodyError, late, settings.body_timeout.total_seconds()):
         try:
             async for chunk in chunks:
                 body += chunk
@@ -380,8 +378,6 @@ async def read_body(request: Request, settings: Settings) -> bytes:
                     raise problems.BodyTooLargeError(limit)
         except ClientDisconnect:
             raise problems.CallerGoneError("The connection closed before the body was complete.") from None
-        finally:
-            timer.cancel()
     return bytes(body)
 
 

@@ -298,19 +298,21 @@ T = TypeVar("T")
 
 
 class Interruption(AbstractContextManager[Any, None]):
-    """Cancels the task of its block when it is called, and raises `error` where that ended the block."""
+    """Cancels the task of its block after some seconds, or calls `then`; raises `error` where that ended the block."""
 
     # `asyncio.timeout` costs three times as much, and most blocks end before anything is awaited.
-    def __init__(self, error: Callable[[str], Exception], message: str) -> None:
-        self._error, self._message = error, message
-        self._is_requested = False
-        self._task: Any = asyncio.current_task()
+    def __init__(self, error: type[Exception], message: str, seconds: float, then: Any = None) -> None:
+        loop = asyncio.get_running_loop()
+        self._error, self._message, self._is_requested = error, message, False
+        self._task: Any = asyncio.current_task(loop)
+        self._timer = loop.call_later(seconds, then or self)
 
     def __call__(self) -> None:
         if not self._task.cancelling():  # otherwise the block is unwinding
             self._is_requested = self._task.cancel()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._timer.cancel()
         if self._is_requested and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise self._error(self._message) from None
 
@@ -334,11 +336,10 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], *, aft
     def watch() -> None:
         watches.append(asyncio.create_task(stop_when_disconnected()))
 
-    beginning = asyncio.get_running_loop().call_later(after, watch)
+    gone = "The connection closed before the rows were read."
     try:
-        with Interruption(CallerGoneError, "The connection closed before the rows were read.") as stop:
+        with Interruption(CallerGoneError, gone, after, watch) as stop:
             return await work
     finally:
-        beginning.cancel()
         for each in watches:
             each.cancel()

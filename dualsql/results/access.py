@@ -8,7 +8,8 @@ import secrets as randomness
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Literal, Protocol, Unpack, get_args
 
@@ -115,8 +116,13 @@ def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
         resource.owner,
         resource.tenant,
         resource.source,
-        resource.created_at.isoformat(),
+        _text_of(resource.created_at),
     )
+
+
+@lru_cache(1_000)
+def _text_of(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
 
 
 _LONGEST_TURN = 0.001

@@ -46,6 +46,7 @@ from dualsql.databases.sqlite import page_process
 from dualsql.databases.sqlite.file_reader import FileReader
 from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.processes import ReaderProcess
+from dualsql.databases.sqlite.reader_process import MOST_FORMS
 from dualsql.formats import json
 from dualsql.formats.row_objects import PlainObjects
 from dualsql.formats.writer import PlainColumns, PlainPage, WrittenRows
@@ -321,6 +322,36 @@ async def test_other_columns_than_described_are_left_to_the_event_loop(process: 
         assert not process.takes(some.sql)
 
 
+async def test_each_who_waits_gets_rows_only_with_its_own_description(process: PageProcess) -> None:
+    right, wrong = sent(ALL, 1, 0), sent(ALL, 1, 0, described=("id",))
+    pages = await asyncio.gather(*(fetched(process, some) for some in (wrong, right, wrong, right, wrong)))
+    assert pages == [None, VALUES[:1], None, VALUES[:1], None]
+
+
+async def test_a_statement_is_the_same_when_it_was_forgotten_and_is_sent_again(
+    path: Path, process: PageProcess
+) -> None:
+    async def ask(n: int) -> None:
+        number = sent(f"SELECT {n}", described=("",))
+        assert await fetched(process, number, some_columns("int")) == [[n]]
+
+    for numbers in (range(MOST_FORMS + 50), range(100), range(MOST_FORMS, 0, -3)):
+        for n in numbers:
+            await ask(n)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE other (id)")
+    await asyncio.gather(*map(ask, range(16)))
+    assert len(process._forms) <= MOST_FORMS
+
+
+async def test_a_number_that_the_process_does_not_know_gets_no_rows(process: PageProcess) -> None:
+    assert await fetched(process, sent(ALL, 1, 0)) == VALUES[:1]
+    for form in process._forms.values():
+        form.number += 100
+    assert await fetched(process, sent(ALL, 1, 0)) is None
+    assert not process.takes(ALL)
+
+
 async def test_what_takes_long_is_stopped_and_others_are_answered(path: Path, process: PageProcess) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.executemany("INSERT INTO cells (id) VALUES (?)", [(n,) for n in range(5, 100)])
@@ -331,6 +362,19 @@ async def test_what_takes_long_is_stopped_and_others_are_answered(path: Path, pr
     )
     assert (slow, quick) == (None, VALUES[:1])
     assert time.monotonic() - begun < 1  # 20 ms, on a machine with nothing else to do
+
+
+async def test_pages_of_any_length_come_one_after_the_other(path: Path, process: PageProcess) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE long (id INTEGER PRIMARY KEY, text)")
+        texts = [str(n % 10) * (n * 9_973 % 80_000) for n in range(40)]
+        connection.executemany("INSERT INTO long (text) VALUES (?)", [(text,) for text in texts])
+    some = [(size, n) for n, size in enumerate([1, 40, 2, 3, 39, 1, 8, 1, 20, 1, 1, 5])]
+    sql = "SELECT text FROM long ORDER BY id LIMIT ? OFFSET ?"
+    asked = [sent(sql, size, n, described=("text",)) for size, n in some]
+    pages = await asyncio.gather(*(fetched(process, one, some_columns("str")) for one in asked))
+    assert pages == [[[text] for text in texts[n : n + size]] for size, n in some]
+    assert len(process._buffer) == 256 * 1024
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -11,7 +11,7 @@ from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.process_stream import by_reader_process, terms_of_batches, terms_of_lines
 from dualsql.databases.sqlite.processes import ReaderProcesses
 from dualsql.databases.streams import StreamBackend, StreamJob
-from dualsql.formats.writer import BatchWriter, PlainPage, WrittenRows
+from dualsql.formats.writer import BatchWriter
 
 _MOST_FAILED_STARTS = 3
 _MOST_SLOW = 1_000
@@ -29,12 +29,12 @@ class FileProcesses:
         self._failed_starts = 0
         self._slow: set[tuple[str, str]] = set()
 
-    async def page(self, statement: DriverStatement, limit: timedelta, page: PlainPage) -> WrittenRows | None:
-        """The objects of all rows of a statement; None if no process reads it now."""
+    def page_process(self, statement: DriverStatement, limit: timedelta) -> PageProcess | None:
+        """The process that may read a statement; None if none reads it now."""
         process = self.of_pages
         if process is None or limit < process.limit or not process.takes(statement.sql):
             return None
-        return await process.fetch(statement, page) if process.is_worth_asking() else None
+        return process if process.is_worth_asking() else None
 
     def start_for_pages(self) -> None:
         """Start a process, as there are many pages. Until it answers, pages are read without it."""

@@ -111,7 +111,8 @@ class FileReader:
     ) -> Rows | WrittenRows | None:
         written = None
         if page is not None and self._processes is not None:
-            written = await self._processes.page(statement, limit, page)
+            process = self._processes.page_process(statement, limit)
+            written = None if process is None else await process.fetch(statement, page)
         return self.fetch_at_once(statement, limit) if written is None else written
 
     def fetch_at_once(self, statement: DriverStatement, limit: timedelta) -> Rows | None:

@@ -7,18 +7,37 @@ import math
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
-from threading import Thread
+from itertools import count
+from threading import Thread, get_ident
 from typing import Any
 
 import orjson
+from sqlalchemy.dialects import sqlite
 
 from dualsql.databases.driver import DriverStatement, require_described
 from dualsql.databases.sqlite.processes import ReaderProcess, columns_text, sendable
-from dualsql.databases.sqlite.reader_process import LENGTHS
+from dualsql.databases.sqlite.reader_process import LENGTHS, MOST_FORMS
 from dualsql.errors import QueryExecutionError
-from dualsql.formats.cells import processed
-from dualsql.formats.writer import PlainPage, WrittenRows
+from dualsql.formats.cells import Processor, processed
+from dualsql.formats.writer import PlainColumns, PlainPage, WrittenRows
+
+
+@dataclass(slots=True, eq=False)
+class _NumberedStatement:
+    """A statement and its columns, which the process is told once, and then their number.
+
+    Attributes:
+        is_described: the process has told the names of its columns, and they are the ones that are described.
+    """
+
+    number: int
+    sql: str
+    described: Sequence[str]
+    processors: Sequence[tuple[int, Processor]]
+    is_described: bool = False
 
 
 class PageProcess:
@@ -36,16 +55,17 @@ class PageProcess:
 
     def __init__(self, process: ReaderProcess, path: str) -> None:
         self._process = process
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         self._terms = {
             "path": path,
             "seconds": self.limit.total_seconds(),
             "lock_seconds": 0,
             "largest_value": _LARGEST_IN_PAGE,
-            "is_page": True,
         }
-        self._waiting: deque[tuple[str, asyncio.Future[_Answer | None]]] = deque()
-        self._unread = bytearray()
+        self._forms: dict[tuple[Any, ...], _NumberedStatement] = {}
+        self._numbers = count()
+        self._waiting: deque[_Waiting] = deque()
+        self._buffer, self._filled = bytearray(_READ_BYTES), 0
         self._declined: set[str] = set()
         self._pages = self._pages_without = self._alone = self._answered = 0
         self._is_watched = False
@@ -55,12 +75,15 @@ class PageProcess:
             os.set_blocking(pipe, False)
         self._loop.add_reader(self._answers, self._receive)
         # Answered once it has started and opened the file.
-        self._ask("SELECT 1", (), {"columns": _NO_COLUMNS, "size": 1, "is_reversed": False})
+        statement = DriverStatement("SELECT 1", (), (), sqlite.dialect(), ("",))
+        self._ask(statement, PlainPage(PlainColumns((), ()), 1, is_reversed=False))
 
     def takes(self, sql: str) -> bool:
         """Whether this statement can be asked for now, on the running event loop."""
         is_ready = self.was_ready and self.is_open and len(self._waiting) < _MOST_WAITING
-        return is_ready and sql not in self._declined and asyncio.get_running_loop() is self._loop
+        return (
+            is_ready and sql not in self._declined and self._thread == get_ident() and self._loop.is_running()
+        )
 
     def is_worth_asking(self) -> bool:
         """Count a page that is read next; whether the process should read it.
@@ -74,28 +97,19 @@ class PageProcess:
 
     async def fetch(self, statement: DriverStatement, page: PlainPage) -> WrittenRows | None:
         """The objects of all rows of a statement; None if it must be read in another way."""
-        columns = columns_text(page.columns, tuple(statement.processors()), statement.dialect)
-        if columns is None:
-            self._decline(statement.sql)
-            return None
-        terms = {"columns": columns, "size": page.size, "is_reversed": page.is_reversed}
-        answer_of, pages_before = self._ask(statement.sql, statement.parameters, terms), self._pages
-        if answer_of is None:
+        asked, pages_before = self._ask(statement, page), self._pages
+        if asked is None:
             return None
         self._pages_without = 0
         if not self._is_watched:
             self._watch()
+        form, answer_of = asked
         answer = await answer_of
         self._alone = 0 if self._pages > pages_before else self._alone + 1
         if answer is None:
             return None
         header, text = answer
-        try:
-            require_described(header["names"], statement.described)
-        except QueryExecutionError:  # the event loop reports it, unless its SQLite names them in another way
-            self._decline(statement.sql)
-            return None
-        return WrittenRows(text, header["count"], processed(header["edges"], statement.processors()))
+        return WrittenRows(text, header["count"], processed(header["edges"], form.processors))
 
     def close(self) -> None:
         """End the process. Who waits for a page gets None."""
@@ -121,31 +135,57 @@ class PageProcess:
         elif self._waiting:
             self._watch()
 
-    def _ask(
-        self, sql: str, parameters: Sequence[Any], terms: Mapping[str, Any]
-    ) -> asyncio.Future[_Answer | None] | None:
-        """Send a request for its answer; None if it cannot be sent."""
-        request = self._request(sql, parameters, terms)
+    def _ask(self, statement: DriverStatement, page: PlainPage) -> _Waiting | None:
+        """Send a request, and wait for its answer; None if it cannot be sent."""
+        sql, definition = statement.sql, dict[str, Any]()
+        # Not the dialect, of which each principal may have a copy.
+        key = (sql, page.columns, tuple(statement.types), statement.described)
+        form = self._forms.get(key)
+        if form is None:
+            processors = statement.processors()
+            columns = columns_text(page.columns, processors, statement.dialect)
+            if columns is None:
+                self._decline(sql)
+                return None
+            form = _NumberedStatement(next(self._numbers), sql, statement.described, processors)
+            definition = {**self._terms, "sql": sql, "columns": columns}
+        request = self._request(form, statement.parameters, page, definition)
         if request is None:
             return None
         try:
-            count = os.write(self._requests, request) if self.is_open else 0
+            size = os.write(self._requests, request) if self.is_open else 0
         except OSError:  # the pipe is full, or closed at its other end
             return None
-        if count < len(request):
+        if size < len(request):
             self.close()
             return None
-        future = self._loop.create_future()
-        self._waiting.append((sql, future))
-        return future
+        if definition:
+            if len(self._forms) == MOST_FORMS:
+                self._forms.clear()
+            self._forms[key] = form
+        waiting = form, self._loop.create_future()
+        self._waiting.append(waiting)
+        return waiting
 
-    def _request(self, sql: str, parameters: Sequence[Any], terms: Mapping[str, Any]) -> bytes | None:
+    def _request(
+        self,
+        form: _NumberedStatement,
+        parameters: Sequence[Any],
+        page: PlainPage,
+        definition: Mapping[str, Any],
+    ) -> bytes | None:
         values = sendable(parameters)
         # orjson would write infinity as null.
         if values is None or not all(math.isfinite(value) for value in values if type(value) is float):
             return None
+        terms = {
+            "form": form.number,
+            "parameters": values,
+            "size": page.size,
+            "is_reversed": page.is_reversed,
+        }
         try:
-            request = orjson.dumps({**self._terms, **terms, "sql": sql, "parameters": values}) + b"\n"
+            request = orjson.dumps({**terms, **definition}) + b"\n"
         except TypeError:  # a number beyond 64 bits, half a surrogate pair
             return None
         return request if len(request) <= _LARGEST_REQUEST else None
@@ -157,40 +197,60 @@ class PageProcess:
 
     def _receive(self) -> None:
         """On the event loop: take what the process has written."""
-        try:
-            data = os.read(self._answers, _READ_BYTES)
-        except BlockingIOError:
-            return
-        if not data:
-            self.close()
-            return
-        self._unread += data
-        while len(self._unread) >= LENGTHS.size:
-            header_size, size = LENGTHS.unpack_from(self._unread)
-            body = LENGTHS.size + header_size
-            if len(self._unread) < body + size:
+        if self._filled == len(self._buffer):
+            self._buffer += bytes(self._filled)  # for a long page
+        # Into one buffer: bytes of that size would be memory of the kernel, new for each page.
+        with memoryview(self._buffer) as buffer:
+            try:
+                size = os.readv(self._answers, [buffer[self._filled :]])
+            except BlockingIOError:
                 return
-            header = orjson.loads(self._unread[LENGTHS.size : body])
-            with memoryview(self._unread) as unread:
-                text = bytes(unread[body : body + size])
-            del self._unread[: body + size]
-            if not self.was_ready and not text:
+            if not size:
                 self.close()
                 return
-            self.was_ready = True
-            if "declined" in header:
-                self._decline(self._waiting[0][0])
-            self._answer_first((header, text) if text else None)
+            begin, end = 0, self._filled + size
+            while end - begin >= LENGTHS.size:
+                header_size, size = LENGTHS.unpack_from(buffer, begin)
+                body = begin + LENGTHS.size + header_size
+                if end - body < size:
+                    break
+                header = orjson.loads(buffer[begin + LENGTHS.size : body])
+                if not self.was_ready and not size:
+                    self.close()
+                    return
+                self.was_ready = True
+                text, begin = bytes(buffer[body : body + size]), body + size
+                self._answer_first((header, text) if self._may_be_used(header) else None)
+            self._filled = end - begin
+            if begin:
+                buffer[: self._filled] = buffer[begin:end]
+        if not self._filled:
+            del self._buffer[_READ_BYTES:]
 
-    def _answer_first(self, answer: _Answer | None) -> None:
+    def _may_be_used(self, header: dict[str, Any]) -> bool:
+        """Whether an answer has the rows of the first who waits; what it will never have is not asked for again."""
+        form = self._waiting[0][0]
+        if header.get("names"):  # for the first page of a form, and when tables were changed
+            form.is_described = False
+            # The event loop reports it, unless its SQLite names them in another way.
+            with suppress(QueryExecutionError):
+                require_described(header["names"], form.described)
+                form.is_described = True
+        if "failed" in header:
+            return False
+        if "declined" in header or not form.is_described:
+            self._decline(form.sql)
+            return False
+        return True
+
+    def _answer_first(self, answer: tuple[dict[str, Any], bytes] | None) -> None:
         self._answered += 1
         _, future = self._waiting.popleft()
         if not future.done():
             future.set_result(answer)
 
 
-_NO_COLUMNS = "[[], []]"
-_Answer = tuple[dict[str, Any], bytes]
+_Waiting = tuple[_NumberedStatement, asyncio.Future[tuple[dict[str, Any], bytes] | None]]
 
 _ANSWER_SECONDS = 1.0
 """Seconds without an answer after which a process is given up; up to twice as many, if it has answered before."""

@@ -42,7 +42,7 @@ def terms_of_lines(job: StreamJob, statement: DriverStatement) -> dict[str, Any]
     """What to ask a process for lines; None if the writer has to see the values."""
     writer = cast("LineWriter", job.writer)
     plain = writer.plain if job.subset is None else None
-    columns = plain and columns_text(plain, tuple(statement.processors()), statement.dialect)
+    columns = plain and columns_text(plain, statement.processors(), statement.dialect)
     return None if columns is None else {"lines": writer.line_format, "columns": columns}
 
 

@@ -9,7 +9,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -146,8 +146,9 @@ class ReaderProcesses:
             process.close()
 
 
-@lru_cache(256)
-def columns_text(columns: PlainColumns, processors: Any, dialect: Dialect) -> str | None:
+def columns_text(
+    columns: PlainColumns, processors: Sequence[tuple[int, Processor]], dialect: Dialect
+) -> str | None:
     """The columns for the process; None if SQLAlchemy makes other values of their cells than the process."""
     made = {place: _function(one) for place, one in processors if place < len(columns.names)}
     kinds = {place: kind for place, kind in enumerate(columns.kinds) if kind in _TYPES}

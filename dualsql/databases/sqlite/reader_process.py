@@ -234,10 +234,20 @@ def _names_of(running: Any) -> list[str]:
     return [column[0] for column in running.get_description()]
 
 
+class _Form:
+    """What all pages of a statement have in common, which is sent once."""
+
+    def __init__(self, definition: Mapping[str, Any], row_objects: Any) -> None:
+        self.sql: str = definition["sql"]
+        self.objects = row_objects.PlainObjects(*json.loads(definition["columns"])).objects
+        self.terms = definition
+
+
 class _PageConnection:
-    """A connection for pages, and the names of the columns of statements that were found to be read here.
+    """A connection for pages.
 
     Attributes:
+        known: forms that are read here, and whose columns the server was told.
         is_outdated: the tables or views are others since the connection was opened.
     """
 
@@ -247,39 +257,33 @@ class _PageConnection:
         # used for one value and not for another one.
         if not connection.execute(_PARTIAL_INDEX).fetchall():
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        self._version = connection.pragma("schema_version")
-        self._names: dict[str, list[str]] = {}
+        self._schema = connection.pragma("schema_version")
+        self._data = connection.data_version()
+        self.known: set[_Form] = set()
         self.is_outdated = False
 
-    def page(self, sql: str, parameters: Sequence[Any]) -> tuple[list[str], list[Any]]:
-        """The names of the columns, and all rows."""
-        # In one transaction: a view that is another one may call functions.
-        self._connection.execute("BEGIN")
-        try:
-            self.is_outdated = self._connection.pragma("schema_version") != self._version
-            return ([], []) if self.is_outdated else self._read(sql, parameters)
-        finally:
-            self._connection.execute("ROLLBACK")
-
-    def _read(self, sql: str, parameters: Sequence[Any]) -> tuple[list[str], list[Any]]:
-        names = self._names.get(sql)
+    def page(self, form: _Form, parameters: Sequence[Any]) -> tuple[list[str], list[Any]]:
+        """The names of the columns, none if the form is known, and all rows."""
+        names: list[str] = []
         running = self._connection.cursor()
-        if names is None:
-            _require_readable(self._connection, sql, parameters)
-            names = []
+        if form not in self.known:
+            _require_readable(self._connection, form.sql, parameters)
 
             def note_names(running: Any, *_: Any) -> bool:
                 names.extend(_names_of(running))
                 return True
 
             running.exec_trace = note_names
-        rows = running.execute(sql, parameters).fetchall()
-        if len(self._names) < _MOST_STATEMENTS:
-            self._names[sql] = names
+        rows = running.execute(form.sql, parameters).fetchall()
+        # A view that is another one may call functions. The version of the schema only grows: one that is the same now
+        # was the same when the rows were read.
+        if self._connection.data_version() != self._data:
+            self.is_outdated = self._connection.pragma("schema_version") != self._schema
+            self._data = self._connection.data_version()
         return names, rows
 
 
-_MOST_STATEMENTS, _LARGEST_PAGE = 1_000, 16 * 1024 * 1024
+MOST_FORMS, _LARGEST_PAGE = 1_000, 16 * 1024 * 1024
 
 
 def _are_joinable(group: Sequence[Packed], other: Sequence[Packed]) -> bool:
@@ -296,7 +300,7 @@ class Reader:
 
     def __init__(self, apsw: Any, orjson: Any, row_objects: Any, out: int) -> None:
         self._apsw, self._orjson, self._row_objects = apsw, orjson, row_objects
-        self._writers: dict[str, Any] = {}
+        self._forms: dict[int, _Form] = {}
         self._out = out
         self.parent = os.getppid()
         self._ends_at = 0.0
@@ -304,24 +308,28 @@ class Reader:
 
     def answer(self, request: dict[str, Any]) -> None:
         """Write the rows of the request's statement, and how it ended."""
-        self._ends_at = time.monotonic() + request["seconds"]
-        if request.get("is_page"):
+        if "form" in request:
             self._answer_page(request)
         else:
+            self._ends_at = time.monotonic() + request["seconds"]
             self._answer_stream(request)
 
     def _answer_page(self, request: dict[str, Any]) -> None:
         """Write the objects of all rows at once, and the first and the last row."""
         apsw = self._apsw
         try:
-            names, read = self._page(request)
+            form = self._form(request)
+            pages, names, read = self._page(form, read_parameters(request["parameters"]))
             rows = read[request["size"] - 1 :: -1] if request["is_reversed"] else read[: request["size"]]
             edges = rows[:1] + rows[1:][-1:]
             if not self._row_objects.INFINITIES.isdisjoint(chain.from_iterable(edges)):
                 raise Declined
-            objects = self._objects(request, rows)
+            text = self._orjson.dumps(form.objects(rows))
+            if len(text) > _LARGEST_PAGE:
+                raise Declined
             header = self._orjson.dumps({"names": names, "count": len(read), "edges": edges})
-            self._write(header, [objects])
+            self._write(header, [text])
+            pages.known.add(form)
         except (Declined, apsw.TooBigError, LookupError, OverflowError, TypeError, ValueError):
             self._write({"declined": True})
         # The server reads the rows itself then, and reports the same error.
@@ -329,26 +337,23 @@ class Reader:
             self._pages = None
             self._write({"failed": True})
 
-    def _objects(self, request: dict[str, Any], rows: Sequence[Sequence[Any]]) -> bytes:
-        """The objects of the rows in JSON."""
-        writer = self._writers.get(request["columns"])
-        if writer is None:
-            writer = self._row_objects.PlainObjects(*json.loads(request["columns"]))
-            if len(self._writers) < _MOST_STATEMENTS:
-                self._writers[request["columns"]] = writer
-        text: bytes = self._orjson.dumps(writer.objects(rows))
-        if len(text) > _LARGEST_PAGE:
-            raise Declined
-        return text
+    def _form(self, request: dict[str, Any]) -> _Form:
+        """The form of a page; the request has its definition, or an earlier one had."""
+        if "sql" in request:
+            # The server forgets its forms at the same one, and uses no number again.
+            if len(self._forms) == MOST_FORMS:
+                self._forms, self._pages = {}, None
+            self._forms[request["form"]] = _Form(request, self._row_objects)
+        return self._forms[request["form"]]
 
-    def _page(self, request: dict[str, Any]) -> tuple[list[str], list[Any]]:
-        sql, parameters = request["sql"], read_parameters(request["parameters"])
+    def _page(self, form: _Form, parameters: Sequence[Any]) -> tuple[_PageConnection, list[str], list[Any]]:
+        self._ends_at = time.monotonic() + form.terms["seconds"]
         while True:
             if self._pages is None or self._pages.is_outdated:
-                self._pages = _PageConnection(self._apsw, self._open(request))
-            page = self._pages.page(sql, parameters)
+                self._pages = _PageConnection(self._apsw, self._open(form.terms))
+            page = self._pages.page(form, parameters)
             if not self._pages.is_outdated:
-                return page
+                return self._pages, *page
 
     def _answer_stream(self, request: dict[str, Any]) -> None:
         apsw, count = self._apsw, 0
@@ -409,12 +414,10 @@ class Reader:
         if groups:
             yield self._write_rows(groups)
 
-    def _open(self, request: dict[str, Any]) -> Any:
+    def _open(self, request: Mapping[str, Any]) -> Any:
         # Without the mutex, which a connection of one thread does not need: rows take two thirds of the time.
         flags = self._apsw.SQLITE_OPEN_READONLY | self._apsw.SQLITE_OPEN_NOMUTEX
-        connection = self._apsw.Connection(request["path"], flags=flags)
-
-        is_page = request.get("is_page")
+        connection, is_page = self._apsw.Connection(request["path"], flags=flags), "form" in request
 
         def is_over() -> bool:
             # A page ends soon, whether its parent lives or not.
