@@ -136,6 +136,8 @@ def statement_options(statement: Any) -> tuple[Any, ...]:
     return getattr(statement, "_with_options", ())
 
 
+orm_state: Reader[Mapping[str, Any]] = attrgetter("_propagate_attrs")
+"""What a Select takes over from its columns: the ORM's plugin and its subject; empty for one of tables alone."""
 is_criteria_option: Reader[bool] = attrgetter("_is_criteria_option")
 """Whether the option is a with_loader_criteria(). On `sql/base.py`: ExecutableOption."""
 
