@@ -54,8 +54,6 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     # Which rows a LIMIT keeps depends on the order; how many does not.
     bare = _without_windows(internals.copy_with(shape.select, order_by_clauses=()))
     limit = smallest(shape.limit, None if cap is None else cap + 1)
-    if limit is None and not shape.offset:
-        return bare
     return bare.limit(limit).offset(shape.offset or None)
 
 
