@@ -41,8 +41,10 @@ def _has_a_row_for_each_match(shape: Shape) -> bool:
         return False
     # A subquery may hold an aggregate of the outer rows, an element of an application's class may be one, and text may
     # end in GROUP BY.
-    modules = {type(part).__module__ for column in select.selected_columns for part in iterate(column)}
-    return modules <= _PLAIN and not any(text_of(part).strip("*") for part in internals.elements_of(select))
+    columns = [*internals.elements_of(*select.selected_columns)]
+    others = internals.elements_of(*internals.where_criteria(select), *shape.sources)
+    is_text = any(text_of(part).strip("*") for part in (*columns, *others))
+    return not is_text and {type(part).__module__ for part in columns} <= _PLAIN
 
 
 _PLAIN = {"sqlalchemy.sql.elements", "sqlalchemy.sql.functions", "sqlalchemy.sql.schema"}
