@@ -61,7 +61,8 @@ class Derived:
         *,
         number: ColumnElement[int] | None = None,
     ) -> None:
-        self.shape: Shape = plan.shape(statement, meanings)._replace(number=number)
+        shape = plan.shape(statement, meanings)
+        self.shape = shape if number is None else replace(shape, number=number)
         self.names = driver_names(self.shape.columns)
         self.notes = notes_of(statement)
         self._forms: MutableMapping[object, Any] = util.LRUCache(_MOST_FORMS)
