@@ -46,12 +46,12 @@ ORMCompileState = context._ORMCompileState
 # Statements ---------------------------------------------------------------------------------------------------
 
 
-def elements_of(*statements: Any) -> Iterator[Any]:
-    """Statements and the elements in them, each once.
+def elements_of(statement: Any) -> Iterator[Any]:
+    """A statement and the elements in it, each once.
 
     `visitors.iterate` visits a CTE for each path to it: 7 that read each other twice have 250,000.
     """
-    waiting = [*statements]
+    waiting = [statement]
     seen: dict[int, Any] = {}  # an id is another element's once its own is gone
     while waiting:
         element = waiting.pop()
@@ -136,8 +136,6 @@ def statement_options(statement: Any) -> tuple[Any, ...]:
     return getattr(statement, "_with_options", ())
 
 
-orm_state: Reader[Mapping[str, Any]] = attrgetter("_propagate_attrs")
-"""What a Select takes over from its columns: the ORM's plugin and its subject; empty for one of tables alone."""
 is_criteria_option: Reader[bool] = attrgetter("_is_criteria_option")
 """Whether the option is a with_loader_criteria(). On `sql/base.py`: ExecutableOption."""
 

@@ -332,7 +332,6 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: internals.statement_options(NAMED.options(CRITERIA)),
         ordered_like(CRITERIA),
     ),
-    "orm_state": (lambda: internals.orm_state(select(Person))["compile_state_plugin"], equal("orm")),
     "is_criteria_option": (
         lambda: [internals.is_criteria_option(one) for one in (CRITERIA, joinedload(Person.team))],
         equal([True, False]),
@@ -369,6 +368,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [internals.table_under(internals.annotated(TABLE.alias().alias(), {"mark": 1})), TABLE],
         ordered_like(TABLE, TABLE),
     ),
+    "orm_state": (lambda: private.orm_state(select(Person))["compile_state_plugin"], equal("orm")),
     "from_objects": (lambda: internals.from_objects(_CONDITION), ordered_like(TABLE)),
     "select_iterable": (lambda: internals.select_iterable(TABLE), ordered_like(*TABLE.c)),
     "labelled_element": (lambda: private.labelled_element(_LABEL), shape(elements.BinaryExpression)),

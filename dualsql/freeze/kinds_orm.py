@@ -262,7 +262,7 @@ def _is_same(one: Any, other: Any) -> bool:
         type(one) is type(other)
         and hash(one) == hash(other)
         and internals.annotations_of(one) == internals.annotations_of(other)
-        and internals.orm_state(one) == internals.orm_state(other)
+        and private.orm_state(one) == private.orm_state(other)
     )
 
 

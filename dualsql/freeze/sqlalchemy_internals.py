@@ -49,6 +49,8 @@ is_compile_state_option: Reader[bool] = attrgetter("_is_compile_state")
 """Whether the option changes the SQL, and not only how a Session loads objects."""
 non_default_options: Reader[Mapping[str, Any]] = attrgetter("_non_defaults")
 """Of `dialect_options`: the arguments for a dialect that were given. In `sql/base.py`: _DialectArgDict."""
+orm_state: Reader[Mapping[str, Any]] = attrgetter("_propagate_attrs")
+"""What a Select takes over from its columns: the ORM's plugin and its subject (`_propagate_attrs`)."""
 labelled_element: Reader[ColumnElement[Any]] = attrgetter("_element")
 """What a Label names, without the parentheses that `Label.element` adds."""
 scalar_type: Reader[TypeEngine[Any]] = methodcaller("_scalar_type")

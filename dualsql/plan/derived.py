@@ -35,6 +35,7 @@ from dualsql.plan.shape import (
     is_table,
     leaves_of,
     own_window,
+    reads_row_by_row,
     shape,
     unlabelled,
 )
@@ -42,7 +43,7 @@ from dualsql.plan.shape import (
 
 def reads_plainly(shape: Shape, columns: Iterable[ResultColumn]) -> bool:
     """Whether a condition on these columns can be added to the author's WHERE with the same effect."""
-    if shape.is_cut or is_distinct(shape.select) or not shape.reads_row_by_row:
+    if shape.is_cut or is_distinct(shape.select) or not reads_row_by_row(shape.select):
         return False
     return all(_is_stored(column.expression) for column in columns)
 

@@ -14,6 +14,7 @@ from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan.keys import Key, clauses_of
 from dualsql.plan.page import KeyedSelect, Ordered, all_rows, smallest
+from dualsql.plan.shape import reads_row_by_row
 
 Condition = ColumnElement[bool]
 
@@ -219,7 +220,7 @@ def rows_beside(
     require_keyset(rows)
     keys = [key.reversed() for key in rows.order.keys] if position.is_backward else list(rows.order.keys)
     statement = rows.shape.select
-    if rows.shape.is_cut or not rows.shape.reads_row_by_row:
+    if rows.shape.is_cut or not reads_row_by_row(statement):
         statement, keys = carried_around(rows, keys)
     # No key distinguishes equal rows: those already shown are skipped by their number.
     counts_equal = position.equal_after is None and not rows.order.is_unique

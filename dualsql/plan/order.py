@@ -39,6 +39,7 @@ from dualsql.plan.shape import (
     is_table,
     leaves_of,
     merges_rows,
+    reads_row_by_row,
     unlabelled,
 )
 from dualsql_client.wire import SortKey
@@ -158,7 +159,8 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
         UnknownColumnError: a requested key names no column of the result.
         BadParameterError: the database cannot sort by the column of a requested key.
     """
-    sources, reader = shape.sources, _KeyReader(shape, capabilities, is_masked)
+    sources = internals.final_froms(shape.select)
+    reader = _KeyReader(shape, capabilities, is_masked, sources)
     identity = row_identity(shape.select, sources, capabilities.row_number) or _group_identity(shape.select)
     # Without an identity, two rows may be equal in all columns. No key distinguishes them.
     ties = identity or _whole_row(shape, capabilities)
@@ -198,11 +200,15 @@ _NULLS = {operators.nulls_last_op: True, operators.nulls_first_op: False}
 class _KeyReader:
     """Makes keys from the expressions of one statement."""
 
-    def __init__(self, shape: Shape, capabilities: Capabilities, is_masked: IsMasked) -> None:
+    def __init__(
+        self, shape: Shape, capabilities: Capabilities, is_masked: IsMasked, sources: Sequence[FromClause]
+    ) -> None:
         self._shape = shape
         self._capabilities = capabilities
         self._is_masked = is_masked
-        self._has_null_rows = dict(side for source in shape.sources for side in _sides(source))
+        self._is_row_by_row = reads_row_by_row(shape.select)
+        self._sources = sources
+        self._has_null_rows = dict(side for source in sources for side in _sides(source))
         self._outputs = {
             _identity(column.expression): position for position, column in enumerate(shape.columns)
         }
@@ -266,8 +272,7 @@ class _KeyReader:
         is_stored = side is not None and not self._is_masked(value)
         default = (self._capabilities.nulls_last_by_default or (True, False))[is_descending]
         # Under ROLLUP a column that is NOT NULL has NULLs too.
-        is_row_s = is_stored and self._shape.reads_row_by_row
-        is_nullable = not is_row_s or side is True or value.nullable is not False
+        is_nullable = not (is_stored and self._is_row_by_row) or side is True or value.nullable is not False
         is_unknown = is_nullable and is_nulls_last is None and not self._capabilities.nulls_last_by_default
         return Key(
             expression=base,
@@ -275,7 +280,7 @@ class _KeyReader:
             is_descending=is_descending,
             is_nulls_last=default if is_nulls_last is None else is_nulls_last,
             is_nullable=is_nullable,
-            is_stored=is_row_s,
+            is_stored=is_stored and self._is_row_by_row,
             output=self._output(base),
             author_clause=None if is_unknown else author_clause,
         )
@@ -294,7 +299,7 @@ class _KeyReader:
         for output in self._shape.select.selected_columns:
             if name in (getattr(output, "name", None), internals.table_qualified_label(output)):
                 return output
-        return next((leaf.c[name] for leaf in leaves_of(self._shape.sources) if name in leaf.c), None)
+        return next((leaf.c[name] for leaf in leaves_of(self._sources) if name in leaf.c), None)
 
     def _output(self, expression: ColumnElement[Any]) -> int | None:
         position = self._outputs.get(_identity(expression))

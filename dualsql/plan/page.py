@@ -16,7 +16,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.columns.result import with_criteria_of
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import Key, Order, clauses_of, text_of
+from dualsql.plan.keys import Key, Order, clauses_of
 from dualsql.plan.order import IsMasked, order_of
 from dualsql.plan.shape import Shape, distinct_on, is_distinct, merges_rows, unlabelled
 from dualsql_client.wire import SortKey
@@ -24,31 +24,10 @@ from dualsql_client.wire import SortKey
 
 def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
     """SELECT count(*) over the statement, inside its author's limit and offset; it stops one row after `cap`."""
-    if cap is None and not shape.is_cut and _has_a_row_for_each_match(shape):
-        # In place of the columns: statements with the same sources and conditions share their count.
-        state = dict.fromkeys(("order_by_clauses", "setup_joins", "memoized_select_entities"), ())
-        counting, sources = [func.count()], tuple(shape.sources)
-        return internals.copy_with(shape.select, raw_columns=counting, from_obj=sources, **state)
+    # A count without the subquery is not faster: SQLite and PostgreSQL flatten it and skip columns that are not read
+    # (1 M rows: 0.7 ms against 1.1, under a WHERE 136 against 132).
     rows = uncounted(shape, cap=cap)
     return with_criteria_of(rows, select(func.count()).select_from(rows.subquery("result")))
-
-
-def _has_a_row_for_each_match(shape: Shape) -> bool:
-    """Whether FROM and WHERE alone decide how many rows there are."""
-    # The ORM adds criteria and joins to the columns of its classes.
-    select = shape.select
-    if internals.orm_state(select) or is_distinct(select) or not shape.reads_row_by_row:
-        return False
-    # A subquery may hold an aggregate of the outer rows, an element of an application's class may be one, and text may
-    # end in GROUP BY.
-    columns = [*internals.elements_of(*select.selected_columns)]
-    others = internals.elements_of(*internals.where_criteria(select), *shape.sources)
-    is_text = any(text_of(part).strip("*") for part in (*columns, *others))
-    return not is_text and {type(part).__module__ for part in columns} <= _PLAIN
-
-
-_PLAIN = {"sqlalchemy.sql.elements", "sqlalchemy.sql.functions", "sqlalchemy.sql.schema"}
-"""The modules of SQLAlchemy's elements without subqueries. `Shape.reads_row_by_row` knows functions by their names."""
 
 
 def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
@@ -56,6 +35,8 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     # Which rows a LIMIT keeps depends on the order; how many does not.
     bare = _without_windows(internals.copy_with(shape.select, order_by_clauses=()))
     limit = smallest(shape.limit, None if cap is None else cap + 1)
+    if limit is None and not shape.offset:
+        return bare
     return bare.limit(limit).offset(shape.offset or None)
 
 

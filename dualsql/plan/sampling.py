@@ -18,7 +18,7 @@ from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key, clauses_of
 from dualsql.plan.keyset import carried_around
 from dualsql.plan.page import Ordered
-from dualsql.plan.shape import is_distinct, unlabelled
+from dualsql.plan.shape import is_distinct, reads_row_by_row, unlabelled
 
 _PRIME = 2**31 - 1
 """Products of two smaller numbers fit into 64 bits, and taking the fifth power modulo it mixes up no two of them."""
@@ -74,7 +74,7 @@ def _with_keys(rows: Ordered) -> tuple[AnySelect, Sequence[Key]]:
         )
     keys = [key._replace(author_clause=None) for key in rows.order.keys]
     statement = rows.shape.select
-    if rows.shape.is_cut or is_distinct(statement) or not rows.shape.reads_row_by_row:
+    if rows.shape.is_cut or is_distinct(statement) or not reads_row_by_row(statement):
         return carried_around(rows, keys)
     return statement.order_by(None), keys
 

@@ -6,9 +6,8 @@ The shape of any statement is a Select of the same rows in the same order, with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, FromClause, Join, Select, Table, TextClause, TextualSelect
 from sqlalchemy.sql import elements, selectable
@@ -40,8 +39,7 @@ Expressions = list[ColumnElement[Any]]
 _ROW_FUNCTIONS = ROW_FUNCTIONS | {"if", "quote"}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Shape:
+class Shape(NamedTuple):
     """A Select without limit, offset and row locks, and the author's limit and offset.
 
     Attributes:
@@ -67,22 +65,6 @@ class Shape:
     def is_cut(self) -> bool:
         """Whether the author's limit or offset selects a part of the rows."""
         return self.limit is not None or self.offset > 0
-
-    @cached_property
-    def sources(self) -> Sequence[FromClause]:
-        """What the Select has in FROM when all joins are made."""
-        return internals.final_froms(self.select)
-
-    @cached_property
-    def reads_row_by_row(self) -> bool:
-        """Whether each row depends on one row of its sources, so that removing some rows does not change others."""
-        select = self.select
-        # A clause of an application's class, such as QUALIFY.
-        is_extended = internals.extension_after_criteria(select) is not None
-        if is_extended or distinct_on(select) or merges_rows(select):
-            return False
-        parts = (part for element in _computed(select) for part in iterate(element))
-        return not any(isinstance(part, elements.Over) for part in parts)
 
 
 def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
@@ -246,6 +228,16 @@ def leaves_of(sources: Sequence[FromClause]) -> Iterator[FromClause]:
             stack += [source.right, source.left]
         else:
             yield source
+
+
+def reads_row_by_row(select: AnySelect) -> bool:
+    """Whether each row depends on one row of its sources, so that removing some rows does not change others."""
+    # A clause of an application's class, such as QUALIFY.
+    is_extended = internals.extension_after_criteria(select) is not None
+    if is_extended or distinct_on(select) or merges_rows(select):
+        return False
+    parts = (part for element in _computed(select) for part in iterate(element))
+    return not any(isinstance(part, elements.Over) for part in parts)
 
 
 def _computed(select: AnySelect) -> list[Any]:

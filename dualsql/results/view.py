@@ -61,8 +61,7 @@ class Derived:
         *,
         number: ColumnElement[int] | None = None,
     ) -> None:
-        shape = plan.shape(statement, meanings)
-        self.shape = shape if number is None else replace(shape, number=number)
+        self.shape: Shape = plan.shape(statement, meanings)._replace(number=number)
         self.names = driver_names(self.shape.columns)
         self.notes = notes_of(statement)
         self._forms: MutableMapping[object, Any] = util.LRUCache(_MOST_FORMS)

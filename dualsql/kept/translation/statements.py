@@ -94,7 +94,7 @@ def table_of_rows(file: KeptColumns) -> Shape:
     rows = table.alias(str(file.rows.name))  # type: ignore[attr-defined]
     outputs = [rows.c[f"c{index}"].label(column.name) for index, column in enumerate(columns)]
     relation = shape(select(*outputs).order_by(rows.c.n), file.live.meanings)
-    return replace(relation, number=rows.c.n)
+    return relation._replace(number=rows.c.n)
 
 
 def translate_statement(

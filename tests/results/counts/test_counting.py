@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, exists, func, literal, literal_column, null, or_, select, text, union
+from sqlalchemy import event, func, literal, or_, select, text, union
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -52,8 +52,6 @@ class Manager(Person):
     budget: Mapped[int | None]
 
 
-_schools, _programs = School.__table__, Program.__table__
-_few = select(_schools.c.id).order_by(_schools.c.name, _schools.c.id).limit(3).subquery("few")
 _rank = func.row_number().over(order_by=School.enrollment)
 MORE: dict[str, Statement] = {
     "no rows": select(School.id).where(School.id < 0),
@@ -63,27 +61,6 @@ MORE: dict[str, Statement] = {
     "distinct under a window": select(School.state, _rank).distinct(),
     "an aggregate in a window": select(func.sum(func.count()).over()).select_from(School),
     "an aggregate beside a window": select(func.count(), func.row_number().over()).select_from(School),
-    "tables": select(func.lower(_schools.c.name), literal(1), null()).where(_schools.c.state != "VT"),
-    "tables: no column of one": select(literal(1)).select_from(_schools.join(_programs)),
-    "tables: one in the condition alone": select(_schools.c.id).where(_schools.c.id < _programs.c.school_id),
-    "tables: an outer join, which repeats": (
-        select(_programs.c.level).select_from(_schools).outerjoin(_programs).order_by(_programs.c.level)
-    ),
-    "tables: a join of other columns": (
-        select(_programs.c.level).join(_schools).with_only_columns(_schools.c.state).where(_schools.c.id > 2)
-    ),
-    "tables: a subquery among the columns": select(
-        _schools.c.id,
-        select(func.count()).where(_programs.c.school_id == _schools.c.id).scalar_subquery().label("n"),
-    ),
-    "tables: a subquery and a condition on rows that exist": (
-        select(_few.c.id)
-        .join(_programs, _programs.c.school_id == _few.c.id)
-        .where(exists().where(_schools.c.id == _programs.c.school_id))
-    ),
-    "tables: a window": select(_schools.c.id, func.count().over(partition_by=_schools.c.state)),
-    "tables: groups": select(_schools.c.state).group_by(_schools.c.state).having(func.count() > 1),
-    "tables: distinct": select(_schools.c.state).distinct(),
 }
 
 
@@ -125,28 +102,6 @@ async def test_what_cannot_change_the_number_is_not_computed() -> None:
     assert "programs" in str(count(shape(elsewhere))), "a table that only a window reads multiplies the rows"
     of_a_class = select(Person.id, func.row_number().over(order_by=Manager.budget))
     assert "kind IN" in str(count(shape(of_a_class))), "a class that only a window reads has a condition"
-
-
-async def test_the_count_of_a_row_for_each_match_reads_no_columns() -> None:
-    ids, sizes = _schools.c.id, select(func.sum(_schools.c.enrollment)).correlate(_schools).scalar_subquery()
-    first, second = (count(shape(select(column).where(ids > 1))) for column in (ids, _schools.c.name))
-    assert str(first).split() == "SELECT count(*) AS count_1 FROM schools WHERE schools.id > :id_1".split()
-    assert first.compare(second)
-    plain = select(ids)
-    others = [
-        select(sizes.label("sum of the outer rows")),
-        plain.where(text("id > 1 GROUP BY state")),
-        plain.where(literal_column("id > 1 LIMIT 1")),
-        plain.limit(3),
-        plain.offset(3),
-        plain.distinct(),
-        plain.group_by(_schools.c.state),
-        select(func.unnest(ids)),
-        select(School.id),
-        select(func.lower(School.name)),
-        plain.join(Program, Program.school_id == ids),
-    ]
-    assert all("FROM (SELECT" in " ".join(str(count(shape(other))).split()) for other in others)
 
 
 async def test_an_estimate_says_so(dual: DualResponseServer, engine: AsyncEngine) -> None:
