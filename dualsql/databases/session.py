@@ -315,8 +315,6 @@ class Fetch:
         timeout: how long it may run.
         failure: the class of the error for what the database refuses.
         may_be_fast: the fast reader of the database may read them.
-        then: what follows in the session, for its rows; then the result is those of the last one.
-        opened: the connection, the deadline and the time limit of the session that it follows in.
     """
 
     source: Source
@@ -326,8 +324,6 @@ class Fetch:
     timeout: timedelta
     failure: type[QueryExecutionError] = QueryExecutionError
     may_be_fast: bool = True
-    then: Callable[[Rows], Fetch | None] = lambda _: None
-    opened: tuple[AsyncConnection, asyncio.Timeout, timedelta] | None = None
     _by_dialect: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
@@ -345,12 +341,15 @@ class Fetch:
         require_described(list(result.keys()), self.described)
         return result
 
-    async def rows(self) -> Rows:
+    async def rows(self, then: Following = lambda _: None) -> Rows:
         """Each row a sequence of values in column order; see `page`."""
-        return cast("Rows", await self.page(None))
+        return cast("Rows", await self.page(None, then))
 
-    async def page(self, page: PlainPage | None) -> Rows | WrittenRows:
+    async def page(self, page: PlainPage | None, then: Following = lambda _: None) -> Rows | WrittenRows:
         """The rows: by the fast reader of the database, which may write those of a `page`, else in a session.
+
+        Args:
+            then: of the rows of a session, returns what is read next in it; then the result is the rows of that.
 
         Raises:
             QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
@@ -358,35 +357,42 @@ class Fetch:
             DatabaseBusyError: no connection was free, or a lock or conflict stopped the statement.
             QueryExecutionError: it has other columns than described; any other failure, as the class `failure`.
         """
-        source = self.source
-        with database_errors(source, self.failure, limit=self.timeout):
-            # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
-            if self.may_be_fast and source.fast is not None and not is_listened_to(source.engine.sync_engine):
-                statement = self.statement_for(self.rules.dialect(source.engine.dialect))
-                if statement is not None and source.fast.reads(statement):
-                    # Without a slot: these run one after the other, and end at once.
-                    reading = source.fast.fetch(statement, self.timeout, page)
-                    rows = await self._measure("page_reader", reading)
-                    if rows is not None:
-                        return rows
-            if self.opened is not None:
-                connection, deadline, limit = self.opened
-                _set_deadline(deadline, self.timeout)
-                terms, is_new = SessionTerms(self.timeout), self.timeout != limit
-                await source.guard.renew_limit(connection, terms, is_new=is_new)
-                return await self._in_session(connection)
+        if (fast := await self._fast_rows(page)) is not None:
+            return fast
         deadline = asyncio.timeout(None)
 
         async def work(connection: AsyncConnection) -> Rows:
             rows = await self._in_session(connection)
-            if (following := self.then(rows)) is None:
-                return rows
-            following.opened = connection, deadline, self.timeout
-            return await following.rows()
+            following = then(rows)
+            return rows if following is None else await following._rows_behind(self, connection, deadline)
 
         return await in_session(
-            source, self.rules, work, timeout=self.timeout, failure=self.failure, deadline=deadline
+            self.source, self.rules, work, timeout=self.timeout, failure=self.failure, deadline=deadline
         )
+
+    async def _fast_rows(self, page: PlainPage | None) -> Rows | WrittenRows | None:
+        source = self.source
+        with database_errors(source, self.failure, limit=self.timeout):
+            # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
+            if not self.may_be_fast or source.fast is None or is_listened_to(source.engine.sync_engine):
+                return None
+            statement = self.statement_for(self.rules.dialect(source.engine.dialect))
+            if statement is None or not source.fast.reads(statement):
+                return None
+            # Without a slot: these run one after the other, and end at once.
+            return await self._measure("page_reader", source.fast.fetch(statement, self.timeout, page))
+
+    async def _rows_behind(
+        self, first: Fetch, connection: AsyncConnection, deadline: asyncio.Timeout
+    ) -> Rows:
+        """The rows, in the session of `first` if they are not read faster."""
+        if (fast := await self._fast_rows(None)) is not None:
+            return cast("Rows", fast)
+        with database_errors(self.source, self.failure, limit=self.timeout):
+            _set_deadline(deadline, self.timeout)
+            terms, is_new = SessionTerms(self.timeout), self.timeout != first.timeout
+            await self.source.guard.renew_limit(connection, terms, is_new=is_new)
+            return await self._in_session(connection)
 
     async def _in_session(self, connection: AsyncConnection) -> Rows:
         return await self._measure("session", self._read(connection))
@@ -416,6 +422,9 @@ class Fetch:
         finally:
             note_slow(self.source, self.statement, self.rules, perf_counter() - start)
 
+
+Following = Callable[[Rows], Fetch | None]
+"""What is read next in the session of some rows."""
 
 _LATE = (QueryTimeoutError, DatabaseBusyError)
 
@@ -492,8 +501,7 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
         counted.append(rows)
         return counter.fetch(method)
 
-    sample.then = then
-    sampling = asyncio.ensure_future(sample.rows())
+    sampling = asyncio.ensure_future(sample.rows(then))
     try:
         await asyncio.wait({sampling}, timeout=counter.settings.count_head_start.total_seconds())
         if method.way != "none" and not (counted or sampling.done()) and counter.source.has_room():
@@ -507,6 +515,7 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
         # One row more was seen, which "capped" means.
         return Sample(rows[:size], total.at_least(size))
     finally:
-        for future in (unfinished := (sampling, counting or sampling)):
+        unfinished: set[asyncio.Future[Any]] = {sampling, counting or sampling}
+        for future in unfinished:
             future.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)

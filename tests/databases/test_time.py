@@ -117,12 +117,10 @@ async def test_a_statement_behind_another_one_has_its_own_limit(
         read.extend(rows)
         return last
 
-    first = Fetch(
-        source=source, statement=MANY.limit(6), rules=rules, described=("id",), timeout=minute, then=then
-    )
+    first = Fetch(source=source, statement=MANY.limit(6), rules=rules, described=("id",), timeout=minute)
     began = time.monotonic()
     with pytest.raises(QueryTimeoutError):
-        await first.rows()
+        await first.rows(then)
     assert time.monotonic() - began < 20
     assert len(read) == 6
 

@@ -347,8 +347,7 @@ async def test_both_are_of_one_transaction_and_one_backend(source: Source, engin
         read.extend(rows)
         return counting.fetch(CountMethod("exact"))
 
-    sample.then = then
-    sampling = asyncio.ensure_future(sample.rows())
+    sampling = asyncio.ensure_future(sample.rows(then))
     running = text(
         "SELECT pid, xact_start FROM pg_stat_activity WHERE query LIKE '%count(%slow_8%'"
         " AND state = 'active' AND pid <> pg_backend_pid()"
