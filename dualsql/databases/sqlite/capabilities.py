@@ -48,14 +48,24 @@ def _in_bytes(column: str, value: str, _: SQLType) -> str:
 
 _CANONICAL = "'????-??-?? ??:??:??.[0-9][0-9][0-9][0-9][0-9][0-9]'"
 _OF_CURRENT_TIMESTAMP = "'????-??-?? ??:??:??'"
+_SECONDS = "'%Y-%m-%d %H:%M:%S'"
 _BEGINS_WITH_DATE = "'[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'"
 
 
 def _one_spelling(x: str) -> str:
     """SQL for the normalized spelling of the instant in `x`, which is SQL."""
-    zone = f"ltrim(substr({x}, 20), '.0123456789')"
+    zone = f"ltrim(substr({x}, 12), '.:0123456789')"
     digits = f"CASE WHEN substr({x}, 20, 1) = '.' THEN substr({x}, 21, length({x}) - 20 - length({zone})) ELSE '' END"
-    seconds = f"strftime('%Y-%m-%d %H:%M:%S', substr({x}, 1, 19) || {zone})"
+    local = f"substr({x}, 1, CASE substr({x}, 17, 1) WHEN ':' THEN 19 ELSE 16 END)"
+    # As Python reads a zone: in hours, minutes or seconds, with colons or without. SQLite reads +02:00 alone.
+    sign, rest = f"substr({zone}, 1, 1)", f"replace(substr({zone}, 2), ':', '')"
+    parts = f"substr({rest}, 1, 2) || ':' || substr({rest} || '00', 3, 2) || ':' || substr({rest} || '0000', 5, 2)"
+    shift = f"CASE {sign} WHEN '+' THEN '-' WHEN '-' THEN '+' END || {parts}"
+    # Without a shift, SQLite keeps the 30th of February.
+    seconds = (
+        f"CASE WHEN {zone} IN ('', 'Z') THEN strftime({_SECONDS}, {local})"
+        f" WHEN length({rest}) IN (2, 4, 6) THEN strftime({_SECONDS}, {local}, {shift}) END"
+    )
     return (
         f"CASE WHEN {x} GLOB {_CANONICAL} THEN {x}"
         f" WHEN {x} GLOB {_OF_CURRENT_TIMESTAMP} THEN {x} || '.000000'"
