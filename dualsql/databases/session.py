@@ -493,29 +493,29 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
     count starts too, on a second connection if one is free: for a query that sorts or groups, both cost the same.
     """
     counting: asyncio.Future[Total] | None = None
-    counted: list[Rows] = []
+    first: list[Rows] = []  # of the sample, if the count has followed it
 
     def then(rows: Rows) -> Fetch | None:
         if counting is not None or len(rows) <= size or method.way in ("none", "estimated"):
             return None
-        counted.append(rows)
+        first.append(rows)
         return counter.fetch(method)
 
-    sampling = asyncio.ensure_future(sample.rows(then))
+    reading = asyncio.ensure_future(sample.rows(then))
     try:
-        await asyncio.wait({sampling}, timeout=counter.settings.count_head_start.total_seconds())
-        if method.way != "none" and not (counted or sampling.done()) and counter.source.has_room():
+        await asyncio.wait({reading}, timeout=counter.settings.count_head_start.total_seconds())
+        if method.way != "none" and not (first or reading.done()) and counter.source.has_room():
             counting = asyncio.ensure_future(counter.total(method))
         with suppress(DualResponseError):  # of the count, where the rows have been read
-            await sampling
-        rows = counted[0] if counted else sampling.result()
+            await reading
+        rows = first[0] if first else reading.result()
         if len(rows) <= size:
             return Sample(rows, Total(len(rows), "exact"))
-        total = await (counting or counter.total(method, sampling if counted else None))
+        total = await (counting or counter.total(method, reading if first else None))
         # One row more was seen, which "capped" means.
         return Sample(rows[:size], total.at_least(size))
     finally:
-        unfinished: set[asyncio.Future[Any]] = {sampling, counting or sampling}
+        unfinished: set[asyncio.Future[Any]] = {reading, counting or reading}
         for future in unfinished:
             future.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)

@@ -33,7 +33,9 @@ def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
 def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     """A statement with the same number of rows, in any order, with the cheapest columns."""
     # Which rows a LIMIT keeps depends on the order; how many does not.
-    bare = _without_windows(internals.copy_with(shape.select, order_by_clauses=()))
+    bare = internals.copy_with(shape.select, order_by_clauses=())
+    # MariaDB makes one row of all if an aggregate stands in ORDER BY alone.
+    bare = _without_windows(bare if merges_rows(bare) is merges_rows(shape.select) else shape.select)
     limit = smallest(shape.limit, None if cap is None else cap + 1)
     if limit is None and not shape.offset:
         return bare
@@ -48,7 +50,7 @@ def _without_windows(select: AnySelect) -> AnySelect:
     if not windows or is_distinct(select) or merges_rows(select):
         return select
     # A mapped class may bring a criterion.
-    return select.with_only_columns(*others) if _sources(windows) <= _sources(others) else select
+    return select.with_only_columns(*others) if others and _sources(windows) <= _sources(others) else select
 
 
 def _sources(columns: Iterable[ColumnElement[Any]]) -> set[Any]:

@@ -306,8 +306,8 @@ class _TimeOfDay(TIME):
         process_time: Any = super().result_processor(dialect, coltype)
 
         def process(value: Any) -> Any:
-            is_new = isinstance(value, timedelta) and not timedelta() <= value < timedelta(days=1)
-            return Unfit(_time_text(value)) if is_new else process_time(value)
+            is_other = isinstance(value, timedelta) and not timedelta() <= value < timedelta(days=1)
+            return Unfit(_time_text(value)) if is_other else process_time(value)
 
         return process
 

@@ -61,6 +61,7 @@ MORE: dict[str, Statement] = {
     "distinct under a window": select(School.state, _rank).distinct(),
     "an aggregate in a window": select(func.sum(func.count()).over()).select_from(School),
     "an aggregate beside a window": select(func.count(), func.row_number().over()).select_from(School),
+    "a window alone": select(func.count().over()).select_from(School),
 }
 
 
@@ -88,6 +89,13 @@ async def test_exact_is_the_number_of_rows_and_a_cap_is_right_at_its_edges(
     for cap in range(max(rows - 1, 1), rows + 2):
         capped = Total(cap, "capped") if cap < rows else Total(rows, "exact")
         assert await total(f"capped:{cap}") == capped
+
+
+async def test_an_aggregate_in_the_order_makes_one_row(dual: DualResponseServer, engine: AsyncEngine) -> None:
+    if engine.dialect.name != "mysql":  # the others refuse it
+        return
+    response = await dual.create_response(select(School.id).order_by(func.count()), name="One", sample_size=0)
+    assert response.total_count == 1
 
 
 async def test_what_cannot_change_the_number_is_not_computed() -> None:
