@@ -354,10 +354,14 @@ def new_resource_id(start: str = "") -> str:
             return with_checksum(text)
 
 
-@lru_cache(256)
 def instant(moment: datetime) -> str:
     """A point in time as the wire has it: ISO 8601 in UTC, whole seconds, ending in Z."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    return _text_of(moment.astimezone(UTC))
+
+
+@lru_cache(256)
+def _text_of(moment: datetime) -> str:
+    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 NOTES = "notes_of_query"

@@ -48,7 +48,7 @@ class CSVWriter:
         self._columns, self._dialect = columns, dialect
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect)
-        self._has_times = json.time_check(columns)
+        self._has_odd_times = json.time_check(columns)
         self._is_guarded = options.guards
         self._is_for_excel = options.excel
         self._structured = [
@@ -84,7 +84,7 @@ class CSVWriter:
     def _lines(self, rows: Rows) -> bytes:
         if self._is_guarded:
             return _one_by_one(rows, _excel_cell if self._is_for_excel else _guarded_cell)
-        lines = csv_lines(json.dumps(rows, has_times=self._has_times(rows)), rows)
+        lines = csv_lines(json.dumps(rows, has_odd_times=self._has_odd_times(rows)), rows)
         return _one_by_one(rows, _cell) if lines is None else lines
 
 

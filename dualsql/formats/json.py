@@ -44,19 +44,19 @@ def encoded(value: Any) -> Any:
     raise TypeError(f"no JSON encoding for {type(value).__name__}")
 
 
-def dumps(value: object, encode: Converter = encoded, *, has_times: bool = True) -> bytes:
+def dumps(value: object, encode: Converter = encoded, *, has_odd_times: bool = True) -> bytes:
     """`value` as JSON: Decimals, dates, UUIDs, bytes and intervals as `dualsql_client.wire.Encoding` defines.
 
     Args:
         encode: called for each value that orjson does not know.
-        has_times: whether Python has to write its times and dates; see `time_check`.
+        has_odd_times: whether Python has to write its times and dates; see `time_check`.
 
     Raises:
         ValueNotRepresentableError: it contains a type without an encoding.
     """
     try:
         # orjson would write each field of a dataclass, where `encode` decides whether it has a JSON form.
-        option = _WITH_TIMES if has_times else orjson.OPT_PASSTHROUGH_DATACLASS
+        option = _WITH_TIMES if has_odd_times else orjson.OPT_PASSTHROUGH_DATACLASS
         return orjson.dumps(value, default=encode, option=option)
     except (TypeError, RecursionError):
         from dualsql.formats.json_fallback import dumps_slowly
@@ -175,7 +175,7 @@ class RecordMaker:
 
     Attributes:
         described: the columns as answers describe them; not to be changed.
-        has_times: see `time_check`.
+        has_odd_times: see `time_check`.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class RecordMaker:
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
-        self.has_times = time_check(columns)
+        self.has_odd_times = time_check(columns)
         fits = {place: fit_of(column) for place, column in enumerate(columns) if place not in self._texts}
         items = [column.get("items", column["encoding"]) for column in self.described]
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
@@ -244,7 +244,7 @@ class RecordMaker:
             return encoded(value)
 
         ready = self._converted(self._with_words(self._fits.marked(rows)))
-        data = lines(objects(self._names, ready), encode, has_times=self.has_times(ready))
+        data = lines(objects(self._names, ready), encode, has_odd_times=self.has_odd_times(ready))
         return lines(self._records(rows, Fits(self._own))) if odd else data
 
     def _with_words(self, rows: Rows) -> Rows:
@@ -325,11 +325,11 @@ def _converted(row: Sequence[Any], converters: Converters) -> list[Any]:
     return values
 
 
-def lines(records: Sequence[Row], encode: Converter = encoded, *, has_times: bool = True) -> bytes:
+def lines(records: Sequence[Row], encode: Converter = encoded, *, has_odd_times: bool = True) -> bytes:
     """The records as JSON objects, each on a line of its own; see `dumps`."""
     from dualsql.formats.row_objects import object_lines
 
-    return object_lines(records, lambda value: dumps(value, encode, has_times=has_times))
+    return object_lines(records, lambda value: dumps(value, encode, has_odd_times=has_odd_times))
 
 
 def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:

@@ -171,10 +171,10 @@ def _read(read: Callable[[str], Any], column: Sequence[Any]) -> list[Any]:
 
 
 def _instants(column: Sequence[Any]) -> list[Any]:
-    instants, texts = _read(datetime.fromisoformat, column), list(filter(None, column))
-    # A sign of a zone is looked for in all texts at once: a tenth of the time of a look at each zone.
-    text = "".join(texts)
-    if ("+" in text or text.count("-") != 2 * len(texts)) and has_odd_zone(instants):
+    instants = _read(datetime.fromisoformat, column)
+    # The sign of a zone is looked for in all texts at once, behind their dates: faster than a look at each zone.
+    text = "".join([text[10:] for text in column if text])
+    if ("+" in text or "-" in text) and has_odd_zone(instants):
         raise ValueError
     return instants
 

@@ -230,7 +230,7 @@ async def answer_page(request: Request, reading: Coroutine[Any, Any, ResultPage]
     """The answer with a page, which is read while its caller waits."""
     # To watch the connection costs a twentieth of a page, and most pages are read sooner.
     page = await while_connected(request.receive, reading, after=0.05)
-    write = partial(dumps, page.to_wire(), has_times=page.has_times)
+    write = partial(dumps, page.to_wire(), has_odd_times=page.has_odd_times)
     return JSONAnswer(await run_heavy(write) if page.is_heavy else write())
 
 

@@ -268,10 +268,11 @@ class SharingEngine(ThreadedEngine):
 
     def _connect_in_thread(self, *arguments: Any, **options: Any) -> Any:
         """A new connection of the driver; not in the event loop, which would stand still for 60 ms."""
-        with suppress(RuntimeError):
+        try:
             asyncio.get_running_loop()
-            raise _ClosedError
-        return self._connect_driver(*arguments, **options)
+        except RuntimeError:
+            return self._connect_driver(*arguments, **options)
+        raise _ClosedError
 
     async def _open(self, thread: ThreadPoolExecutor) -> Connection:
         pool: Any = self.pool

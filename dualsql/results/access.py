@@ -8,8 +8,7 @@ import secrets as randomness
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import datetime
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Literal, Protocol, Unpack, get_args
 
@@ -116,13 +115,8 @@ def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
         resource.owner,
         resource.tenant,
         resource.source,
-        _text_of(resource.created_at),
+        resource.created_at.isoformat(),
     )
-
-
-@lru_cache(1_000)
-def _text_of(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat()
 
 
 _LONGEST_TURN = 0.001

@@ -161,7 +161,7 @@ class ResultPage:
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
         as_of: when the run began that the rows are of, if they are kept.
         is_heavy: the rows are written in a thread; see `formats.cells.are_heavy`.
-        has_times: a cell may hold a time of day; see `formats.json.dumps`.
+        has_odd_times: see `formats.json.time_check`.
         cut: the cells that `PageRequest.cell_limit` cut; None if none was asked for.
     """
 
@@ -181,7 +181,7 @@ class ResultPage:
     as_of: datetime | None = None
     notes: Sequence[str] = ()
     is_heavy: bool = False
-    has_times: bool = True
+    has_odd_times: bool = True
     cut: Sequence[CutCell] | None = None
     text: bytes | None = None
 
@@ -341,7 +341,7 @@ class ResultPages:
             text=text,
             row_count=page_rows.row_count,
             is_heavy=is_heavy,
-            has_times=maker.has_times(values),
+            has_odd_times=maker.has_odd_times(values),
             cut=cut,
             total_count=total.rows,
             total_count_kind=total.kind,

@@ -26,7 +26,7 @@ from dualsql.formats.writer import PlainColumns, PlainPage, WrittenRows
 
 
 @dataclass(slots=True, eq=False)
-class _NumberedStatement:
+class _SentForm:
     """A statement and its columns, which the process is told once, and then their number.
 
     Attributes:
@@ -62,7 +62,7 @@ class PageProcess:
             "lock_seconds": 0,
             "largest_value": _LARGEST_IN_PAGE,
         }
-        self._forms: dict[tuple[Any, ...], _NumberedStatement] = {}
+        self._forms: dict[tuple[Any, ...], _SentForm] = {}
         self._numbers = count()
         self._waiting: deque[_Waiting] = deque()
         self._buffer, self._filled = bytearray(_READ_BYTES), 0
@@ -144,10 +144,10 @@ class PageProcess:
         if form is None:
             processors = statement.processors()
             columns = columns_text(page.columns, processors, statement.dialect)
-            if columns is None:
+            if columns is None or len(sql) > _LARGEST_REQUEST:
                 self._decline(sql)
                 return None
-            form = _NumberedStatement(next(self._numbers), sql, statement.described, processors)
+            form = _SentForm(next(self._numbers), sql, statement.described, processors)
             definition = {**self._terms, "sql": sql, "columns": columns}
         request = self._request(form, statement.parameters, page, definition)
         if request is None:
@@ -169,7 +169,7 @@ class PageProcess:
 
     def _request(
         self,
-        form: _NumberedStatement,
+        form: _SentForm,
         parameters: Sequence[Any],
         page: PlainPage,
         definition: Mapping[str, Any],
@@ -250,7 +250,7 @@ class PageProcess:
             future.set_result(answer)
 
 
-_Waiting = tuple[_NumberedStatement, asyncio.Future[tuple[dict[str, Any], bytes] | None]]
+_Waiting = tuple[_SentForm, asyncio.Future[tuple[dict[str, Any], bytes] | None]]
 
 _ANSWER_SECONDS = 1.0
 """Seconds without an answer after which a process is given up; up to twice as many, if it has answered before."""

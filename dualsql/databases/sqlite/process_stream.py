@@ -74,12 +74,12 @@ def by_reader_process(
 
     async def read(job: StreamJob, connection: AsyncConnection, put: Put, snapshot: _Snapshot | None) -> None:
         run = driver_of(connection)._execute  # in the connection's thread, which has nothing else to do
-        reading, rows, size, last = _ProcessRun(job, statement, processes, snapshot), 0, 0, b""
+        reading, rows, last = _ProcessRun(job, statement, processes, snapshot), 0, b""
         memory_of(connection)[ON_STOP] = reading.stop
         try:
             await run(partial(reading.begin, request))
             while (chunk := await run(reading.next_chunk)) is not None:
-                rows, size, last = rows + chunk.rows, size + len(chunk.data), chunk.data
+                rows, last = rows + chunk.rows, chunk.data
                 await put(chunk)
         finally:
             reading.stop()
@@ -91,7 +91,7 @@ def by_reader_process(
             note_lane("sqlite_thread")
             await otherwise(job, connection, put)
         elif reading.is_unreadable and snapshot is not None:
-            rest = cast("Writer", _Rest(job.writer, rows, size, last))
+            rest = cast("Writer", _Rest(job.writer, rows, reading.row_bytes, last))
             await otherwise(job._replace(writer=rest), connection, put)
         elif reading.is_unreadable:
             # The error names the column, as it does without the process; the rows up to it were sent.
@@ -163,6 +163,7 @@ class _ProcessRun:
         is_declined: the process does not read this statement. is_unreadable: it cannot read one of its rows, or has
             ended before the last one, if a snapshot has them.
         batches, odd_batches: of rows, and of those that it could not write as lines.
+        row_bytes: of a row, in the batch of the longest lines.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class _ProcessRun:
     ) -> None:
         self._job = job
         self._snapshot = snapshot
-        self.batches = self.odd_batches = 0
+        self.batches = self.odd_batches = self.row_bytes = 0
         self._statement = statement
         self._processes = processes
         self._lock = Lock()
@@ -253,6 +254,7 @@ class _ProcessRun:
 
     def _lines(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
         self.batches += 1
+        self.row_bytes = max(self.row_bytes, len(body) // header["rows"])
         self.odd_batches += "values" in header
         if "values" not in header:
             return cast("LineWriter", self._job.writer).written(bytes(body), header["rows"])
@@ -264,20 +266,19 @@ class _Rest:
     """Writes the rows after the first ones.
 
     Args:
-        size: bytes of the first ones. sent: the last bytes of them.
+        row_bytes: of one of the first ones, at most. sent: the last bytes of them.
     """
 
-    def __init__(self, writer: Writer, skipped: int, size: int, sent: bytes) -> None:
-        self._writer, self._skipped, self._sent = writer, skipped, sent
-        self._weight = size // max(1, skipped)
+    def __init__(self, writer: Writer, skipped: int, row_bytes: int, sent: bytes) -> None:
+        self._writer, self._skipped, self._row_bytes, self._sent = writer, skipped, row_bytes, sent
 
     def rows(self, rows: Rows) -> Chunk:
         left = rows[self._skipped :]
         if 0 < self._skipped <= len(rows):
             self._require_sent(rows[self._skipped - 1])
         self._skipped -= len(rows) - len(left)
-        # As if it held what is passed over, so that batches have as many rows as when they were sent.
-        return self._writer.rows(left) if left else Chunk(b"", 0, self._weight * len(rows))
+        # As if it held what is passed over, so that batches stay as small as what was sent.
+        return self._writer.rows(left) if left else Chunk(b"", 0, self._row_bytes * len(rows))
 
     def _require_sent(self, row: Sequence[Any]) -> None:
         if not self._sent.endswith(self._writer.rows([row]).data):

@@ -535,6 +535,9 @@ async def test_a_zone_with_seconds_is_exact(sqlite_url: str, clock: list[Column[
         3: "2024-01-02 03:04:05-00:19:32.000001",
         4: "2024-01-02T03:04:05+02:00",
         5: "20240102T030405-020030",
+        1001: "2024-W01T00:00:00-00:00:30",  # with one sign less in its date than others have
+        2001: "20240101T000000-00:00:30",
+        2002: "2024-01-02 03:04:05-05:00:30",
     }
     async with opened(sqlite_url) as engine, engine.begin() as connection:
         await connection.run_sync(odd.metadata.create_all)

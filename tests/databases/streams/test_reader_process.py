@@ -340,7 +340,7 @@ async def test_rows_that_were_sent_are_read_again_in_batches_as_large_as_those(s
             rules=RULES,
             columns=columns,
             described=driver_names(columns),
-            writer=cast("Writer", _Rest(writer, MANY, len(line) * MANY, line)),
+            writer=cast("Writer", _Rest(writer, MANY, len(line), line)),
         )
         sizes, pace = list[int](), Pace()
 
