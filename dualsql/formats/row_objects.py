@@ -172,9 +172,8 @@ def _read(read: Callable[[str], Any], column: Sequence[Any]) -> list[Any]:
 
 def _instants(column: Sequence[Any]) -> list[Any]:
     instants = _read(datetime.fromisoformat, column)
-    # The sign of a zone is looked for in all texts at once, behind their dates: faster than a look at each zone.
-    text = "".join([text[10:] for text in column if text])
-    if ("+" in text or "-" in text) and has_odd_zone(instants):
+    # Most have no zone, or UTC, whose offset is false: half of the time of a look at each zone.
+    if any(map(datetime.utcoffset, filter(None, instants))) and has_odd_zone(instants):
         raise ValueError
     return instants
 
