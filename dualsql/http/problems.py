@@ -298,10 +298,12 @@ T = TypeVar("T")
 
 
 class Interruption(AbstractContextManager[Any, None]):
-    """Cancels the task of its block after some seconds, or calls `then`; raises `error` where that ended the block."""
+    """Cancels the task of its block after some seconds, or calls `then`. If it has cancelled, it raises `error`."""
 
     # `asyncio.timeout` costs three times as much, and most blocks end before anything is awaited.
-    def __init__(self, error: type[Exception], message: str, seconds: float, then: Any = None) -> None:
+    def __init__(
+        self, error: type[Exception], message: str, seconds: float, then: Callable[[], None] | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
         self._error, self._message, self._is_requested = error, message, False
         self._task: Any = asyncio.current_task(loop)

@@ -138,7 +138,7 @@ class PageProcess:
     def _ask(self, statement: DriverStatement, page: PlainPage) -> _Waiting | None:
         """Send a request, and wait for its answer; None if it cannot be sent."""
         sql, definition = statement.sql, dict[str, Any]()
-        # Not the dialect, of which each principal may have a copy.
+        # Without the dialect: each principal may have a copy of it, and all read cells alike.
         key = (sql, page.columns, tuple(statement.types), statement.described)
         form = self._forms.get(key)
         if form is None:
