@@ -426,8 +426,6 @@ class Fetch:
 Following = Callable[[Rows], Fetch | None]
 """What is read next in the session of some rows."""
 
-_LATE = (QueryTimeoutError, DatabaseBusyError)
-
 
 class RowCounter(NamedTuple):
     """Counts the rows of one statement.
@@ -465,7 +463,7 @@ class RowCounter(NamedTuple):
         if method.way == "none":
             return UNCOUNTED
         if method.way != "estimated":
-            with suppress(*_LATE if method.way == "auto" else ()):
+            with suppress(*(QueryTimeoutError, DatabaseBusyError) if method.way == "auto" else ()):
                 return await self.total_of(counted or self.fetch(method).rows(), method.cap)
         from dualsql.databases.explain import estimated_total
 

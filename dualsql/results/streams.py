@@ -238,8 +238,7 @@ class StreamRun:
 
         # The caller's last row is read again if it is compared.
         skipped = resumption.after - (resumption.last is not None)
-        batches = view.stream(self.writer, self.columns, self.select(skip=skipped))
-        return rest_of(self, resumption, batches)
+        return rest_of(self, resumption, view.stream(self.writer, self.columns, self.select(skip=skipped)))
 
     def select(self, *, skip: int = 0) -> AnySelect:
         """The Select of the stream's rows after the first `skip`."""

@@ -82,8 +82,14 @@ def reading_any_text(connection: AsyncConnection) -> AbstractContextManager[None
 
     The driver's own error would look like an outage, and quote the text.
     """
-    is_sqlite = connection.dialect.name == "sqlite"
-    return SQLiteGuard().tolerant_reading(connection) if is_sqlite else nullcontext()
+    return (
+        SQLiteGuard().tolerant_reading(connection) if connection.dialect.name == "sqlite" else nullcontext()
+    )
+
+
+def works_in_thread(engine: AsyncEngine) -> bool:
+    """Whether statements run in a thread, which cannot be cancelled: those of SQLite."""
+    return engine.dialect.name == "sqlite"
 
 
 @contextmanager

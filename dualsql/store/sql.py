@@ -56,6 +56,7 @@ from dualsql.store.engines import (
     own_engine,
     reading_any_text,
     storage_errors,
+    works_in_thread,
 )
 from dualsql.store.protocol import (
     Access,
@@ -146,10 +147,9 @@ class Connections:
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of work on a connection.
 
-        SQLite works in a thread, which cannot be cancelled: if the caller leaves, it goes on, and `close` waits for it.
+        In a thread, it goes on if the caller leaves, and `close` waits for it.
         """
-        is_in_thread = self.engine.dialect.name == "sqlite"
-        return await (shielded(asyncio.ensure_future(work)) if is_in_thread else work)
+        return await (shielded(asyncio.ensure_future(work)) if works_in_thread(self.engine) else work)
 
     async def close(self) -> None:
         """Refuse new statements, wait for running ones, and dispose of the engine if the store made it."""
