@@ -56,7 +56,7 @@ UNCOUNTED = Total(None, "none")
 
 
 class CountMethod(NamedTuple):
-    """How to count, parsed; `cap` belongs to "capped"."""
+    """How to count, parsed. `cap`: count no further, 0 for no end; a caller gives it with "capped" alone."""
 
     way: Way
     cap: int = 0

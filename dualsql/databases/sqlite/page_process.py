@@ -81,9 +81,9 @@ class PageProcess:
     def takes(self, sql: str) -> bool:
         """Whether this statement can be asked for now, on the running event loop."""
         is_ready = self.was_ready and self.is_open and len(self._waiting) < _MOST_WAITING
-        return (
-            is_ready and sql not in self._declined and self._thread == get_ident() and self._loop.is_running()
-        )
+        # get_running_loop() of Python 3.11 asks the system for the number of the process each time.
+        is_here = self._thread == get_ident() and self._loop.is_running()
+        return is_ready and is_here and sql not in self._declined
 
     def is_worth_asking(self) -> bool:
         """Count a page that is read next; whether the process should read it.
