@@ -28,6 +28,7 @@ from dualsql import (
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.session import read_only
 from dualsql.databases.slots import QueryLimits
+from dualsql.databases.source import Source
 from dualsql.errors import TamperedError
 from dualsql.kept.files import MemoryShares, open_file, state_of
 from dualsql.kept.service import ResultKeeper
@@ -67,11 +68,25 @@ def many_rows(path: Path) -> None:
         connection.execute(f"CREATE TABLE kept_rows AS SELECT i AS n, {words} FROM range(1500000) AS t(i)")
 
 
+def one_row(path: Path) -> Path:
+    """A file of one row."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE kept_rows AS SELECT 1 AS n, 'a' AS c0")
+    return path
+
+
+async def opened(file: Path, disk: int = MEBIBYTE) -> Source:
+    """A file of rows, whose sorts may take so many bytes of the disk."""
+    state = state_of(file)
+    assert state is not None
+    return await open_file(
+        "main", file, state, QueryLimits(Settings()), MemoryShares(LEAST_KEEP_MEMORY, disk)
+    )
+
+
 async def test_a_file_is_read_only_in_the_state_whose_digest_was_checked(tmp_path: Path) -> None:
     """Also one that is replaced between two connections."""
-    file = tmp_path / "rows"
-    with duckdb.connect(str(file)) as connection:
-        connection.execute("CREATE TABLE kept_rows AS SELECT 1 AS n, 'a' AS c0")
+    file = one_row(tmp_path / "rows")
     shares, limits, state = MemoryShares(LEAST_KEEP_MEMORY, MEBIBYTE), QueryLimits(Settings()), state_of(file)
     assert state is not None
     with pytest.raises(TamperedError, match="replaced"):
@@ -87,13 +102,7 @@ async def test_a_file_is_read_only_in_the_state_whose_digest_was_checked(tmp_pat
 async def test_sessions_of_a_file_share_a_transaction_until_one_leaves_something_in_it(
     tmp_path: Path,
 ) -> None:
-    file = tmp_path / "rows"
-    with duckdb.connect(str(file)) as connection:
-        connection.execute("CREATE TABLE kept_rows AS SELECT 1 AS n, 'a' AS c0")
-    state = state_of(file)
-    assert state is not None
-    shares = MemoryShares(LEAST_KEEP_MEMORY, MEBIBYTE)
-    source = await open_file("main", file, state, QueryLimits(Settings()), shares)
+    source = await opened(one_row(tmp_path / "rows"))
 
     async def transaction(sql: str = "SELECT * FROM kept_rows") -> str:
         async with read_only(source, None) as session:
@@ -118,13 +127,7 @@ async def test_sessions_of_a_file_share_a_transaction_until_one_leaves_something
 
 async def test_a_file_is_opened_beside_the_event_loop(tmp_path: Path) -> None:
     """Also in the place of a connection that broke."""
-    file, threads = tmp_path / "rows", list[threading.Thread]()
-    with duckdb.connect(str(file)) as connection:
-        connection.execute("CREATE TABLE kept_rows AS SELECT 1 AS n, 'a' AS c0")
-    state = state_of(file)
-    assert state is not None
-    shares = MemoryShares(LEAST_KEEP_MEMORY, MEBIBYTE)
-    source = await open_file("main", file, state, QueryLimits(Settings()), shares)
+    source, threads = await opened(one_row(tmp_path / "rows")), list[threading.Thread]()
     engine: Any = source.engine
     event.listen(engine.sync_engine, "connect", lambda *_: threads.append(threading.current_thread()))
     for is_broken in (True, True, False, False):
@@ -145,10 +148,7 @@ SORT = "SELECT * FROM kept_rows ORDER BY c3, c5, n"
 
 async def spilled(file: Path, disk: int) -> FailureKind | None:
     """Why a sort failed."""
-    state = state_of(file)
-    assert state is not None
-    shares = MemoryShares(LEAST_KEEP_MEMORY, disk)
-    source = await open_file("main", file, state, QueryLimits(Settings()), shares)
+    source = await opened(file, disk)
     engine: Any = source.engine
     try:
         async with engine.connect() as connection:

@@ -151,9 +151,8 @@ class TestReadersWhoLeave:
         await multiply(engine)
         async with listening(postgresql_url, statement=WIDE, audit=trail) as live:
             async with begun(live, f"format={format_name}", "Accept-Encoding: identity"):
-                await until(
-                    lambda: busy_backends(engine)
-                )  # the first bytes of a file may come before its query
+                # The first bytes of a file may come before its query.
+                await until(lambda: busy_backends(engine))
             ended = await trail.reading()
             await until_idle(engine)
         assert not ended.is_complete
