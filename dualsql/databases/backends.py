@@ -73,7 +73,8 @@ class Backend:
         require_url: raises ConfigurationError for a URL that leads nowhere, or where connecting would make a database.
         most_statements: how many run at once at most, whatever the settings allow.
         has_pool: whether an engine for the URL has a pool whose size can be set.
-        page_reader: reads fast statements of an engine that dualsql made, if there is a faster way than the pool.
+        page_reader: reads fast statements of an engine that dualsql made, each of at most so many bytes, if there is a
+            faster way than the pool.
         stream_backends: by driver: a function that chooses the stream backend of a statement; by default SQLAlchemy.
         row_fetches: by driver: reads all rows of a statement, where the driver changes values that SQLAlchemy gets.
         copied_writers: by format: makes the writer of rows that the database wrote itself before they were kept
@@ -101,7 +102,7 @@ class Backend:
     require_url: Callable[[URL], None] = lambda _: None
     most_statements: int | None = None
     has_pool: Callable[[URL], bool] = lambda _: True
-    page_reader: Callable[[Engine], PageReader | None] = lambda _: None
+    page_reader: Callable[[Engine, int], PageReader | None] = lambda _engine, _page_bytes: None
     stream_backends: Mapping[
         str, Callable[[StreamJob, AsyncConnection, DriverStatement], Awaitable[StreamBackend]]
     ] = field(default_factory=dict)

@@ -119,11 +119,12 @@ class Source:
 
     def renewed(self, settings: Settings) -> Source:
         """The same database for another event loop, after `close` or `abandon`."""
+        engine, most_bytes = self.engine.sync_engine, settings.maximum_page_bytes
         return replace(
             self,
             limits=QueryLimits(settings, self.backend.most_statements),
             lock=None if self.lock is None else asyncio.Lock(),
-            fast=None if self.fast is None else self.backend.page_reader(self.engine.sync_engine),
+            fast=None if self.fast is None else self.backend.page_reader(engine, most_bytes),
             finishing=set(),
         )
 
@@ -219,7 +220,7 @@ def open_source(
         limits=QueryLimits(settings, backend.most_statements),
         owns_engine=owns_engine,
         # Reading beside an application's engine would bypass its events and its pool.
-        fast=backend.page_reader(engine.sync_engine) if owns_engine else None,
+        fast=backend.page_reader(engine.sync_engine, settings.maximum_page_bytes) if owns_engine else None,
         role=role,
         # A StaticPool has one connection for all: two sessions would share a transaction.
         lock=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,

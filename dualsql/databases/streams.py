@@ -29,6 +29,9 @@ BATCH_BYTES = 256 * 1024
 
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
 
+PIECE = 100
+"""Rows of a batch that are read before one of them is measured; see `read_rows`."""
+
 
 class StreamJob(NamedTuple):
     """A statement to stream.
@@ -67,12 +70,17 @@ StreamBackend = Callable[[StreamJob, AsyncConnection, Put], Awaitable[None]]
 class Pace:
     """The number of rows of the next batch: few at first, then as many as fill a piece.
 
-    A batch has at most four times as many rows as the one before, so that rows that suddenly become wide arrive in
-    moderate numbers.
+    A batch has at most four times as many rows as the one before, and ends early where `read` finds long values.
     """
 
-    def __init__(self) -> None:
-        self.rows = _FIRST_ROWS
+    def __init__(self, piece: int = PIECE) -> None:
+        self.rows, self._piece = _FIRST_ROWS, piece
+
+    def read(self, more: Callable[[int], Rows]) -> Rows:
+        """The rows of the next batch."""
+        from dualsql.formats.row_objects import read_rows
+
+        return read_rows(more, self.rows, BATCH_BYTES, self._piece)
 
     def note(self, chunk: Chunk, rows: int) -> None:
         """Adjust the number after a batch of so many rows."""
@@ -119,11 +127,11 @@ async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[An
 
 
 def next_chunk(
-    job: StreamJob, pace: Pace, fetch: Callable[[int], Rows], processors: Sequence[tuple[int, Processor]] = ()
+    job: StreamJob, pace: Pace, more: Callable[[int], Rows], processors: Sequence[tuple[int, Processor]] = ()
 ) -> Chunk | None:
     """In a connection's thread: the next rows, encoded; None after the last."""
     with without_collector():
-        rows = processed(fetch(pace.rows), processors)
+        rows = processed(pace.read(more), processors)
         if not rows:
             return None
         chunk, count = job.encode(rows), len(rows)

@@ -1,4 +1,4 @@
-"""Objects of many rows with the same names, and lines of NDJSON and CSV.
+"""Objects of many rows with the same names, lines of NDJSON and CSV, and the next rows of a cursor by their size.
 
 Reader processes run this file, too, without the package: it imports nothing of it.
 """
@@ -6,6 +6,7 @@ Reader processes run this file, too, without the package: it imports nothing of 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, timedelta
 from functools import lru_cache, partial
@@ -194,3 +195,28 @@ _READERS: dict[str, Callable[[Sequence[Any]], list[Any]]] = {
     "bool": partial(_read, bool),
 }
 INFINITIES = frozenset({math.inf, -math.inf})
+
+
+def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, piece: int) -> list[Any]:
+    """The next rows: `most` of them, or fewer whose texts and bytes are together as long as `most_bytes`.
+
+    They are read in pieces of so many rows. Of each piece, one row is measured, any one, so that no statement can hide
+    its long rows; all rows are, where that one is long.
+    """
+    rows: list[Any] = []
+    size = 0
+    while (count := len(rows)) < most and size < most_bytes:
+        rows.extend(more(min(piece, most - count)))
+        if not (added := len(rows) - count):
+            break
+        size += added * _length(rows[count + time.perf_counter_ns() % added])
+        if size >= most_bytes:
+            size = sum(map(_length, rows))
+    return rows
+
+
+_LONG = (str, bytes)
+
+
+def _length(row: Sequence[Any]) -> int:
+    return sum([len(cell) for cell in row if isinstance(cell, _LONG)])

@@ -100,6 +100,6 @@ async def make_server_on() -> AsyncIterator[MakeServer]:
 @pytest.fixture
 def reader(path: Path) -> Iterator[FileReader]:
     """Reads the SQLite file that a module's fixture `path` makes."""
-    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
+    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine, 1_000_000_000)
     yield reader
     reader.close()

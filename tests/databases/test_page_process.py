@@ -462,7 +462,7 @@ async def gone() -> bool:
 
 
 async def test_a_reader_starts_a_process_once_it_is_busy_and_another_when_it_has_ended(path: Path) -> None:
-    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
+    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine, 1_000_000_000)
     some = sent(ALL, 2, 1)
     try:
         for _ in range(2):
@@ -496,7 +496,7 @@ async def by_process(reader: FileReader, some: DriverStatement) -> None:
 
 
 async def test_of_pages_that_come_one_by_one_it_reads_few(path: Path) -> None:
-    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
+    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine, 1_000_000_000)
     some = sent(ALL, 2, 1)
 
     try:
@@ -529,7 +529,7 @@ async def started(reader: FileReader, some: DriverStatement) -> PageProcess:
 
 
 async def test_what_it_declines_is_read_as_before(path: Path) -> None:
-    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
+    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine, 1_000_000_000)
     declined = sent("SELECT upper(text) AS text FROM cells", described=("text",))
     try:
         await started(reader, sent(ALL, 2, 1))
@@ -542,7 +542,9 @@ async def test_what_it_declines_is_read_as_before(path: Path) -> None:
 
 
 async def test_settings_of_the_url_keep_it_from_a_process(path: Path) -> None:
-    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}?timeout=3").sync_engine)
+    reader = FileReader(
+        create_async_engine(f"sqlite+aiosqlite:///{path}?timeout=3").sync_engine, 1_000_000_000
+    )
     some = sent(ALL, 2, 1)
     for _ in range(300):
         await page(reader, some)

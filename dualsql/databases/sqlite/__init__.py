@@ -41,14 +41,14 @@ async def _opened(*args: Any, **options: Any) -> aiosqlite.Connection:
         raise
 
 
-def _file_reader(engine: Engine) -> PageReader | None:
+def _file_reader(engine: Engine, page_bytes: int) -> PageReader | None:
     """A reader of the same file, for an engine that was made here; None if it is not a file read through aiosqlite."""
     path = engine.url.database or ":memory:"
     if engine.dialect.driver != "aiosqlite" or path == ":memory:" or path.startswith("file:"):
         return None
     from dualsql.databases.sqlite.file_reader import FileReader
 
-    return FileReader(engine)
+    return FileReader(engine, page_bytes)
 
 
 BACKEND = Backend(

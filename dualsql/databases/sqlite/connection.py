@@ -364,11 +364,13 @@ async def choose_stream(
 
 def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
     """Fetch and encode in the thread of aiosqlite's connection, with one thread switch and bytes for each batch."""
+    from dualsql.databases.sqlite.file_reader import piece_of
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         driver = driver_of(connection)
         cursor = await driver._execute(driver._conn.execute, statement.sql, statement.parameters)
-        fetching = partial(next_chunk, job, Pace(), partial(next_rows, cursor), statement.processors())
+        pace, more = Pace(piece_of(statement)), partial(next_rows, cursor)
+        fetching = partial(next_chunk, job, pace, more, statement.processors())
         try:
             require_described([column[0] for column in cursor.description], statement.described)
             while (chunk := await driver._execute(fetching)) is not None:
@@ -382,7 +384,10 @@ def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
 async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement, with one switch to the connection's thread, which finds whether it is fast."""
     reader, statement = cast("Any", fetch.source.fast), fetch.statement_for(connection.dialect)
-    if reader is None or statement is None:
+    if statement is None:
         return cast("Rows", (await fetch.execute(connection)).all())
+    from dualsql.databases.sqlite.file_reader import read_all
+
+    read = partial(read_all, most_bytes=fetch.source.limits.page_bytes) if reader is None else reader.read
     driver = driver_of(connection)
-    return cast("Rows", await driver._execute(reader.read, driver._conn, statement))
+    return cast("Rows", await driver._execute(read, driver._conn, statement))

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import MutableMapping
 from contextlib import closing, suppress
 from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +21,12 @@ from sqlalchemy import Engine, util
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import DriverStatement, require_described
+from dualsql.databases.failures import too_large
 from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit, connect, next_rows
-from dualsql.databases.streams import StreamBackend, StreamJob
+from dualsql.databases.streams import PIECE, StreamBackend, StreamJob
 from dualsql.formats.cells import processed, without_collector
+from dualsql.formats.row_objects import read_rows
 from dualsql.formats.writer import BatchWriter, LineWriter, PlainPage, Rows, WrittenRows
 
 if sys.platform == "linux":
@@ -41,7 +44,10 @@ _MOST_KNOWN, _MOST_CREDIT = 1_000, 4
 _LONGEST = 20_000
 """Characters of a statement."""
 
-_UNBOUNDED = re.compile(
+_PIECE_OF_PAGE, _FEW = 25, 8
+"""Rows of a piece; and of a statement that makes values, each of which may be as long as `LARGEST_VALUE`."""
+
+_MAKES_LONG_VALUES = re.compile(
     rf"\|\||\b(?:LIKE|GLOB)\b|\b(?:{MATCH}|format|group_concat|hex|instr|json\w*|l?trim|printf|quote|replace|rtrim"
     r"|string_agg|zeroblob)\s*\(",
     re.IGNORECASE,
@@ -61,6 +67,23 @@ def _disk_reads() -> float:
     return getrusage(RUSAGE_THREAD).ru_inblock if sys.platform == "linux" else math.nan
 
 
+def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_bytes: int) -> Rows:
+    """All rows of a statement, read by this thread; raises LimitExceededError if their values are longer together."""
+    # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
+    with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
+        require_described([column[0] for column in cursor.description], statement.described)
+        piece = min(_PIECE_OF_PAGE, piece_of(statement))
+        rows = read_rows(partial(next_rows, cursor), sys.maxsize, most_bytes, piece)
+        if next_rows(cursor, 1):
+            raise too_large()
+        return processed(rows, statement.processors())
+
+
+def piece_of(statement: DriverStatement) -> int:
+    """The number of rows of a piece; see `read_rows`."""
+    return PIECE if _MAKES_LONG_VALUES.search(statement.sql) is None else _FEW
+
+
 class FileReader:
     """Reads fast pages with a connection of the event loop's own; by a process, once there are many of them.
 
@@ -69,8 +92,8 @@ class FileReader:
     cold disk, a lock), it is stopped after `LOOP_LIMIT` seconds, and a session runs it again.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, page_bytes: int) -> None:
+        self._engine, self._page_bytes = engine, page_bytes
         self._path = str(Path(str(engine.url.database)).resolve())
         self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
         self._thread = 0
@@ -87,18 +110,15 @@ class FileReader:
         """Note how long a statement took, here or in a session. A fast one is read here until it is slow too often."""
         credit = self._credits.get(sql, 0)
         # Nothing stops the preparation of a long statement.
-        may_be_fast = credit > 0 or (len(sql) <= _LONGEST and _UNBOUNDED.search(sql) is None)
+        may_be_fast = credit > 0 or (len(sql) <= _LONGEST and _MAKES_LONG_VALUES.search(sql) is None)
         is_fast = seconds <= _QUICK and may_be_fast
         self._credits[sql] = min(credit + 1, _MOST_CREDIT) if is_fast else credit // 2
 
     def read(self, connection: sqlite3.Connection, statement: DriverStatement) -> Rows:
-        """All rows of a statement, read by this thread; learns how long they took."""
+        """As `read_all`; learns how long the statement took."""
         reads, start, start_of_work, seconds = _disk_reads(), time.monotonic(), time.thread_time(), math.inf
         try:
-            # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
-            with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
-                require_described([column[0] for column in cursor.description], statement.described)
-                rows = processed(next_rows(cursor), statement.processors())
+            rows = read_all(connection, statement, self._page_bytes)
             # Python's lock and the processor are waited for because of others, for milliseconds each.
             is_in_memory = _disk_reads() == reads
             seconds = time.thread_time() - start_of_work if is_in_memory else time.monotonic() - start

@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -32,6 +32,8 @@ _INSTRUCTIONS, _INSTRUCTIONS_OF_PAGES = 100_000, 2_000
 # few groups at a time (one at a time takes half as much CPU more in the server).
 _FIRST_ROWS, _GROUP_ROWS, _GROWTH, _MOST_GROUPS, _BATCH_BYTES = 100, 1_000, 4, 4, 512 * 1024
 _LINE_ROWS = 500
+_PIECE = 100
+"""Rows that are read before one of them is measured."""
 
 LENGTHS = struct.Struct("=II")
 
@@ -384,7 +386,7 @@ class Reader:
         """Write the rows as lines, or the values of those that are not plain; yields how many, each time."""
         write = getattr(self._row_objects.PlainObjects(*json.loads(request["columns"])), request["lines"])
         count = _FIRST_ROWS
-        while rows := list(islice(running, count)):
+        while rows := self._row_objects.read_rows(partial(islice, running), count, _BATCH_BYTES, _PIECE):
             header = {"rows": len(rows)}
             try:
                 data = write(rows, self._orjson.dumps)
@@ -398,7 +400,7 @@ class Reader:
     def _rows(self, running: Any) -> Iterator[int]:
         """Write the rows as columns; yields how many, each time."""
         count, groups, size = _FIRST_ROWS, list[list[Packed]](), 0
-        while rows := list(islice(running, count)):
+        while rows := self._row_objects.read_rows(partial(islice, running), count, _BATCH_BYTES, _PIECE):
             places: list[int] = []
             group = [packed(column, places) for column in zip(*rows)]  # noqa: B905 - rows are equally long
             if groups and not _are_joinable(groups[-1], group):

@@ -344,12 +344,12 @@ async def test_rows_that_were_sent_are_read_again_in_batches_as_large_as_those(s
         )
         sizes, pace = list[int](), Pace()
 
-        def fetch(size: int, width: int = width, sizes: list[int] = sizes) -> list[list[str]]:
-            sizes.append(size)
+        def more(size: int, width: int = width) -> list[list[str]]:
             return [["x" * width]] * size
 
         while len(sizes) < len(batches):
-            assert next_chunk(job, pace, fetch) is not None
+            sizes.append(pace.rows)
+            assert next_chunk(job, pace, more) is not None
         assert sizes == batches
 
 
