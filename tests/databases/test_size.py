@@ -121,3 +121,10 @@ async def test_a_stream_whose_rows_become_long_holds_few_of_them(
         async for chunk in stream.chunks:
             size += len(chunk.data)
     assert size > 300 * LONG
+
+
+async def test_a_few_long_rows_end_no_page(long_at_the_end: tuple[DualResponseServer, str]) -> None:
+    server, resource_id = long_at_the_end
+    for _ in range(10):  # any row of a piece may be measured
+        page = await server.read_page(resource_id, None, PageRequest(offset=19_912, limit=100))
+        assert sorted({len(row["text"]) for row in page.rows}) == [len("short"), LONG]
