@@ -14,7 +14,6 @@ from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Dialect, Executable
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import (
@@ -169,8 +168,8 @@ async def _begin(
                     await attempt.enter_async_context(source.guard.read_only(connection, terms))
             except TimeoutError as error:
                 raise DatabaseBusyError("The database did not answer in time.") from error
-            except (DBAPIError, ConnectionError) as error:
-                is_lost = isinstance(error, ConnectionError) or error.connection_invalidated
+            except Exception as error:
+                is_lost = getattr(error, "connection_invalidated", isinstance(error, ConnectionError))
                 if USED not in memory or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
                     raise
                 await connection.invalidate()

@@ -6,15 +6,14 @@ import asyncio
 import math
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from sqlalchemy import Connection, func, literal_column, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.driver import driver_of
-from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
+from dualsql.databases.driver import driver_of, is_listened_to
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, must_run, repeat_until_done
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
 from dualsql.formats.cells import Unfit
 
@@ -109,8 +108,7 @@ _OPERATIONS = {
 }
 
 
-def _begin(connection: Connection, terms: SessionTerms) -> None:
-    connection.execution_options(postgresql_readonly=True)
+def _set(connection: Connection, terms: SessionTerms) -> None:
     if not terms.settings:
         connection.exec_driver_sql(_limit(terms))
         return
@@ -137,11 +135,33 @@ class PostgreSQLGuard(Guard):
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.read_only`. One round trip after BEGIN."""
-        await connection.run_sync(partial(_begin, terms=terms))
-        driver = driver_of(connection)
-        with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
+        """See `Guard.read_only`. asyncpg begins and has the limit in one round trip, other drivers in two."""
+        sync_connection, driver = connection.sync_connection, driver_of(connection)
+        assert sync_connection is not None
+        adapted: Any = sync_connection.connection.dbapi_connection
+        if (
+            not hasattr(driver, "get_server_pid")  # not asyncpg
+            or adapted.isolation_level is not None
+            or is_listened_to(sync_connection.engine, sync_connection)
+        ):
+            await connection.execution_options(postgresql_readonly=True)
+            await connection.run_sync(_set, terms)
+            with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
+                yield
+            return
+        if driver.is_in_transaction():
+            raise ConnectionError("A connection of the pool is in a transaction.")
+        adapted.autocommit = True  # SQLAlchemy sends no BEGIN and no ROLLBACK,
+        sync_connection.begin()  # and takes no other connection if this one is lost
+        await must_run(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=driver.execute)
+        try:
+            if terms.settings:
+                await connection.run_sync(_set, terms)
             yield
+        finally:
+            adapted.autocommit = False
+            with suppress(Exception):  # what was read is complete
+                await must_run(connection, "ROLLBACK", execute=driver.execute)
 
     async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
         if is_new:
