@@ -157,10 +157,9 @@ class Guard(ABC):
 
 async def must_run(connection: AsyncConnection, *statements: str, execute: Any = None) -> None:
     """Begin or end a session. If that fails, the connection is closed: it may be the application's."""
-    execute = execute or connection.exec_driver_sql
     try:
         for statement in statements:
-            await execute(statement)
+            await (execute or connection.exec_driver_sql)(statement)
     except BaseException:
         await connection.invalidate()
         raise

@@ -397,14 +397,13 @@ class Fetch:
         return await self._measure("session", self._read(connection))
 
     async def _read(self, connection: AsyncConnection) -> Rows:
-        source, sync_connection = self.source, connection.sync_connection
-        assert sync_connection is not None
+        source = self.source
         own = source.backend.row_fetches.get(connection.dialect.driver)
         with (
             source.guard.limited_bytes(connection, source.limits.page_bytes),
             source.guard.tolerant_reading(connection),
         ):
-            if own is None or is_listened_to(sync_connection.engine, sync_connection):
+            if own is None or is_listened_to(source.engine.sync_engine, connection.sync_connection):
                 return cast("Rows", (await self.execute(connection)).all())
             return await own(self, connection)
 

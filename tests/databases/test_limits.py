@@ -368,6 +368,19 @@ async def test_a_connection_is_kept_until_the_request_to_cancel_has_been_sent(
 
 @pytest.mark.quick(1, "postgresql")
 @pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+async def test_a_connection_that_the_database_is_closing_is_replaced(make_server: MakeServer) -> None:
+    """It has said so, and the end of the connection has not arrived."""
+    server = await make_server()
+    response = await server.create_response(select(School).order_by(School.id), name="schools")
+    before = (await server.read_page(response.resource_id, None)).rows
+    fatal = b"SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
+    async with server.parts.sources["default"].engine.connect() as connection:
+        driver_of(connection)._protocol.data_received(b"E" + (len(fatal) + 4).to_bytes(4) + fatal)
+    assert (await server.read_page(response.resource_id, None)).rows == before
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
 async def test_a_session_is_one_message_its_statements_and_one_message(make_server: MakeServer) -> None:
     """And its connection, which is the application's, has no other settings afterwards."""
     source, sent = (await make_server()).parts.sources["default"], []

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, func, literal_column, select, true
@@ -125,6 +126,13 @@ def _limit(terms: SessionTerms) -> str:
     return f"SELECT set_config('statement_timeout', '{terms.milliseconds:d}', true), {_NOTICE_THE_DEAD}"
 
 
+def adapted_of(connection: AsyncConnection) -> Any:
+    """The driver's connection as SQLAlchemy adapts it, with the methods of PEP 249."""
+    sync_connection = connection.sync_connection
+    assert sync_connection is not None
+    return sync_connection.connection.dbapi_connection
+
+
 class PostgreSQLGuard(Guard):
     """For asyncpg, psycopg and any other driver.
 
@@ -137,15 +145,15 @@ class PostgreSQLGuard(Guard):
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. asyncpg begins and has the limit in one round trip, other drivers in two."""
         sync_connection, driver = connection.sync_connection, driver_of(connection)
+        adapted = adapted_of(connection)
         assert sync_connection is not None
-        adapted: Any = sync_connection.connection.dbapi_connection
         if (
             not hasattr(driver, "get_server_pid")  # not asyncpg
             or adapted.isolation_level is not None
             or is_listened_to(sync_connection.engine, sync_connection)
         ):
             await connection.execution_options(postgresql_readonly=True)
-            await connection.run_sync(_set, terms)
+            await connection.run_sync(partial(_set, terms=terms))
             with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
                 yield
             return
@@ -156,7 +164,7 @@ class PostgreSQLGuard(Guard):
         await must_run(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=driver.execute)
         try:
             if terms.settings:
-                await connection.run_sync(_set, terms)
+                await connection.run_sync(partial(_set, terms=terms))
             yield
         finally:
             adapted.autocommit = False
@@ -197,7 +205,7 @@ class PostgreSQLGuard(Guard):
     def codes_of(self, error: BaseException | None) -> Iterable[str]:
         """See `Guard.codes_of`. The SQLSTATE and its class."""
         state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
-        if state is None and type(error).__name__ == "InterfaceError" and _UNUSABLE.search(str(error)):
+        if state is None and type(error).__name__ in _OF_CLIENTS and _UNUSABLE.search(str(error)):
             state = "08003"
         return () if state is None else (state, state[:2])
 
@@ -222,9 +230,11 @@ async def _cancel(driver: Any) -> None:
 
 _CANCEL_SECONDS = 2.0
 
-_UNUSABLE = re.compile("closed|manually started transaction")
+_OF_CLIENTS = frozenset({"InterfaceError", "InternalClientError"})
+_UNUSABLE = re.compile("closed|manually started transaction|cannot switch to state")
 """asyncpg's and psycopg2's words for a connection that was lost: a standby's conflict with recovery ends so. The others
-are asyncpg's, for a connection whose ROLLBACK failed: SQLAlchemy forgets the transaction and keeps the connection."""
+are asyncpg's, of a connection whose ROLLBACK failed, where SQLAlchemy forgets the transaction and keeps the connection,
+and of one that the server has just told that it ends."""
 
 
 class _ByteMeter(asyncio.Protocol):
