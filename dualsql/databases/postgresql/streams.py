@@ -398,11 +398,8 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
             if not _is_read_otherwise(oids, dialect):
                 try:
                     records = await prepared.fetch(*statement.parameters)
-                except (
-                    driver.InvalidCachedStatementError,
-                    driver.InternalServerError,
-                ):  # tables were changed
-                    internals.forget_prepared(dialect)
+                except (driver.InvalidCachedStatementError, driver.InternalServerError):
+                    internals.forget_prepared(dialect)  # a table was changed
                     raise
                 return processed([*map(tuple, records)], statement.processors(oids))
     if statement is None:
