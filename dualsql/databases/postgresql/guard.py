@@ -173,7 +173,9 @@ class PostgreSQLGuard(Guard):
 
     async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
         if is_new:
-            await connection.exec_driver_sql(_limit(terms))
+            is_of_driver = adapted_of(connection).autocommit  # begun by `read_only` alone
+            execute = driver_of(connection).execute if is_of_driver else connection.exec_driver_sql
+            await execute(_limit(terms))
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`. A driver that cancels by itself closes its connection, and may do so too early."""
