@@ -93,7 +93,7 @@ def _times(of: str, by: str) -> Callable[[Figures], list[str]]:
 
 
 def _create(figures: Figures) -> list[str]:
-    new = [each for each in figures if "engine" in each]
+    new = [each for each in figures if each.get("is_new", "engine" in each)]
     known = _times("create_response", "by_hand")([each for each in figures if each not in new])
     if not new:
         return known

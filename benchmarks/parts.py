@@ -60,8 +60,8 @@ async def create(_: Note, __: Options) -> Report:
     known = await creating.measure(database())
     async with loaded() as url:
         engines = {"SQLite": f"sqlite:///{database()}", "PostgreSQL": url}
-        new = [await creating.measure_new(name, place) for name, place in engines.items()]
-    return creating.report(known, [cost for group in new for cost in group])
+        small = [await creating.measure_small(name, place) for name, place in engines.items()]
+    return creating.report(known, [cost for group in small for cost in group])
 
 
 async def stream(note: Note, options: Options) -> Report:

@@ -315,3 +315,12 @@ def set_type_memos(dialect: Any, memos: WeakKeyDictionary[Any, Any]) -> None:
 
 statement_name: Reader[Any] = methodcaller("_prepared_statement_name_func")
 """A name for a prepared statement of asyncpg; None if asyncpg is to choose (`dialects/postgresql/asyncpg.py`)."""
+
+
+def prepared(adapted: Any, sql: str, dialect: Any) -> Any:
+    """A statement that asyncpg's connection prepares once, and its columns, awaitable."""
+    return adapted._prepare(sql, dialect._invalidate_schema_cache_asof)
+
+
+forget_prepared: Reader[None] = methodcaller("_invalidate_schema_cache")
+"""All connections of a dialect prepare their statements anew."""

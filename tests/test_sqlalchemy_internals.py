@@ -6,6 +6,7 @@ Also run by `make test-sqlalchemy`, with the newest SQLAlchemy 2.1 of the index.
 from __future__ import annotations
 
 import ast
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -630,6 +631,14 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: internals.statement_name(_asyncpg_adapter()),
         same(None),
     ),
+    "prepared": (
+        lambda: _prepared_after(lambda _: None),
+        same("kept"),
+    ),
+    "forget_prepared": (
+        lambda: _prepared_after(internals.forget_prepared),
+        equal("AttributeError"),  # the adapter has no connection that prepares it anew
+    ),
 }
 
 
@@ -637,6 +646,19 @@ def _used_dialect() -> Any:
     dialect = sqlite.dialect()
     internals.result_processor(TABLE.c.name.type, dialect, None)
     return dialect
+
+
+def _prepared_after(change: Callable[[Any], None]) -> Any:
+    """What an adapter gives of a statement that it has prepared."""
+    from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+
+    adapted, dialect = _asyncpg_adapter(), PGDialect_asyncpg()
+    adapted._prepared_statement_cache["SELECT 1"] = ("kept", [], adapted._invalidate_schema_cache_asof)
+    change(dialect)
+    try:
+        return asyncio.run(internals.prepared(adapted, "SELECT 1", dialect))[0]
+    except AttributeError as error:
+        return type(error).__name__
 
 
 def _asyncpg_adapter() -> Any:

@@ -155,11 +155,11 @@ class Guard(ABC):
         return next((self.failures[code] for code in self.codes_of(error) if code in self.failures), None)
 
 
-async def restore(connection: AsyncConnection, *statements: str) -> None:
-    """Undo the settings of a session. If that fails, the connection is closed: it may be the application's."""
+async def must_run(connection: AsyncConnection, *statements: str, execute: Any = None) -> None:
+    """Begin or end a session. If that fails, the connection is closed: it may be the application's."""
     try:
         for statement in statements:
-            await connection.exec_driver_sql(statement)
+            await (execute or connection.exec_driver_sql)(statement)
     except BaseException:
         await connection.invalidate()
         raise

@@ -14,7 +14,6 @@ from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Dialect, Executable
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import (
@@ -169,8 +168,8 @@ async def _begin(
                     await attempt.enter_async_context(source.guard.read_only(connection, terms))
             except TimeoutError as error:
                 raise DatabaseBusyError("The database did not answer in time.") from error
-            except (DBAPIError, ConnectionError) as error:
-                is_lost = isinstance(error, ConnectionError) or error.connection_invalidated
+            except Exception as error:
+                is_lost = getattr(error, "connection_invalidated", isinstance(error, ConnectionError))
                 if USED not in memory or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
                     raise
                 await connection.invalidate()
@@ -398,14 +397,13 @@ class Fetch:
         return await self._measure("session", self._read(connection))
 
     async def _read(self, connection: AsyncConnection) -> Rows:
-        source, sync_connection = self.source, connection.sync_connection
-        assert sync_connection is not None
+        source = self.source
         own = source.backend.row_fetches.get(connection.dialect.driver)
         with (
             source.guard.limited_bytes(connection, source.limits.page_bytes),
             source.guard.tolerant_reading(connection),
         ):
-            if own is None or is_listened_to(sync_connection.engine, sync_connection):
+            if own is None or is_listened_to(source.engine.sync_engine, connection.sync_connection):
                 return cast("Rows", (await self.execute(connection)).all())
             return await own(self, connection)
 

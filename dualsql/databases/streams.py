@@ -143,12 +143,11 @@ def next_chunk(
 async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> StreamBackend:
     """The fastest stream backend that is exact for this statement, this format and the driver of this connection."""
     choose = job.source.backend.stream_backends.get(connection.dialect.driver)
-    sync_connection = connection.sync_connection
     plain = by_sqlalchemy if connection.dialect.is_async else by_thread
-    if choose is None or sync_connection is None or is_listened_to(sync_connection.engine, sync_connection):
+    if choose is None or is_listened_to(job.source.engine.sync_engine, connection.sync_connection):
         return plain
     values, compiled = job.rules.values, job.source.compiled
-    statement = driver_statement(sync_connection.dialect, job.statement, values, compiled, job.described)
+    statement = driver_statement(connection.dialect, job.statement, values, compiled, job.described)
     if statement is None:
         return plain
     return await choose(job, connection, statement)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, defaultdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, literal_column, select
+from sqlalchemy import Column, Integer, MetaData, Table, event, literal_column, select, text
+from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import aliased
 
-from dualsql import DualResponseServer, PageRequest, Resource
+from dualsql import DualResponseServer, PageRequest, QueryExecutionError, Resource
 from dualsql.databases.session import read_only
 from dualsql.databases.source import Source
 from dualsql.formats.json import dumps
 from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import MakeServer
+from tests.engines import opened
 from tests.quick import case_of
 from tests.schools import School
 from tests.servers import create_server
@@ -60,6 +63,43 @@ async def test_pages_and_streams_are_the_query_s_rows(make_server: MakeServer) -
         ):
             wrong[name] = "not the query's rows"
     assert wrong == {}
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+async def test_asyncpg_reads_what_sqlalchemy_reads(make_server: MakeServer, database: AsyncEngine) -> None:
+    """SQLAlchemy reads the rows of an engine with an event listener."""
+    server, pages = await make_server(allow_text=True), defaultdict[str, list[Any]](list)
+    for read in ("asyncpg", "SQLAlchemy"):
+        if read == "SQLAlchemy":
+            event.listen(database.sync_engine, "before_cursor_execute", lambda *_: None)
+        for name, statement in ALL.items():
+            response = await server.create_response(statement, name=name)
+            rows = (await server.read_page(response.resource_id, None, PageRequest(limit=9))).rows
+            pages[name].append((repr(rows), response.total_count))
+    assert {name: both for name, both in pages.items() if both[0] != both[1]} == {}
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+async def test_statements_are_prepared_anew_if_a_column_has_another_type(
+    make_server: MakeServer, database: AsyncEngine
+) -> None:
+    """On each connection of the pool, after one of them failed."""
+    server = await make_server()
+    response = await server.create_response(select(School.id, School.enrollment), name="x")
+
+    async def page() -> Any:
+        return (await server.read_page(response.resource_id, None, PageRequest(limit=9))).rows
+
+    pages = await asyncio.gather(*(page() for _ in range(4)))
+    assert database.pool.checkedin() > 1  # type: ignore[attr-defined]
+    async with opened(database.url) as engine, engine.begin() as connection:
+        change = text(f"ALTER TABLE {School.__tablename__} ALTER enrollment TYPE bigint")
+        await connection.execute(change)
+    with pytest.raises(QueryExecutionError):
+        await page()
+    assert await asyncio.gather(*(page() for _ in range(4))) == pages
 
 
 @pytest.mark.quick(1, "sqlite")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from threading import Event
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Select, literal_column, select, text
+from sqlalchemy import Engine, Select, func, literal_column, select, text
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import PendingRollbackError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from dualsql import (
@@ -27,7 +29,7 @@ from dualsql.databases.engines import async_url
 from dualsql.databases.reach import reach
 from dualsql.databases.session import Session, read_only
 from dualsql.databases.slots import QueryLimits
-from dualsql.databases.source import open_source
+from dualsql.databases.source import Source, open_source
 from dualsql.databases.text_threads import compute_in_thread
 from dualsql.http.problems import problem_response
 from dualsql.results.streams import StreamRequest
@@ -362,3 +364,87 @@ async def test_a_connection_is_kept_until_the_request_to_cancel_has_been_sent(
     sent.set()
     await stopping
     assert source.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+async def test_a_connection_that_the_database_is_closing_is_replaced(make_server: MakeServer) -> None:
+    """It has said so, and the end of the connection has not arrived."""
+    server = await make_server()
+    response = await server.create_response(select(School).order_by(School.id), name="schools")
+    before = (await server.read_page(response.resource_id, None)).rows
+    fatal = b"SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
+    async with server.parts.sources["default"].engine.connect() as connection:
+        driver_of(connection)._protocol.data_received(b"E" + (len(fatal) + 4).to_bytes(4) + fatal)
+    assert (await server.read_page(response.resource_id, None)).rows == before
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+async def test_a_session_is_one_message_its_statements_and_one_message(make_server: MakeServer) -> None:
+    """And its connection, which is the application's, has no other settings afterwards."""
+    source, sent = (await make_server()).parts.sources["default"], []
+    async with read_only(source, None, limit=SHORT) as connection:
+        driver = driver_of(connection)
+        driver.add_query_logger(lambda record: sent.append(record.query))
+        shown = "SELECT current_setting('transaction_read_only'), current_setting('statement_timeout')"
+        assert (await connection.execute(text(shown))).one() == ("on", "100ms")
+    async with read_only(source, None, limit=SHORT) as connection:
+        assert driver_of(connection) is driver
+    begin = "BEGIN READ ONLY; SET LOCAL statement_timeout = 100"
+    assert [query for query in sent if query != shown] == ["ROLLBACK", begin, "ROLLBACK"]
+    async with source.engine.connect() as connection:
+        assert driver_of(connection) is driver
+        assert (await connection.execute(text(shown))).one() == ("off", "0")
+        assert driver.is_in_transaction()
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+@pytest.mark.parametrize("error", [OSError, asyncio.CancelledError])
+@pytest.mark.parametrize("beginning", ["BEGIN", "ROLLBACK"])
+async def test_a_connection_whose_session_did_not_begin_or_end_is_closed(
+    make_server: MakeServer, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], beginning: str
+) -> None:
+    source = (await make_server()).parts.sources["default"]
+    async with source.engine.connect() as connection:
+        driver = driver_of(connection)
+    execute = type(driver).execute
+
+    async def fail(self: Any, query: str) -> None:
+        await execute(self, query if beginning == "BEGIN" else "SELECT 1")
+        if query.startswith(beginning):
+            raise error
+
+    monkeypatch.setattr(type(driver), "execute", fail)
+    rows: Any = None
+    with suppress(error):
+        async with read_only(source, None) as connection:
+            rows = (await connection.execute(text("SELECT 1"))).all()
+    monkeypatch.undo()
+    assert (rows is None) == (beginning == "BEGIN")
+    assert driver.is_closed()
+    async with source.engine.connect() as connection:
+        assert await connection.scalar(text("SHOW transaction_read_only")) == "off"
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+async def test_a_session_whose_connection_is_lost_gets_no_other_one(source: Source) -> None:
+    """Another one would not be read-only, and would have no limit, no role and no settings."""
+    async with read_only(source, None) as connection:
+        await connection.invalidate()
+        with pytest.raises(PendingRollbackError):
+            await connection.execute(text("SELECT 1"))
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+async def test_the_isolation_level_of_an_engine_is_that_of_its_sessions(database: AsyncEngine) -> None:
+    names = ("transaction_isolation", "transaction_read_only", "statement_timeout")
+    shown = select(*(func.current_setting(name) for name in names))
+    async with opened(database.url, isolation_level="SERIALIZABLE") as engine:
+        async with read_only(open_source("x", engine, Registry(Base)), None, limit=SHORT) as connection:
+            assert (await connection.execute(shown)).one() == ("serializable", "on", "100ms")
+        async with engine.connect() as connection:
+            assert (await connection.execute(shown)).one() == ("serializable", "off", "0")

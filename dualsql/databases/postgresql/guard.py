@@ -6,15 +6,15 @@ import asyncio
 import math
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, func, literal_column, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.driver import driver_of
-from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
+from dualsql.databases.driver import driver_of, is_listened_to
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, must_run, repeat_until_done
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
 from dualsql.formats.cells import Unfit
 
@@ -109,8 +109,7 @@ _OPERATIONS = {
 }
 
 
-def _begin(connection: Connection, terms: SessionTerms) -> None:
-    connection.execution_options(postgresql_readonly=True)
+def _set(connection: Connection, terms: SessionTerms) -> None:
     if not terms.settings:
         connection.exec_driver_sql(_limit(terms))
         return
@@ -127,6 +126,13 @@ def _limit(terms: SessionTerms) -> str:
     return f"SELECT set_config('statement_timeout', '{terms.milliseconds:d}', true), {_NOTICE_THE_DEAD}"
 
 
+def adapted_of(connection: AsyncConnection) -> Any:
+    """The driver's connection as SQLAlchemy adapts it, with the methods of PEP 249."""
+    sync_connection = connection.sync_connection
+    assert sync_connection is not None
+    return sync_connection.connection.dbapi_connection
+
+
 class PostgreSQLGuard(Guard):
     """For asyncpg, psycopg and any other driver.
 
@@ -137,15 +143,39 @@ class PostgreSQLGuard(Guard):
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.read_only`. One round trip after BEGIN."""
-        await connection.run_sync(partial(_begin, terms=terms))
-        driver = driver_of(connection)
-        with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
+        """See `Guard.read_only`. asyncpg begins and has the limit in one round trip, other drivers in two."""
+        sync_connection, driver = connection.sync_connection, driver_of(connection)
+        adapted = adapted_of(connection)
+        assert sync_connection is not None
+        if (
+            not hasattr(driver, "get_server_pid")  # not asyncpg
+            or adapted.isolation_level is not None
+            or is_listened_to(sync_connection.engine, sync_connection)
+        ):
+            await connection.execution_options(postgresql_readonly=True)
+            await connection.run_sync(partial(_set, terms=terms))
+            with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
+                yield
+            return
+        if driver.is_in_transaction():
+            raise ConnectionError("A connection of the pool is in a transaction.")
+        adapted.autocommit = True  # SQLAlchemy sends no BEGIN and no ROLLBACK,
+        sync_connection.begin()  # and takes no other connection if this one is lost
+        await must_run(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=driver.execute)
+        try:
+            if terms.settings:
+                await connection.run_sync(partial(_set, terms=terms))
             yield
+        finally:
+            adapted.autocommit = False
+            with suppress(Exception):  # what was read is complete
+                await must_run(connection, "ROLLBACK", execute=driver.execute)
 
     async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
         if is_new:
-            await connection.exec_driver_sql(_limit(terms))
+            is_of_driver = adapted_of(connection).autocommit  # begun by `read_only` alone
+            execute = driver_of(connection).execute if is_of_driver else connection.exec_driver_sql
+            await execute(_limit(terms))
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`. A driver that cancels by itself closes its connection, and may do so too early."""
@@ -177,7 +207,7 @@ class PostgreSQLGuard(Guard):
     def codes_of(self, error: BaseException | None) -> Iterable[str]:
         """See `Guard.codes_of`. The SQLSTATE and its class."""
         state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
-        if state is None and type(error).__name__ == "InterfaceError" and _UNUSABLE.search(str(error)):
+        if state is None and type(error).__name__ in _OF_CLIENTS and _UNUSABLE.search(str(error)):
             state = "08003"
         return () if state is None else (state, state[:2])
 
@@ -202,9 +232,11 @@ async def _cancel(driver: Any) -> None:
 
 _CANCEL_SECONDS = 2.0
 
-_UNUSABLE = re.compile("closed|manually started transaction")
+_OF_CLIENTS = frozenset({"InterfaceError", "InternalClientError"})
+_UNUSABLE = re.compile("closed|manually started transaction|cannot switch to state")
 """asyncpg's and psycopg2's words for a connection that was lost: a standby's conflict with recovery ends so. The others
-are asyncpg's, for a connection whose ROLLBACK failed: SQLAlchemy forgets the transaction and keeps the connection."""
+are asyncpg's, of a connection whose ROLLBACK failed, where SQLAlchemy forgets the transaction and keeps the connection,
+and of one that the server has just told that it ends."""
 
 
 class _ByteMeter(asyncio.Protocol):

@@ -26,7 +26,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
-from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done, restore
+from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, must_run, repeat_until_done
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
@@ -173,7 +173,7 @@ class SQLiteGuard(Guard):
             raise
         finally:
             if not refuses_writes:
-                await restore(connection, _ALLOW_WRITES)
+                await must_run(connection, _ALLOW_WRITES)
             elif clock.ends_at == 0.0:
                 with suppress(Exception):  # it ends behind the statement in the thread, if there is one
                     await connection.exec_driver_sql("SELECT 1")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event, select
 
+from dualsql import DualResponseError
 from tests.columns.kinds import table
 from tests.columns.kinds.results import served
 from tests.engines import opened
@@ -41,6 +45,30 @@ async def test_the_table_is_what_is_seen(engine: str, tmp_path: Path, request: p
     assert sections[engine].splitlines() == table.section(engine, seen).splitlines(), (
         "pytest tests/columns/kinds/test_table.py --rewrite-types"
     )
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.filterwarnings("ignore:Type object.*OperatorClass:DeprecationWarning")
+async def test_asyncpg_reads_what_sqlalchemy_reads(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """SQLAlchemy reads the rows of an engine with an event listener."""
+    url, declared = await filled("PostgreSQL", tmp_path, request), table.declared(table.KINDS["PostgreSQL"])
+    async with opened(url) as engine, served(engine, declared.metadata) as server:
+
+        async def seen(column: Any) -> str:
+            response = await server.dual.create_response(select(declared.c.id, column), name="kinds")
+            return repr((await server.dual.read_page(response.resource_id, None)).rows)
+
+        columns = list(declared.c)[1:]
+        own = [await seen(column) for column in columns]
+        event.listen(engine.sync_engine, "before_cursor_execute", lambda *_: None)
+        different = []
+        for kind, column, rows in zip(table.KINDS["PostgreSQL"], columns, own, strict=True):
+            with suppress(DualResponseError):
+                if await seen(column) == rows:
+                    continue
+            different.append(kind.sql_type)
+    # A date before the year 1 and an interval of months, of which Python has no class, and an end that is `infinity`.
+    assert different == ["DATE ", "INTERVAL ", "TSTZRANGE"]
 
 
 def test_the_document_has_every_engine() -> None:
