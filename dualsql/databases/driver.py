@@ -89,9 +89,10 @@ def _is_described(name: str, described: str) -> bool:
 
 
 def is_listened_to(engine: Any, connection: Any = None) -> bool:
-    """Whether the engine has event listeners for execution, so that statements must go through SQLAlchemy."""
+    """Whether statements must go through SQLAlchemy: the engine logs them (`echo`), or has listeners for them."""
     return bool(
-        internals.has_events(engine)
+        engine.echo
+        or internals.has_events(engine)
         or internals.has_events(engine.dialect)
         or (connection and internals.has_events(connection))
     )

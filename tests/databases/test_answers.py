@@ -22,7 +22,8 @@ from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import MakeServer
 from tests.engines import opened
 from tests.quick import case_of
-from tests.schools import School
+from tests.schools import Base, School, fill
+from tests.server.conftest import BASE_URL
 from tests.servers import create_server
 from tests.statements import STATEMENTS, TEXT
 
@@ -78,6 +79,24 @@ async def test_asyncpg_reads_what_sqlalchemy_reads(make_server: MakeServer, data
             rows = (await server.read_page(response.resource_id, None, PageRequest(limit=9))).rows
             pages[name].append((repr(rows), response.total_count))
     assert {name: both for name, both in pages.items() if both[0] != both[1]} == {}
+
+
+@pytest.mark.parametrize("engine_name", ["sqlite", "postgresql"])
+async def test_an_engine_with_echo_logs_each_statement(
+    request: pytest.FixtureRequest, engine_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(request.getfixturevalue(f"{engine_name}_url"), echo=True) as engine:
+        await fill(engine)
+        async with create_server(engine, base_url=BASE_URL, tables=Base) as server:
+            response = await server.create_response(select(School), name="x")
+            for _ in range(3):
+                caplog.clear()
+                await server.read_page(response.resource_id, None, PageRequest(limit=9))
+                assert "FROM schools" in caplog.text
+            stream = await server.stream(response.resource_id, None)
+            caplog.clear()
+            assert [chunk async for chunk in stream.chunks]
+            assert "FROM schools" in caplog.text
 
 
 @pytest.mark.quick(1, "postgresql")
