@@ -130,7 +130,7 @@ class Routes:
             refuse_unknown(query, parameters.COUNT_QUERY, "query parameter beside count")
         elif query:
             values = parameters.query_values(query, parameters.PAGE_QUERY)
-            return await self._answer_page(request, parameters.parse_page(values))
+            return await self._answer_page(request, parameters.parse_page(values, takes_text=True))
         principal, resource, _ = await open_result(self.server, request, takes=False)
         describing = self.server.unchecked.describe(
             resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
@@ -148,7 +148,7 @@ class Routes:
     async def page(self, request: Request) -> Response:
         """POST: a page of rows; the parameters are in the body."""
         values = await self._values(request, parameters.PAGE_BODY)
-        return await self._answer_page(request, parameters.parse_page(values))
+        return await self._answer_page(request, parameters.parse_page(values, takes_text=True))
 
     async def rows(self, request: Request) -> Response:
         """GET and POST of /rows: all rows as a stream."""
@@ -222,7 +222,6 @@ class Routes:
     async def _answer_page(self, request: Request, page_request: PageRequest) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
         principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
-        page_request = page_request._replace(takes_text=True)
         return await answer_page(request, self.server.unchecked.read_page(resource, principal, page_request))
 
 

@@ -320,10 +320,9 @@ class ResultPages:
         following, preceding = _cursors(page_rows, select, rows, start)
         total = _corrected_total(target.total, page_rows, is_counted=start is None)
         text = fetched.text if isinstance(fetched, WrittenRows) else None
-        width = len(view.columns)
         # After the columns of the result come the keys of the cursor that are not among them.
         unwritten = page_rows.rows if text is None else ()
-        values = [row[:width] for row in unwritten] if select.added else unwritten
+        values = [row[: len(view.columns)] for row in unwritten] if select.added else unwritten
         is_heavy = bool(values) and are_heavy(view.columns, values)
 
         def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
@@ -341,7 +340,7 @@ class ResultPages:
             text=text,
             row_count=page_rows.row_count,
             is_heavy=is_heavy,
-            has_odd_times=maker.has_odd_times(values),
+            has_odd_times=bool(values) and maker.has_odd_times(values),
             cut=cut,
             total_count=total.rows,
             total_count_kind=total.kind,
