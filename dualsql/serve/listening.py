@@ -54,7 +54,7 @@ class _Server(uvicorn.Server):
 class _HeadWithBody:
     """A transport that sends the head of an answer with its body, or alone in the next turn of the event loop.
 
-    uvicorn writes both, and uvloop sends each write at once: a tenth of a page's time in the server was the second.
+    uvicorn writes both, and uvloop sends each write at once. The second one takes 20 us, of a page's 270.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
