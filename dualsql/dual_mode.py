@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -108,9 +109,12 @@ def _vary(scope: Scope, start: Message) -> None:
 def _below(scope: Scope) -> str | None:
     """The end of the path, such as "pin": empty for a result and the collection; None for other routes."""
     route = scope.get("route")
-    if not isinstance(route, Route) or not (route.path == COLLECTION or route.path.startswith(PATH)):
-        return None
-    return route.path.removeprefix(PATH).strip("/")
+    return _end_of(route.path) if isinstance(route, Route) else None
+
+
+@lru_cache(256)
+def _end_of(path: str) -> str | None:
+    return path.removeprefix(PATH).strip("/") if path == COLLECTION or path.startswith(PATH) else None
 
 
 def _is_json(start: Message) -> bool:

@@ -326,7 +326,8 @@ class SentLinks:
         token, _ = _split(request.scope["query_string"])
         if token is not None:
             return SentLink(token, is_in_address=True)
-        token = request.cookies.get(LINK_COOKIE) if self.reads_cookie else None
+        has_cookies = self.reads_cookie and b"cookie" in dict(request.scope["headers"])
+        token = request.cookies.get(LINK_COOKIE) if has_cookies else None
         return None if token is None else SentLink(token, is_in_address=False)
 
     async def open(

@@ -225,9 +225,9 @@ class KeptRows(TypedDict, total=False):
     signature: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # frozen ones take three times as long to make
 class Resource:
-    """One stored result.
+    """One stored result. It is not changed: `dataclasses.replace` makes another one.
 
     Attributes:
         document: the frozen Select (see `dualsql.freeze`), bytes.

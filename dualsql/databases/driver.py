@@ -108,7 +108,7 @@ def driver_statement(
     if not internals.has_columns_by_position(compiled):
         return None
     sql, parameters = internals.bound(entry, values)
-    types = [column.type for column in internals.result_columns_of(compiled)]
+    types = tuple([column.type for column in internals.result_columns_of(compiled)])
     return DriverStatement(sql, parameters, types, dialect, described)
 
 

@@ -29,7 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import NULLTYPE, Double, Float, NullType, Numeric, TypeEngine
 
 from dualsql.databases.guard import TableName
-from dualsql.databases.session import database_errors, in_session
+from dualsql.databases.session import DatabaseErrors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.freeze.row_number import ROW_NUMBER_OF
@@ -204,7 +204,7 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database is out of reach, or failed.
     """
     run = partial(_run, source, timeout=timeout)
-    with database_errors(source, limit=timeout):
+    with DatabaseErrors(source, limit=timeout):
         selected = await run(partial(_select, selection, has_schemas=source.capabilities.has_schemas))
         described, unknown = await _describe_all(run, selected), list[str]()
         if not source.capabilities.has_loose_types:

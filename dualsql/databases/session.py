@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -59,14 +59,8 @@ _SET_UP = 5.0
 """Seconds that a stopped session may go on to set up its connection before it is cancelled."""
 
 
-@contextmanager
-def database_errors(
-    source: Source,
-    failure: type[QueryExecutionError] = QueryExecutionError,
-    *,
-    limit: timedelta | None = None,
-) -> Iterator[None]:
-    """Map errors of the database to dualsql's errors, which are logged with their cause.
+class DatabaseErrors(AbstractContextManager[None, None]):
+    """Maps errors of the database in its block to dualsql's errors, which are logged with their cause.
 
     Args:
         limit: how long the session's statements may run.
@@ -77,17 +71,22 @@ def database_errors(
             DatabaseUnreachableError: the database is down.
         QueryExecutionError: any other failure, as the class `failure`.
     """
-    started_at = time.monotonic()
-    try:
-        yield
-    except DualResponseError:
-        raise
-    # A driver, a type's own processor or the network may raise anything, and its text may hold data.
-    except Exception as error:
-        from dualsql.databases.failures import caller_error
 
-        seconds = time.monotonic() - started_at
-        raise caller_error(error, source, failure, limit, seconds) from error
+    def __init__(
+        self,
+        source: Source,
+        failure: type[QueryExecutionError] = QueryExecutionError,
+        *,
+        limit: timedelta | None = None,
+    ) -> None:
+        self._terms, self._started_at = (source, failure, limit), time.monotonic()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        # A driver, a type's own processor or the network may raise anything, and its text may hold data.
+        if isinstance(error, Exception) and not isinstance(error, DualResponseError):
+            from dualsql.databases.failures import caller_error
+
+            raise caller_error(error, *self._terms, time.monotonic() - self._started_at) from error
 
 
 def measured(
@@ -211,12 +210,12 @@ async def in_session(
     Raises:
         QueryTimeoutError: `work` took longer than `timeout`; the database was told to stop.
         TooManyQueriesError: too many queries wait for a connection.
-        DatabaseBusyError, DatabaseUnreachableError, QueryExecutionError: see `database_errors`.
+        DatabaseBusyError, DatabaseUnreachableError, QueryExecutionError: see `DatabaseErrors`.
     """
     # Set once the transaction has begun: what comes before has limits of its own.
     deadline = deadline or asyncio.timeout(None)
     session = Session(source, rules, work, timeout, partial(_set_deadline, deadline, timeout))
-    with database_errors(source, failure, limit=timeout):
+    with DatabaseErrors(source, failure, limit=timeout):
         try:
             async with deadline:
                 return await shielded(session.task)
@@ -371,7 +370,7 @@ class Fetch:
 
     async def _fast_rows(self, page: PlainPage | None) -> Rows | WrittenRows | None:
         source = self.source
-        with database_errors(source, self.failure, limit=self.timeout):
+        with DatabaseErrors(source, self.failure, limit=self.timeout):
             # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
             if not self.may_be_fast or source.fast is None or is_listened_to(source.engine.sync_engine):
                 return None
@@ -387,7 +386,7 @@ class Fetch:
         """The rows, in the session of `first` if they are not read faster."""
         if (fast := await self._fast_rows(None)) is not None:
             return cast("Rows", fast)
-        with database_errors(self.source, self.failure, limit=self.timeout):
+        with DatabaseErrors(self.source, self.failure, limit=self.timeout):
             _set_deadline(deadline, self.timeout)
             terms, is_new = SessionTerms(self.timeout), self.timeout != first.timeout
             await self.source.guard.renew_limit(connection, terms, is_new=is_new)

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import DriverNames, ResultColumn, driver_names
 from dualsql.databases.driver import driver_statement, is_listened_to, require_described
-from dualsql.databases.session import Session, database_errors, measured, note_lane, note_slow
+from dualsql.databases.session import DatabaseErrors, Session, measured, note_lane, note_slow
 from dualsql.databases.source import Source
 from dualsql.events import EVENTS, StatementStopped
 from dualsql.formats.cells import Processor, are_heavy, processed, run_heavy, without_collector
@@ -189,7 +189,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
 
     session = Session(job.source, job.rules, produce)
     session.task.add_done_callback(lambda _: sending.close())
-    with database_errors(job.source):
+    with DatabaseErrors(job.source):
         try:
             async for chunk in receiving:
                 # Only the time to the first rows is the statement's: from then on the reader sets the pace.

@@ -202,6 +202,11 @@ class RecordMaker:
         self._unchecked = [place for place in fits if place in converting or place not in loose]
 
     @cached_property
+    def described_text(self) -> orjson.Fragment:
+        """The columns as answers describe them, in JSON."""
+        return orjson.Fragment(orjson.dumps(self.described))
+
+    @cached_property
     def plain(self) -> PlainColumns | None:
         """The columns as another process can write them; None if a value may have to be converted."""
         converting = {place for place, converter in self._converters if converter is not _whole}

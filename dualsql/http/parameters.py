@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from dualsql.errors import BadCursorError, BadParameterError, refuse_unknown
 from dualsql.formats.table import FORMATS
@@ -180,7 +180,7 @@ def refuse_query(query_string: bytes) -> None:
     refuse_unknown(split_query(query_string), (), "query parameter")
 
 
-def parse_page(values: Mapping[str, Any]) -> PageRequest:
+def parse_page(values: Mapping[str, Any], *, takes_text: bool = False) -> PageRequest:
     """The page that the values of a body or a query string describe. Other names are ignored."""
     fields: dict[str, Any] = {}
     for name, field in _PAGE_FIELDS.items():
@@ -190,7 +190,7 @@ def parse_page(values: Mapping[str, Any]) -> PageRequest:
                 raise BadParameterError(
                     "skip and offset have different values.", hint="They mean the same: give one of them."
                 )
-    return PageRequest(**fields, cursor=_cursor(values))
+    return PageRequest(**fields, cursor=_cursor(values), takes_text=takes_text)
 
 
 def parse_stream(values: Mapping[str, Any], headers: Headers) -> StreamRequest:
@@ -373,17 +373,18 @@ async def read_body(request: Request, settings: Settings) -> bytes:
     # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
     if announced.isdigit() and int(announced[:20]) > limit:
         raise problems.BodyTooLargeError(limit)
-    body, chunks, late = bytearray(), request.stream(), "The request body did not arrive in time."
+    body, is_whole, late = bytearray(), False, "The request body did not arrive in time."
     with problems.Interruption(problems.SlowBodyError, late, settings.body_timeout.total_seconds()):
-        try:
-            async for chunk in chunks:
-                body += chunk
-                if len(body) > limit:
-                    await chunks.aclose()
-                    raise problems.BodyTooLargeError(limit)
-        except ClientDisconnect:
-            raise problems.CallerGoneError("The connection closed before the body was complete.") from None
-    return bytes(body)
+        while not is_whole:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise problems.CallerGoneError("The connection closed before the body was complete.")
+            body += message.get("body", b"")
+            if len(body) > limit:
+                raise problems.BodyTooLargeError(limit)
+            is_whole = not message.get("more_body", False)
+    request._body = whole = bytes(body)  # noqa: SLF001 - an application's `authenticate` may read it, too
+    return whole
 
 
 _MOST_RANGES = 100

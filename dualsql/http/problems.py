@@ -200,7 +200,9 @@ class Problems:
 
 
 class _MethodRoute(Route):
-    """A route whose endpoint also answers the methods that it does not list; `Problems` answers its errors."""
+    """A route with an endpoint for each method, and one for the others; `Problems` answers their errors."""
+
+    by_method: Mapping[str, Endpoint]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if not self.param_convertors and not scope["path"].endswith(self.path):
@@ -209,7 +211,8 @@ class _MethodRoute(Route):
         return Match.NONE if match is Match.NONE else Match.FULL, child_scope
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self.endpoint(Request(scope, receive, send))
+        endpoint: Endpoint = self.by_method.get(scope["method"], self.endpoint)
+        response = await endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
 
 
@@ -220,16 +223,15 @@ def method_route(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence
         methods: listed in the answer 405, and in that to OPTIONS, which every path has and which looks up no id.
     """
     methods = methods if "OPTIONS" in methods else (*methods, "OPTIONS")
-    by_method = dict(endpoints, HEAD=endpoints["GET"]) if "GET" in endpoints else endpoints
 
-    async def answer(request: Request) -> Response:
-        if (endpoint := by_method.get(request.scope["method"])) is not None:
-            return await endpoint(request)
+    async def answer_others(request: Request) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": ", ".join(methods)})
         raise MethodNotAllowedError("The method is not allowed for this path.", methods=methods)
 
-    return _MethodRoute(path, answer, methods=methods)
+    route = _MethodRoute(path, answer_others, methods=methods)
+    route.by_method = dict(endpoints, HEAD=endpoints["GET"]) if "GET" in endpoints else endpoints
+    return route
 
 
 def problem_response(error: Exception, where: str = "a request") -> Response:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -38,7 +38,7 @@ from dualsql.http.problems import (
 from dualsql.http.streaming import answer_stream
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
-from dualsql.results.pages import PageRequest, ResultPage
+from dualsql.results.pages import ResultPage
 from dualsql.settings import Action
 from dualsql_client import wire
 
@@ -129,8 +129,7 @@ class Routes:
         if count is not None:
             refuse_unknown(query, parameters.COUNT_QUERY, "query parameter beside count")
         elif query:
-            values = parameters.query_values(query, parameters.PAGE_QUERY)
-            return await self._answer_page(request, parameters.parse_page(values))
+            return await self._answer_page(request, parameters.query_values(query, parameters.PAGE_QUERY))
         principal, resource, _ = await open_result(self.server, request, takes=False)
         describing = self.server.unchecked.describe(
             resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
@@ -147,8 +146,7 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """POST: a page of rows; the parameters are in the body."""
-        values = await self._values(request, parameters.PAGE_BODY)
-        return await self._answer_page(request, parameters.parse_page(values))
+        return await self._answer_page(request, await self._values(request, parameters.PAGE_BODY))
 
     async def rows(self, request: Request) -> Response:
         """GET and POST of /rows: all rows as a stream."""
@@ -166,8 +164,7 @@ class Routes:
         if request.scope["method"] != "POST":
             return parameters.query_values(parameters.split_query(query), allowed)
         parameters.refuse_query(query)
-        body = await parameters.read_json_body(request, self.server.settings)
-        return parameters.body_values(body, allowed)
+        return parameters.body_values(await parameters.read_json_body(request, self.server.settings), allowed)
 
     async def pin(self, request: Request) -> Response:
         """PUT of the resource or of /pin: keep it until it is deleted."""
@@ -219,10 +216,10 @@ class Routes:
             answer["unreadable"] = listing.unreadable
         return JSONAnswer(answer)
 
-    async def _answer_page(self, request: Request, page_request: PageRequest) -> Response:
+    async def _answer_page(self, request: Request, values: Mapping[str, Any]) -> Response:
+        page_request = parameters.parse_page(values, takes_text=True)
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
         principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
-        page_request = page_request._replace(takes_text=True)
         return await answer_page(request, self.server.unchecked.read_page(resource, principal, page_request))
 
 
@@ -310,6 +307,7 @@ class HostCheck:
         self.is_local = is_local
         self.needs_host = needs_host
         self._allowed = (self.hosts, self.origins, is_local, needs_host)
+        self._serves = lru_cache(256)(self.serves)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # An application that holds these routes may have checked the same.
@@ -324,7 +322,7 @@ class HostCheck:
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
         # DNS rebinding: the browser names the other site here. Two Host headers are malformed (RFC 9112, 3.2).
-        if (hosts or self.needs_host) and (len(hosts) != 1 or not self.serves(hosts[0])):
+        if (hosts or self.needs_host) and (len(hosts) != 1 or not self._serves(hosts[0])):
             return ForeignRequestError(
                 "The Host header names a host that this server does not serve.",
                 hint="Ask the operator to add the host name to allowed_hosts (dualsql serve --allowed-hosts).",

@@ -217,7 +217,7 @@ def first_page(rows: Ordered, *, limit: int) -> KeyedSelect:
 def _windowed(window: KeyedSelect, rows: Ordered, offset: int, limit: int) -> KeyedSelect:
     remaining = _remaining(rows.shape, offset, limit)
     assert remaining is not None
-    return window._replace(values={_LIMIT.key: remaining, _OFFSET.key: rows.shape.offset + offset})
+    return KeyedSelect(*window[:-1], {_LIMIT.key: remaining, _OFFSET.key: rows.shape.offset + offset})
 
 
 def all_rows(rows: Ordered) -> AnySelect:

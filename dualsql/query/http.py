@@ -112,7 +112,7 @@ def _endpoint(
         query = _of_caller(query, principal)
         resource = await server.open_resource(resource_id_of(request), principal, "read")
         if format_ is None:
-            page_request = parse_page(window)._replace(takes_text=True)
+            page_request = parse_page(window, takes_text=True)
             reading = service.page_unchecked(resource, query, page_request, principal=principal)
             return await answer_page(request, reading)
         if "cell_limit" in window:

@@ -277,8 +277,7 @@ class AccessControl:
         Raises:
             StorageError: the audit sink failed.
         """
-        if resource is not None:
-            resource_id = resource.id
+        resource_id = resource_id if resource is None else resource.id
         if (record := REQUEST.get()) is not None:
             record.principal = principal or record.principal
             record.resource_id = resource_id or record.resource_id

@@ -80,7 +80,7 @@ class Original(NamedTuple):
         return copied_writer(columns, self.dialect, options, numbers)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class KeptView(View):
     """The kept rows of a result, or a question over them.
 

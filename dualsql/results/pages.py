@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import json as plain_json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -153,7 +153,7 @@ class ResultPage:
 
     Attributes:
         rows: objects by column name; values are what `formats.json.dumps` takes. Empty if there is a `text`.
-        text: the objects in JSON, see `PageRequest.takes_text`.
+        text, columns_text: the objects and the columns in JSON, see `PageRequest.takes_text`.
         total_count, total_count_kind: as of creation or of a later count, corrected by what this page shows.
         offset: for a page by cursor, counted from the page that gave the cursor.
         cached: the rows come from the cache, see `Settings.result_cache`.
@@ -184,14 +184,16 @@ class ResultPage:
     has_odd_times: bool = True
     cut: Sequence[CutCell] | None = None
     text: bytes | None = None
+    columns_text: orjson.Fragment | None = None
 
     def to_wire(self) -> Page:
         """The page as JSON, as the REST endpoints answer."""
         following = self.offset + self.row_count
         data: Any = list(self.rows) if self.text is None else orjson.Fragment(self.text)
+        columns: Any = list(self.columns) if self.columns_text is None else self.columns_text
         page = Page(
             data=data,
-            columns=list(self.columns),
+            columns=columns,
             total_count=self.total_count,
             total_count_kind=self.total_count_kind,
             returned_count=self.row_count,
@@ -237,7 +239,7 @@ class PageRequest(NamedTuple):
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
-        return self._replace(limit=self.size(settings))
+        return PageRequest(self.offset, self.size(settings), *self[2:])
 
     def size(self, settings: Settings) -> int:
         """The maximum number of rows of the page; raises BadParameterError for a request that is not valid."""
@@ -264,7 +266,7 @@ class ResultPages:
         self._cursors = cursors
         self._access = access
 
-    async def read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
+    def read(self, target: ReadTarget, request: PageRequest) -> Awaitable[ResultPage]:
         """Read the page. It is recorded in the audit, and a sliding expiry starts again.
 
         Args:
@@ -274,7 +276,7 @@ class ResultPages:
             RateLimitedError: see `AccessControl.admit`. The others: see `ResultServer.read_page`.
         """
         self._access.admit("ask", target.principal)
-        return await self._recorded(target, request)
+        return self._recorded(target, request)
 
     async def _recorded(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         try:
@@ -309,8 +311,7 @@ class ResultPages:
     async def _read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         view = target.view
         rows, scope, start, select = self.query(target, request)
-        as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
-        maker = view.record_maker(as_strings)
+        maker = view.record_maker(json.integer_columns(view.columns) if request.integer_strings else ())
         page = None
         # Cursors of other orders need all rows.
         if request.takes_text and request.cell_limit is None and maker.plain and rows.order.is_unique:
@@ -320,10 +321,9 @@ class ResultPages:
         following, preceding = _cursors(page_rows, select, rows, start)
         total = _corrected_total(target.total, page_rows, is_counted=start is None)
         text = fetched.text if isinstance(fetched, WrittenRows) else None
-        width = len(view.columns)
         # After the columns of the result come the keys of the cursor that are not among them.
         unwritten = page_rows.rows if text is None else ()
-        values = [row[:width] for row in unwritten] if select.added else unwritten
+        values = [row[: len(view.columns)] for row in unwritten] if select.added else unwritten
         is_heavy = bool(values) and are_heavy(view.columns, values)
 
         def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
@@ -339,9 +339,10 @@ class ResultPages:
             columns=maker.described,
             rows=records,
             text=text,
+            columns_text=None if text is None else maker.described_text,
             row_count=page_rows.row_count,
             is_heavy=is_heavy,
-            has_odd_times=maker.has_odd_times(values),
+            has_odd_times=bool(values) and maker.has_odd_times(values),
             cut=cut,
             total_count=total.rows,
             total_count_kind=total.kind,

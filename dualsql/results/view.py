@@ -95,7 +95,7 @@ class Derived:
         return self._cached(key, lambda: output.writer(columns, dialect, options))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)  # frozen ones take three times as long to make
 class View:
     """A statement on its source, in its shape.
 

@@ -306,21 +306,21 @@ class DataApplication(Starlette):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As Starlette does, but for `scope["app"]`, and by the whole path, which Litestar shortens for a mount."""
+        if self.middleware_stack is None:
+            self.middleware_stack = self.build_middleware_stack()
         if "app" not in scope:
-            await super().__call__(scope, receive, send)
-            return
-        if not getattr(self.state, "has_started", False):
+            scope["app"] = self
+        elif not getattr(self.state, "has_started", False):
             raise ConfigurationError(
                 "The application does not run the lifespan of its part from serve_app, which starts the server.",
                 hint="FastAPI(lifespan=data.lifespan), or in a lifespan of yours: `async with data.lifespan(app):`.",
             )
-        # Starlette.__call__ would replace scope["app"] by this application.
-        if self.middleware_stack is None:
-            self.middleware_stack = self.build_middleware_stack()
-        raw: bytes | None = scope.get("raw_path")
-        # The query is no part of raw_path in ASGI, but Litestar's test client leaves it there.
-        path = scope["path"] if raw is None else unquote(raw.partition(b"?")[0].decode("latin-1"))
-        await self.middleware_stack({**scope, "path": path}, receive, send)
+        else:
+            raw: bytes | None = scope.get("raw_path")
+            # The query is no part of raw_path in ASGI, but Litestar's test client leaves it there.
+            path = scope["path"] if raw is None else unquote(raw.partition(b"?")[0].decode("latin-1"))
+            scope = {**scope, "path": path}
+        await self.middleware_stack(scope, receive, send)
 
 
 class _PartOfApplication(BaseRoute):
@@ -374,22 +374,35 @@ def serve_app(
 
     endpoint = AuthMiddleware(AppSessions(answer, MAXIMUM_REQUEST_SIZE), dual, context)
     path, resources = mcp_path(dual.base_url), urlsplit(dual.base_url).path
+    results = Mount(resources, dual.router())
     routes: list[BaseRoute] = [
-        Mount(resources, dual.router()),
         Route(path, endpoint, middleware=_cors(dual)),
         dual.features.get(OpenAPI).well_known(),
         *(_home(dual, server.name, path, session) if Pages in dual.features else []),
     ]
+    # A mount at the root matches all paths.
+    first = [Middleware(_ResultsFirst, results=results)] if resources.strip("/") else []
     application = DataApplication(
-        # Most requests are for results. A mount at the root matches all paths.
-        routes=routes if resources.strip("/") else [*routes[1:], routes[0]],
-        middleware=[Middleware(RequestLog), host_check(dual)],
+        routes=[*routes, results],
+        middleware=[*first, Middleware(RequestLog), host_check(dual)],
         lifespan=lifespan,
     )
     router = application.router
     router.redirect_slashes = False
     router.default = _SlashRedirect(router.routes, router.default)
     return application
+
+
+class _ResultsFirst:
+    """Passes requests for results to their routes, which check, log and answer errors themselves, and others on."""
+
+    def __init__(self, app: ASGIApp, *, results: Mount) -> None:
+        self._app, self._results = app, results
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        match, child_scope = self._results.matches(scope)
+        scope.update(child_scope)
+        return (self._results.app if match is Match.FULL else self._app)(scope, receive, send)
 
 
 def _new_sessions(server: MCPServer[Any]) -> StreamableHTTPSessionManager:

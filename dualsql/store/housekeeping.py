@@ -101,8 +101,9 @@ class AccessLog:
 
     def _add(self, resource_id: str, access: Access) -> None:
         """Add accesses later than all others of this process."""
-        earlier = self._pending.pop(resource_id, Access(0, access.last))
-        self._pending[resource_id] = Access(earlier.number + access.number, access.last)
+        earlier = self._pending.pop(resource_id, None)
+        number = access.number if earlier is None else earlier.number + access.number
+        self._pending[resource_id] = Access(number, access.last)
 
     def _keep_within_bounds(self) -> None:
         while len(self._pending) > self._maximum:

@@ -37,7 +37,7 @@ _FORMS = 256
 """Forms in the cache. One is enough, unless a row filter's shape or a mask depends on the principal."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ActiveRules:
     """The rules evaluated for one principal.
 

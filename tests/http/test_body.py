@@ -49,6 +49,11 @@ async def test_a_body_in_pieces_is_joined() -> None:
     assert await read_json_body(request(Wire(chunks(b'{"lim', b"", b'it":1}'))), SETTINGS) == b'{"limit":1}'
 
 
+async def test_who_identifies_callers_may_read_the_body_again() -> None:
+    sent = request(Wire(chunks(b'{"lim', b'it":1}')))
+    assert await read_json_body(sent, SETTINGS) == await sent.body()
+
+
 async def test_a_body_of_exactly_the_limit_is_read() -> None:
     wire = Wire(chunks(b" " * 100))
     assert await read_json_body(request(wire, content_length="100"), SETTINGS) == b" " * 100

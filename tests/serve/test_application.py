@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import socket
+import struct
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -14,6 +18,7 @@ from mcp.server import MCPServer
 from sqlalchemy import MetaData, Select, select
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
 
 from dualsql import ConfigurationError, DualResponseServer, ForbiddenError, Principal
 from dualsql.mcp import plain_tool, transport_security
@@ -262,6 +267,32 @@ async def test_the_sdk_s_own_application_answers_to_the_public_name(
         record.getMessage() for record in caplog.records if record.name == "mcp.server.transport_security"
     ]
     assert "evil.example" in line and line.count("dualsql.mcp.transport_security(dual)") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it counts segments as Linux does")
+async def test_a_head_is_sent_with_its_body_and_alone_where_that_is_late() -> None:
+    head_came = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"4")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if scope["path"] == "/late":
+            await head_came.wait()
+        await send({"type": "http.response.body", "body": b"rows"})
+
+    with listen("127.0.0.1", 0) as listener:
+        origin = origin_of(listener)
+        async with running(app, listener), httpx.AsyncClient() as http:
+            answer = await http.get(origin)
+            connection = answer.extensions["network_stream"].get_extra_info("socket")
+            # tcp(7): tcpi_data_segs_in of struct tcp_info.
+            segments = struct.unpack_from(
+                "I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160), 152
+            )
+            assert (answer.content, segments) == (b"rows", (1,))
+            async with http.stream("GET", f"{origin}/late") as late:
+                head_came.set()
+                assert await late.aread() == b"rows"
 
 
 @pytest.mark.parametrize(("before", "during"), [(700, 10_000), (50_000, 50_000), (0, 0)])

@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -149,12 +149,18 @@ class PageProcess:
                 return None
             form = _SentForm(next(self._numbers), sql, statement.described, processors)
             definition = {**self._terms, "sql": sql, "columns": columns}
-        request = self._request(form, statement.parameters, page, definition)
-        if request is None:
+        values = sendable(statement.parameters)
+        # orjson would write infinity as null.
+        if values is None or not all(math.isfinite(value) for value in values if type(value) is float):
             return None
+        terms = {"size": page.size, "is_reversed": page.is_reversed, **definition}
         try:
+            request = orjson.dumps({"form": form.number, "parameters": values, **terms}) + b"\n"
+            if len(request) > _LARGEST_REQUEST:
+                return None
             size = os.write(self._requests, request) if self.is_open else 0
-        except OSError:  # the pipe is full, or closed at its other end
+        # A number beyond 64 bits, half a surrogate pair; the pipe is full, or closed at its other end.
+        except (TypeError, OSError):
             return None
         if size < len(request):
             self.close()
@@ -166,29 +172,6 @@ class PageProcess:
         waiting = form, self._loop.create_future()
         self._waiting.append(waiting)
         return waiting
-
-    def _request(
-        self,
-        form: _SentForm,
-        parameters: Sequence[Any],
-        page: PlainPage,
-        definition: Mapping[str, Any],
-    ) -> bytes | None:
-        values = sendable(parameters)
-        # orjson would write infinity as null.
-        if values is None or not all(math.isfinite(value) for value in values if type(value) is float):
-            return None
-        terms = {
-            "form": form.number,
-            "parameters": values,
-            "size": page.size,
-            "is_reversed": page.is_reversed,
-        }
-        try:
-            request = orjson.dumps({**terms, **definition}) + b"\n"
-        except TypeError:  # a number beyond 64 bits, half a surrogate pair
-            return None
-        return request if len(request) <= _LARGEST_REQUEST else None
 
     def _decline(self, sql: str) -> None:
         if len(self._declined) >= _MOST_DECLINED:
