@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, FromClause
+from sqlalchemy.engine.default import StrCompileDialect
 from sqlalchemy.orm import context
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.cache_key import CacheKey
@@ -65,6 +66,13 @@ raw_columns: Reader[list[Any]] = attrgetter("_raw_columns")
 """What select() was given, coerced. Set in `sql/selectable.py`: Select.__init__()."""
 all_selected_columns: Reader[Iterable[Any]] = attrgetter("_all_selected_columns")
 """All output columns, entities taken apart, repeats kept. In `sql/selectable.py`, for each SelectBase."""
+
+
+def outputs_of(select: Any) -> list[ColumnElement[Any]]:
+    """The columns of `selected_columns`, without the keys that it makes for them."""
+    return [column for column in all_selected_columns(select) if column._is_column_element]
+
+
 # What the method of that name was given, or has collected: conditions are joined by AND.
 where_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_where_criteria")
 having_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_having_criteria")
@@ -121,13 +129,15 @@ explicit_froms: Reader[tuple[FromClause, ...]] = attrgetter("_from_obj")
 """What select_from() was given."""
 
 
+_NO_DATABASE = StrCompileDialect()
+
+
 def final_froms(select: Any) -> Sequence[FromClause]:
     """The sources of a Select when all joins are made, as `get_final_froms()` gives them.
 
     That method first writes the statement in SQL of no database, which fails for a slice of an array, for example.
     """
-    dialect = select._default_dialect()
-    compiler = dialect.statement_compiler(dialect, None)
+    compiler = _NO_DATABASE.statement_compiler(_NO_DATABASE, None)
     return select._compile_state_factory(select, compiler)._get_display_froms()
 
 

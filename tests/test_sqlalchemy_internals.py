@@ -259,6 +259,7 @@ ONCE = select(column("n", Integer)).cte("once")
 FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     "raw_columns": (lambda: internals.raw_columns(select(TABLE)), ordered_like(TABLE)),
     "all_selected_columns": (lambda: internals.all_selected_columns(select(TABLE)), ordered_like(*TABLE.c)),
+    "outputs_of": (lambda: internals.outputs_of(select(TABLE, text("1"))), ordered_like(*TABLE.c)),
     "where_criteria": (
         lambda: internals.where_criteria(NAMED.where(_CONDITION)),
         ordered_like(_CONDITION),
@@ -711,7 +712,7 @@ def public_names() -> Iterator[str]:
 
 
 def test_every_name_of_the_module_is_checked_here() -> None:
-    assert {*public_names()} - {"READ_IN", "T", "Reader"} == {*FUNCTIONS, *CLASSES}
+    assert {*public_names()} - {"READ_IN", "T", "Reader", "_NO_DATABASE"} == {*FUNCTIONS, *CLASSES}
 
 
 def private_attributes(file: Path) -> Iterator[tuple[int, str]]:

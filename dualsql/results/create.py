@@ -422,13 +422,15 @@ class Creator:
             NotFreezableError: SQLAlchemy cannot compile one of them.
             NoTotalOrderError: the statement cannot be paged.
         """
-        cache_key = internals.cache_key(view.shape.select)
+        types = (column.type for column in view.shape.columns)
+        is_plain = view.source.registry.writes_alike(view.dialect, types)
+        most = 1 if is_plain and not self.views.policy.has_functions else None
+        # SQLAlchemy's own cache knows the first, which is read at once.
+        cache_key = None if most else internals.cache_key(view.shape.select)
         window = (view.shape.limit is None, view.shape.offset > 0)
         key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
         if key is not None and key in self._compiled:
             return
-        is_plain = view.source.registry.writes_alike(view.dialect, [each.type for each in view.shape.columns])
-        most = 1 if is_plain and not self.views.policy.has_functions else None
         try:
             for select in islice(chain.from_iterable(forms(view) for forms in self.forms), most):
                 view.compile(select)
