@@ -125,13 +125,10 @@ def _is_equal(one: SQLType, other: SQLType) -> bool:
     return one is other or repr(one) == repr(other)
 
 
-def result_columns(
-    statement: Any, meanings: Meanings = STANDARD, names: Sequence[str] | None = None
-) -> tuple[ResultColumn, ...]:
+def result_columns(statement: Any, meanings: Meanings = STANDARD) -> tuple[ResultColumn, ...]:
     """The columns of a Select, by their `unique_names`."""
     forecast, columns = Forecast(meanings), list[ResultColumn]()
-    names = unique_names(statement) if names is None else names
-    for name, expression in zip(names, internals.outputs_of(statement), strict=True):
+    for name, expression in zip(unique_names(statement), internals.outputs_of(statement), strict=True):
         # All statements share those of tables. One that the ORM has annotated equals the table's, but is of one Select.
         is_of_table = type(expression) is schema.Column and isinstance(expression.table, schema.Table)
         kept = meanings.columns if is_of_table else {}
@@ -229,12 +226,11 @@ def unique_names(statement: Any) -> list[str]:
     outputs = internals.outputs_of(statement)
     own_names = ["" if _is_our_own(expression) else own_name(expression) for expression in outputs]
     if not all(own_names):
-        keys = [
-            "" if _is_our_own(expression) else _plain_key(key)
-            for key, expression in statement.selected_columns.items()
-        ]
-        own_names = [name or key for name, key in zip(own_names, keys, strict=True)]
-    reserved = {name for name in own_names if name}
+        keyed = zip(own_names, statement.selected_columns.items(), strict=True)
+        own_names = [name or ("" if _is_our_own(each) else _plain_key(key)) for name, (key, each) in keyed]
+    reserved = set(own_names) - {""}
+    if len(reserved) == len(own_names):
+        return own_names
     used: set[str] = set()
     names = []
     for position, (name, expression) in enumerate(zip(own_names, outputs, strict=True), start=1):

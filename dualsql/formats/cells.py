@@ -118,11 +118,12 @@ LARGEST_EXACT_INTEGER = 2**53
 """Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
 
 
-def is_loose(column: ResultColumn, dialect: Dialect) -> bool:
-    """Whether the database may hold values of other types in the column."""
-    capabilities = capabilities_of(dialect)
-    has_loose_types = capabilities is not None and capabilities.has_loose_types
-    return has_loose_types and column.encoding in ("integer", "float", "base64", "text")
+def loose_columns(columns: Sequence[ResultColumn], dialect: Dialect) -> list[int]:
+    """The positions of the columns in which the database may hold values of other types."""
+    capabilities, loose = capabilities_of(dialect), ("integer", "float", "base64", "text")
+    if capabilities is None or not capabilities.has_loose_types:
+        return []
+    return [place for place, column in enumerate(columns) if column.encoding in loose]
 
 
 def fit_of(column: ResultColumn) -> ColumnFit:

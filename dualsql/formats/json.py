@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from operator import itemgetter
@@ -26,7 +26,7 @@ from dualsql.columns.exact import PIECE, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, is_loose
+from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, loose_columns
 from dualsql.formats.text import duration
 from dualsql.formats.writer import PlainColumns, Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
@@ -160,10 +160,14 @@ def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any
     """Names of the integer columns in which `rows` have a number that a double cannot hold exactly."""
     return [
         column.name
-        for position, column in enumerate(columns)
+        for place, column in enumerate(columns)
         if column.encoding == "integer"
-        and any(isinstance(row[position], int) and abs(row[position]) > LARGEST_EXACT_INTEGER for row in rows)
+        and max(map(abs, filter(_is_integer, map(itemgetter(place), rows))), default=0)
+        > LARGEST_EXACT_INTEGER
     ]
+
+
+_is_integer = int.__instancecheck__  # without a line of Python for each cell
 
 
 class RecordMaker:
@@ -196,7 +200,7 @@ class RecordMaker:
         items = [column.get("items", column["encoding"]) for column in self.described]
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
         own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
-        loose = {place: fit for place, fit in own.items() if is_loose(columns[place], dialect)}
+        loose = {place: own[place] for place in loose_columns(columns, dialect) if place in own}
         self._every, self._own, self._fits = fits, own, Fits(loose)
         converting = dict(self._converters)
         self._unchecked = [place for place in fits if place in converting or place not in loose]
@@ -375,6 +379,7 @@ def _writable(column: ResultColumn, value: Any) -> Any:
     return converted
 
 
+@lru_cache(4096)
 def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
     plain = stored_type(type_, dialect)
     if isinstance(plain, types.ARRAY):

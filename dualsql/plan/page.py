@@ -38,7 +38,8 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     # Which rows a LIMIT keeps depends on the order; how many does not.
     bare = internals.copy_with(shape.select, order_by_clauses=())
     # MariaDB makes one row of all if an aggregate stands in ORDER BY alone.
-    bare = _without_windows(bare if merges_rows(bare) is merges_rows(shape.select) else shape.select)
+    is_same = bare is shape.select or merges_rows(bare) is merges_rows(shape.select)
+    bare = _without_windows(bare if is_same else shape.select)
     limit = smallest(shape.limit, None if cap is None else cap + 1)
     if limit is None and not shape.offset:
         return bare

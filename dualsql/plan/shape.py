@@ -104,7 +104,7 @@ def written_out(statement: Statement) -> Statement:
         from dualsql.plan import entities
 
         statement = entities.with_columns(statement)
-    return distinctly_named(statement)[0] if isinstance(statement, Select) else statement
+    return distinctly_named(statement) if isinstance(statement, Select) else statement
 
 
 def own_window(statement: selectable.GenerativeSelect) -> tuple[int | None, int]:
@@ -140,43 +140,37 @@ def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None
                 hint="Name the columns, or select the table: select(table).",
             )
     # Without a name, a cache key could not distinguish the column from the next one.
-    plain, names = distinctly_named(statement, labels_unnamed=True)
-    columns = result_columns(plain, meanings, names)
+    plain = distinctly_named(statement, labels_unnamed=True)
+    columns = result_columns(plain, meanings)
     outputs = [column.read for column in columns]
-    if all(read is column.expression for read, column in zip(outputs, columns, strict=True)):
-        return Shape(plain, columns, limit, offset)
-    # Without this, SQLAlchemy would read each value as one of the type of an operand.
-    plain = internals.copy_with(plain, raw_columns=outputs)
-    selected = zip(columns, internals.outputs_of(plain), strict=True)
-    columns = tuple(replace(column, expression=output) for column, output in selected)
+    if any(read is not column.expression for read, column in zip(outputs, columns, strict=True)):
+        # Without this, SQLAlchemy would read each value as one of the type of an operand.
+        plain = internals.copy_with(plain, raw_columns=outputs)
+        columns = tuple(replace(each, expression=read) for each, read in zip(columns, outputs, strict=True))
     return Shape(plain, columns, limit, offset)
 
 
-def distinctly_named(
-    statement: AnySelect, *, labels_unnamed: bool = False
-) -> tuple[AnySelect, Sequence[str]]:
-    """The statement with a label on each column that has the name of an earlier one, and the names of all.
+def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> AnySelect:
+    """The statement with a label on each column that has the name of an earlier one.
 
     Two equal labels cannot be wrapped in a subquery, and a type's own code must not meet the values of another column.
 
     Args:
         labels_unnamed: columns without a name get a label, too.
     """
-    raw, names = selected_items(statement), unique_names(statement)
     # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
-    labels = [
+    names = [
         name if _is_to_be_named(column, name) or (labels_unnamed and not is_named(column)) else ""
-        for column, name in zip(internals.outputs_of(statement), names, strict=True)
+        for column, name in zip(internals.outputs_of(statement), unique_names(statement), strict=True)
     ]
+    raw = selected_items(statement) if any(names) else []
     # Bare text may be several columns: which output belongs to it cannot be known.
-    if not any(labels) or any(isinstance(column, TextClause) for column in raw):
-        return statement, names
+    if not raw or any(isinstance(column, TextClause) for column in raw):
+        return statement
     outputs = [output for column in raw for output in internals.select_iterable(column)]
-    labelled = [
-        unlabelled(output).label(label) if label else output
-        for output, label in zip(outputs, labels, strict=True)
-    ]
-    return internals.copy_with(statement, raw_columns=labelled), names
+    named = zip(outputs, names, strict=True)
+    labelled = [unlabelled(output).label(name) if name else output for output, name in named]
+    return internals.copy_with(statement, raw_columns=labelled)
 
 
 def _is_to_be_named(column: ColumnElement[Any], name: str) -> bool:
@@ -240,7 +234,7 @@ def reads_row_by_row(select: AnySelect) -> bool:
 def _computed(select: AnySelect) -> list[Any]:
     """Its outputs and what it sorts by, without plain columns, which hold nothing."""
     sorting = (split_modifiers(clause)[0] for clause in internals.order_by_clauses(select))
-    parts = map(unlabelled, (*internals.outputs_of(select), *sorting))
+    parts = map(unlabelled, (*internals.all_selected_columns(select), *sorting))
     return [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
 
 
