@@ -160,7 +160,11 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     """
     # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     names = [
-        name if _is_to_be_named(column, name) or (labels_unnamed and not is_named(column)) else ""
+        name
+        if own_name(column) not in ("", name)
+        or _is_renamed_by_its_source(column)
+        or (labels_unnamed and not is_named(column))
+        else ""
         for column, name in zip(internals.outputs_of(statement), unique_names(statement), strict=True)
     ]
     raw = selected_items(statement) if any(names) else []
@@ -173,15 +177,9 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     return internals.copy_with(statement, raw_columns=labelled)
 
 
-def _is_to_be_named(column: ColumnElement[Any], name: str) -> bool:
-    """Whether it needs a label with the name, because it has another one or its source may rename it."""
-    is_of_source = isinstance(column, ColumnClause) and _is_renamed_by_its_source(column.table)
-    return own_name(column) not in ("", name) or is_of_source
-
-
-def _is_renamed_by_its_source(source: Any) -> bool:
+def _is_renamed_by_its_source(column: ColumnElement[Any]) -> bool:
     """Whether it reads a subquery of a mapped class with a repeated column, which SQLAlchemy renders once."""
-    inner = getattr(source, "element", None)
+    inner = getattr(column.table, "element", None) if isinstance(column, ColumnClause) else None
     if not isinstance(inner, Select) or not is_open(inner):
         return False
     hashes = [hash(column) for column in internals.all_selected_columns(inner)]
