@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, FromClause
-from sqlalchemy.engine.default import StrCompileDialect
 from sqlalchemy.orm import context
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.cache_key import CacheKey
@@ -129,16 +128,22 @@ explicit_froms: Reader[tuple[FromClause, ...]] = attrgetter("_from_obj")
 """What select_from() was given."""
 
 
-_NO_DATABASE = StrCompileDialect()
-
-
-def final_froms(select: Any) -> Sequence[FromClause]:
-    """The sources of a Select when all joins are made, as `get_final_froms()` gives them.
+def final_froms(select: Any, *, are_new: bool = False) -> Sequence[FromClause]:
+    """The sources of a Select when all joins are made, as `get_final_froms()` gives them, or as `note_froms` kept them.
 
     That method first writes the statement in SQL of no database, which fails for a slice of an array, for example.
     """
-    compiler = _NO_DATABASE.statement_compiler(_NO_DATABASE, None)
+    if not are_new and (kept := vars(select).get("dualsql_froms")):
+        return kept
+    dialect = select._default_dialect()
+    compiler = dialect.statement_compiler(dialect, None)
     return select._compile_state_factory(select, compiler)._get_display_froms()
+
+
+def note_froms(statement: Any, compiled: Any) -> None:
+    """Keep the sources of a Select that was compiled. Changed copies of it do not have them (`util/langhelpers.py`)."""
+    if isinstance(statement, selectable.Select):
+        statement._set_memoized_attribute("dualsql_froms", compiled.compile_state._get_display_froms())
 
 
 def statement_options(statement: Any) -> tuple[Any, ...]:

@@ -147,6 +147,13 @@ def equal(expected: Any) -> Callable[[Any], bool]:
     return lambda value: bool(value == expected)
 
 
+def noted(statement: Any) -> Any:
+    """A copy of the Select whose sources are kept."""
+    copied = statement.order_by(None)
+    internals.note_froms(copied, copied.compile())
+    return copied
+
+
 def ordered_like(*expected: Any) -> Callable[[Any], bool]:
     """The value lists just these objects."""
     return lambda value: [id(item) for item in value] == [id(item) for item in expected]
@@ -317,6 +324,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda it: [type(one) for one in it] == [private.MemoizedSelectEntities],
     ),
     "explicit_froms": (lambda: internals.explicit_froms(NAMED.select_from(TABLE)), ordered_like(TABLE)),
+    "note_froms": (lambda: internals.final_froms(noted(NAMED)), ordered_like(TABLE)),
     "final_froms": (
         lambda: [
             [id(source) for source in froms]
@@ -712,7 +720,7 @@ def public_names() -> Iterator[str]:
 
 
 def test_every_name_of_the_module_is_checked_here() -> None:
-    assert {*public_names()} - {"READ_IN", "T", "Reader", "_NO_DATABASE"} == {*FUNCTIONS, *CLASSES}
+    assert {*public_names()} - {"READ_IN", "T", "Reader"} == {*FUNCTIONS, *CLASSES}
 
 
 def private_attributes(file: Path) -> Iterator[tuple[int, str]]:

@@ -118,12 +118,10 @@ LARGEST_EXACT_INTEGER = 2**53
 """Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
 
 
-def loose_columns(columns: Sequence[ResultColumn], dialect: Dialect) -> list[int]:
-    """The positions of the columns in which the database may hold values of other types."""
-    capabilities, loose = capabilities_of(dialect), ("integer", "float", "base64", "text")
-    if capabilities is None or not capabilities.has_loose_types:
-        return []
-    return [place for place, column in enumerate(columns) if column.encoding in loose]
+def loose_encodings(dialect: Dialect) -> Sequence[str]:
+    """The encodings of columns in which the database may hold values of other types."""
+    capabilities = capabilities_of(dialect)
+    return ("integer", "float", "base64", "text") if capabilities and capabilities.has_loose_types else ()
 
 
 def fit_of(column: ResultColumn) -> ColumnFit:

@@ -26,7 +26,7 @@ from dualsql.columns.exact import PIECE, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, loose_columns
+from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, loose_encodings
 from dualsql.formats.text import duration
 from dualsql.formats.writer import PlainColumns, Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
@@ -162,12 +162,11 @@ def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any
         column.name
         for place, column in enumerate(columns)
         if column.encoding == "integer"
-        and max(map(abs, filter(_is_integer, map(itemgetter(place), rows))), default=0)
-        > LARGEST_EXACT_INTEGER
+        and any(map(LARGEST_EXACT_INTEGER.__lt__, map(abs, filter(_is_int, map(itemgetter(place), rows)))))
     ]
 
 
-_is_integer = int.__instancecheck__  # without a line of Python for each cell
+_is_int = int.__instancecheck__  # C: a line of Python for each cell took 20 times as long
 
 
 class RecordMaker:
@@ -200,7 +199,8 @@ class RecordMaker:
         items = [column.get("items", column["encoding"]) for column in self.described]
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
         own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
-        loose = {place: own[place] for place in loose_columns(columns, dialect) if place in own}
+        encodings = loose_encodings(dialect)
+        loose = {place: fit for place, fit in own.items() if columns[place].encoding in encodings}
         self._every, self._own, self._fits = fits, own, Fits(loose)
         converting = dict(self._converters)
         self._unchecked = [place for place in fits if place in converting or place not in loose]

@@ -222,6 +222,7 @@ def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
     for aspect, types in _TYPES.items():
         if not all(map(_alike, types(ours), types(theirs))):  # equally many, because their names are equal
             _refuse(aspect, f"{aspect} on {dialect.name}")
+    internals.note_froms(thawed, theirs)
 
 
 def _compiled(statement: Any, dialect: Dialect) -> Any:

@@ -119,7 +119,6 @@ class Ordered:
     @cached_property
     def arranged(self) -> AnySelect:
         """The statement in this order, without LIMIT and OFFSET."""
-        # order_by() adds to the keys that are there.
         unordered = internals.copy_with(self.shape.select, order_by_clauses=())
         return unordered.order_by(*clauses_of(self.order.keys, self.capabilities))
 

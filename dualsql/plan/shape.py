@@ -160,11 +160,7 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     """
     # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     names = [
-        name
-        if own_name(column) not in ("", name)
-        or _is_renamed_by_its_source(column)
-        or (labels_unnamed and not is_named(column))
-        else ""
+        name if _is_to_be_named(column, name) or (labels_unnamed and not is_named(column)) else ""
         for column, name in zip(internals.outputs_of(statement), unique_names(statement), strict=True)
     ]
     raw = selected_items(statement) if any(names) else []
@@ -172,13 +168,17 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     if not raw or any(isinstance(column, TextClause) for column in raw):
         return statement
     outputs = [output for column in raw for output in internals.select_iterable(column)]
-    named = zip(outputs, names, strict=True)
-    labelled = [unlabelled(output).label(name) if name else output for output, name in named]
+    labelled = [
+        unlabelled(one).label(name) if name else one for one, name in zip(outputs, names, strict=True)
+    ]
     return internals.copy_with(statement, raw_columns=labelled)
 
 
-def _is_renamed_by_its_source(column: ColumnElement[Any]) -> bool:
-    """Whether it reads a subquery of a mapped class with a repeated column, which SQLAlchemy renders once."""
+def _is_to_be_named(column: ColumnElement[Any], name: str) -> bool:
+    """Whether it needs a label with the name, because it has another one or its source may rename it."""
+    if own_name(column) not in ("", name):
+        return True
+    # SQLAlchemy renders a repeated column of a mapped class in a subquery once.
     inner = getattr(column.table, "element", None) if isinstance(column, ColumnClause) else None
     if not isinstance(inner, Select) or not is_open(inner):
         return False
