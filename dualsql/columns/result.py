@@ -301,9 +301,9 @@ def is_open(statement: Any) -> bool:
     return isinstance(statement, Select) and (
         has_loaders(statement)
         or any(
-            internals.annotations_of(column).get("bundle")
-            or (column.is_selectable and "parententity" in internals.annotations_of(column))
+            notes.get("bundle") or (column.is_selectable and "parententity" in notes)
             for column in selected_items(statement)
+            if (notes := internals.annotations_of(column))
         )
     )
 

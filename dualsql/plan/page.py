@@ -41,9 +41,7 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     is_same = bare is shape.select or merges_rows(bare) is merges_rows(shape.select)
     bare = _without_windows(bare if is_same else shape.select)
     limit = smallest(shape.limit, None if cap is None else cap + 1)
-    if limit is None and not shape.offset:
-        return bare
-    return bare.limit(limit).offset(shape.offset or None)
+    return bare if limit is None and not shape.offset else bare.limit(limit).offset(shape.offset or None)
 
 
 def _without_windows(select: AnySelect) -> AnySelect:

@@ -168,9 +168,8 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     if not raw or any(isinstance(column, TextClause) for column in raw):
         return statement
     outputs = [output for column in raw for output in internals.select_iterable(column)]
-    labelled = [
-        unlabelled(one).label(name) if name else one for one, name in zip(outputs, names, strict=True)
-    ]
+    named = zip(outputs, names, strict=True)
+    labelled = [unlabelled(output).label(name) if name else output for output, name in named]
     return internals.copy_with(statement, raw_columns=labelled)
 
 
