@@ -127,10 +127,7 @@ def dump(body: dict[str, Any], maximum_size: int) -> bytes:
 
 def deflate(plain: bytes) -> bytes:
     """The document of a dumped body."""
-    # A window of 8 KiB: the tables of the largest, 256 KiB, take longer to clear than most documents to compress.
-    compressor = zlib.compressobj(6, zlib.DEFLATED, 13, 6)
-    packed = compressor.compress(plain) + compressor.flush()
-    return bytes([MAGIC, VERSION]) + len(plain).to_bytes(4, "big") + packed
+    return bytes([MAGIC, VERSION]) + len(plain).to_bytes(4, "big") + zlib.compress(plain, 6)
 
 
 def unpack(document: bytes, maximum_size: int) -> dict[str, Any]:
