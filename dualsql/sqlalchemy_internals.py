@@ -65,6 +65,13 @@ raw_columns: Reader[list[Any]] = attrgetter("_raw_columns")
 """What select() was given, coerced. Set in `sql/selectable.py`: Select.__init__()."""
 all_selected_columns: Reader[Iterable[Any]] = attrgetter("_all_selected_columns")
 """All output columns, entities taken apart, repeats kept. In `sql/selectable.py`, for each SelectBase."""
+
+
+def outputs_of(select: Any) -> list[ColumnElement[Any]]:
+    """The columns of `selected_columns`, without the keys that it makes for them."""
+    return [column for column in all_selected_columns(select) if column._is_column_element]
+
+
 # What the method of that name was given, or has collected: conditions are joined by AND.
 where_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_where_criteria")
 having_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_having_criteria")
@@ -121,14 +128,22 @@ explicit_froms: Reader[tuple[FromClause, ...]] = attrgetter("_from_obj")
 """What select_from() was given."""
 
 
-def final_froms(select: Any) -> Sequence[FromClause]:
-    """The sources of a Select when all joins are made, as `get_final_froms()` gives them.
+def final_froms(select: Any, *, are_new: bool = False) -> Sequence[FromClause]:
+    """The sources of a Select when all joins are made, as `get_final_froms()` gives them, or as `note_froms` kept them.
 
     That method first writes the statement in SQL of no database, which fails for a slice of an array, for example.
     """
+    if not are_new and (kept := vars(select).get("dualsql_froms")):
+        return kept
     dialect = select._default_dialect()
     compiler = dialect.statement_compiler(dialect, None)
     return select._compile_state_factory(select, compiler)._get_display_froms()
+
+
+def note_froms(statement: Any, compiled: Any) -> None:
+    """Keep the sources of a Select that was compiled. Changed copies of it do not have them (`util/langhelpers.py`)."""
+    if isinstance(statement, selectable.Select):
+        statement._set_memoized_attribute("dualsql_froms", compiled.compile_state._get_display_froms())
 
 
 def statement_options(statement: Any) -> tuple[Any, ...]:

@@ -148,6 +148,13 @@ def equal(expected: Any) -> Callable[[Any], bool]:
     return lambda value: bool(value == expected)
 
 
+def noted(statement: Any) -> Any:
+    """A copy of the Select whose sources are kept."""
+    copied = statement.order_by(None)
+    internals.note_froms(copied, copied.compile())
+    return copied
+
+
 def ordered_like(*expected: Any) -> Callable[[Any], bool]:
     """The value lists just these objects."""
     return lambda value: [id(item) for item in value] == [id(item) for item in expected]
@@ -260,6 +267,7 @@ ONCE = select(column("n", Integer)).cte("once")
 FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     "raw_columns": (lambda: internals.raw_columns(select(TABLE)), ordered_like(TABLE)),
     "all_selected_columns": (lambda: internals.all_selected_columns(select(TABLE)), ordered_like(*TABLE.c)),
+    "outputs_of": (lambda: internals.outputs_of(select(TABLE, text("1"))), ordered_like(*TABLE.c)),
     "where_criteria": (
         lambda: internals.where_criteria(NAMED.where(_CONDITION)),
         ordered_like(_CONDITION),
@@ -317,6 +325,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda it: [type(one) for one in it] == [private.MemoizedSelectEntities],
     ),
     "explicit_froms": (lambda: internals.explicit_froms(NAMED.select_from(TABLE)), ordered_like(TABLE)),
+    "note_froms": (lambda: internals.final_froms(noted(NAMED)), ordered_like(TABLE)),
     "final_froms": (
         lambda: [
             [id(source) for source in froms]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
@@ -119,21 +119,16 @@ class ResultColumn:
         return column
 
 
+@lru_cache(4096)
 def _is_equal(one: SQLType, other: SQLType) -> bool:
     # Most are the same object, and repr() of a type takes 20 us.
     return one is other or repr(one) == repr(other)
 
 
-def result_columns(
-    outputs: Iterable[tuple[str | None, ColumnElement[Any]]], meanings: Meanings = STANDARD
-) -> tuple[ResultColumn, ...]:
-    """Name the outputs of a Select, given as `selected_columns.items()`.
-
-    Equal names are distinguished by their table, or else by a number.
-    """
-    listed = list(outputs)
+def result_columns(statement: Any, meanings: Meanings = STANDARD) -> tuple[ResultColumn, ...]:
+    """The columns of a Select, by their `unique_names`."""
     forecast, columns = Forecast(meanings), list[ResultColumn]()
-    for name, (_, expression) in zip(unique_names(listed), listed, strict=True):
+    for name, expression in zip(unique_names(statement), internals.outputs_of(statement), strict=True):
         # All statements share those of tables. One that the ORM has annotated equals the table's, but is of one Select.
         is_of_table = type(expression) is schema.Column and isinstance(expression.table, schema.Table)
         kept = meanings.columns if is_of_table else {}
@@ -226,16 +221,19 @@ def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
     return not any(internals.type_affinity(one.type) is types.Interval for one in inner.clauses)
 
 
-def unique_names(outputs: Sequence[tuple[str | None, ColumnElement[Any]]]) -> list[str]:
-    """The names of outputs, given as `selected_columns.items()`; see `result_columns`."""
-    own_names = [
-        "" if _is_our_own(expression) else own_name(expression) or _plain_key(key)
-        for key, expression in outputs
-    ]
-    reserved = {name for name in own_names if name}
+def unique_names(statement: Any) -> list[str]:
+    """The names of the outputs of a Select. Equal ones are distinguished by their table, or else by a number."""
+    outputs = internals.outputs_of(statement)
+    own_names = ["" if _is_our_own(expression) else own_name(expression) for expression in outputs]
+    if not all(own_names):
+        keyed = zip(own_names, statement.selected_columns.items(), strict=True)
+        own_names = [name or ("" if _is_our_own(each) else _plain_key(key)) for name, (key, each) in keyed]
+    reserved = set(own_names) - {""}
+    if len(reserved) == len(own_names):
+        return own_names
     used: set[str] = set()
     names = []
-    for position, (name, (_, expression)) in enumerate(zip(own_names, outputs, strict=True), start=1):
+    for position, (name, expression) in enumerate(zip(own_names, outputs, strict=True), start=1):
         if not name or name in used:
             name = _free_name(name, expression, position, reserved | used)
         used.add(name)
@@ -303,9 +301,9 @@ def is_open(statement: Any) -> bool:
     return isinstance(statement, Select) and (
         has_loaders(statement)
         or any(
-            internals.annotations_of(column).get("bundle")
-            or (column.is_selectable and "parententity" in internals.annotations_of(column))
+            notes.get("bundle") or (column.is_selectable and "parententity" in notes)
             for column in selected_items(statement)
+            if (notes := internals.annotations_of(column))
         )
     )
 

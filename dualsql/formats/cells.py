@@ -118,11 +118,10 @@ LARGEST_EXACT_INTEGER = 2**53
 """Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
 
 
-def is_loose(column: ResultColumn, dialect: Dialect) -> bool:
-    """Whether the database may hold values of other types in the column."""
+def loose_encodings(dialect: Dialect) -> Sequence[str]:
+    """The encodings of columns in which the database may hold values of other types."""
     capabilities = capabilities_of(dialect)
-    has_loose_types = capabilities is not None and capabilities.has_loose_types
-    return has_loose_types and column.encoding in ("integer", "float", "base64", "text")
+    return ("integer", "float", "base64", "text") if capabilities and capabilities.has_loose_types else ()
 
 
 def fit_of(column: ResultColumn) -> ColumnFit:

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from operator import itemgetter
@@ -26,7 +26,7 @@ from dualsql.columns.exact import PIECE, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, is_loose
+from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, loose_encodings
 from dualsql.formats.text import duration
 from dualsql.formats.writer import PlainColumns, Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
@@ -160,9 +160,9 @@ def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any
     """Names of the integer columns in which `rows` have a number that a double cannot hold exactly."""
     return [
         column.name
-        for position, column in enumerate(columns)
+        for column, cells in zip(columns, zip(*rows))  # noqa: B905 - no rows have no cells
         if column.encoding == "integer"
-        and any(isinstance(row[position], int) and abs(row[position]) > LARGEST_EXACT_INTEGER for row in rows)
+        and any(abs(cell) > LARGEST_EXACT_INTEGER for cell in cells if isinstance(cell, int))
     ]
 
 
@@ -196,7 +196,8 @@ class RecordMaker:
         items = [column.get("items", column["encoding"]) for column in self.described]
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
         own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
-        loose = {place: fit for place, fit in own.items() if is_loose(columns[place], dialect)}
+        encodings = loose_encodings(dialect)
+        loose = {place: fit for place, fit in own.items() if columns[place].encoding in encodings}
         self._every, self._own, self._fits = fits, own, Fits(loose)
         converting = dict(self._converters)
         self._unchecked = [place for place in fits if place in converting or place not in loose]
@@ -380,6 +381,7 @@ def _writable(column: ResultColumn, value: Any) -> Any:
     return converted
 
 
+@lru_cache(4096)
 def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
     plain = stored_type(type_, dialect)
     if isinstance(plain, types.ARRAY):

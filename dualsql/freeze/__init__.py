@@ -216,11 +216,13 @@ def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
     if not _same(ours.params, theirs.params):
         _refuse("parameters", f"parameters on {dialect.name}")
     for aspect, names in _NAMES.items():
-        if names(ours) != names(theirs):
+        one, other = names(ours), names(theirs)
+        if one != other and [*map(_anonymized, one)] != [*map(_anonymized, other)]:
             _refuse(aspect, f"{aspect} on {dialect.name}")
     for aspect, types in _TYPES.items():
         if not all(map(_alike, types(ours), types(theirs))):  # equally many, because their names are equal
             _refuse(aspect, f"{aspect} on {dialect.name}")
+    internals.note_froms(thawed, theirs)
 
 
 def _compiled(statement: Any, dialect: Dialect) -> Any:
@@ -238,8 +240,7 @@ def _compiled(statement: Any, dialect: Dialect) -> Any:
 _NAMES: dict[str, Callable[[Any], list[Any]]] = {
     "order of parameters": lambda compiled: compiled.positiontup or [],
     "columns": lambda compiled: [
-        (_anonymized(entry.keyname), _anonymized(entry.name))
-        for entry in internals.result_columns_of(compiled)
+        name for entry in internals.result_columns_of(compiled) for name in (entry.keyname, entry.name)
     ],
     "names of parameters": lambda compiled: list(compiled.bind_names.values()),
     "literal parameters": lambda compiled: _names(compiled, compiled.literal_execute_params),

@@ -127,7 +127,7 @@ class Field(NamedTuple):
 # SQLAlchemy stores memoized values under these names too, without an attribute of the class.
 _MEMOS = """dispatch _memoized_keys _cloned_set _is_clone_of description comparator proxy_set _orig
     _Annotated__element _hash c _columns primary_key foreign_keys _generate_cache_key _annotations_cache_key
-    _from_objects _all_selected_columns _deannotated_element _creation_order entity_namespace""".split()
+    dualsql_froms _from_objects _all_selected_columns _deannotated_element _creation_order entity_namespace""".split()
 
 
 class NodeKind:

@@ -8,7 +8,7 @@ its column only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from inspect import getattr_static
 from types import MappingProxyType
@@ -374,6 +374,7 @@ def _read_enum(cls: Any, arguments: Any) -> TypeEngine[Any]:
     return enum
 
 
+@lru_cache(4096)
 def is_safe(type_: TypeEngine[Any]) -> bool:
     """Whether reading a value of this type neither runs code of the application nor unpickles."""
     if not all(is_safe(variant) for variant in internals.type_variants(type_).values()):

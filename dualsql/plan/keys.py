@@ -22,7 +22,7 @@ from sqlalchemy.sql.elements import (
     UnaryExpression,
 )
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
+from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase, TableClause
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
@@ -136,7 +136,7 @@ def has_distinct_call(select: Any) -> bool:
     waiting = [(part, False) for part in parts]
     while waiting:
         element, is_argument = waiting.pop()
-        if isinstance(element, SelectBase | ScalarSelect | Exists):
+        if isinstance(element, ColumnClause | TableClause | SelectBase | ScalarSelect | Exists):
             continue
         is_call = is_distinct_call(element)
         if is_call and not is_argument:  # count(DISTINCT x): the word belongs to the aggregate

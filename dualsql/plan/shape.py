@@ -30,7 +30,7 @@ from dualsql.columns.result import (
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.types import ROW_FUNCTIONS
-from dualsql.plan.keys import calls_in_text, unpageable
+from dualsql.plan.keys import calls_in_text, split_modifiers, unpageable
 from dualsql.plan.normal_form import normal_form, with_distinct_key
 
 Expressions = list[ColumnElement[Any]]
@@ -141,14 +141,12 @@ def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None
             )
     # Without a name, a cache key could not distinguish the column from the next one.
     plain = distinctly_named(statement, labels_unnamed=True)
-    columns = result_columns(plain.selected_columns.items(), meanings)
+    columns = result_columns(plain, meanings)
     outputs = [column.read for column in columns]
-    if all(read is column.expression for read, column in zip(outputs, columns, strict=True)):
-        return Shape(plain, columns, limit, offset)
-    # Without this, SQLAlchemy would read each value as one of the type of an operand.
-    plain = internals.copy_with(plain, raw_columns=outputs)
-    selected = zip(columns, plain.selected_columns, strict=True)
-    columns = tuple(replace(column, expression=output) for column, output in selected)
+    if any(read is not column.expression for read, column in zip(outputs, columns, strict=True)):
+        # Without this, SQLAlchemy would read each value as one of the type of an operand.
+        plain = internals.copy_with(plain, raw_columns=outputs)
+        columns = tuple(replace(each, expression=read) for each, read in zip(columns, outputs, strict=True))
     return Shape(plain, columns, limit, offset)
 
 
@@ -160,37 +158,27 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     Args:
         labels_unnamed: columns without a name get a label, too.
     """
-    raw = selected_items(statement)
-    # Bare text may be several columns: which output belongs to it cannot be known.
-    if any(isinstance(column, TextClause) for column in raw):
-        return statement
     # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
-    items = list(statement.selected_columns.items())
     names = [
         name if _is_to_be_named(column, name) or (labels_unnamed and not is_named(column)) else ""
-        for (_, column), name in zip(items, unique_names(items), strict=True)
+        for column, name in zip(internals.outputs_of(statement), unique_names(statement), strict=True)
     ]
-    if not any(names):
+    raw = selected_items(statement) if any(names) else []
+    # Bare text may be several columns: which output belongs to it cannot be known.
+    if not raw or any(isinstance(column, TextClause) for column in raw):
         return statement
     outputs = [output for column in raw for output in internals.select_iterable(column)]
-    return internals.copy_with(
-        statement,
-        raw_columns=[
-            (output.element if isinstance(output, Label) else output).label(name) if name else output
-            for output, name in zip(outputs, names, strict=True)
-        ],
-    )
+    named = zip(outputs, names, strict=True)
+    labelled = [unlabelled(output).label(name) if name else output for output, name in named]
+    return internals.copy_with(statement, raw_columns=labelled)
 
 
 def _is_to_be_named(column: ColumnElement[Any], name: str) -> bool:
     """Whether it needs a label with the name, because it has another one or its source may rename it."""
-    is_of_source = isinstance(column, ColumnClause) and _is_renamed_by_its_source(column.table)
-    return own_name(column) not in ("", name) or is_of_source
-
-
-def _is_renamed_by_its_source(source: Any) -> bool:
-    """Whether it reads a subquery of a mapped class with a repeated column, which SQLAlchemy renders once."""
-    inner = getattr(source, "element", None)
+    if own_name(column) not in ("", name):
+        return True
+    # SQLAlchemy renders a repeated column of a mapped class in a subquery once.
+    inner = getattr(column.table, "element", None) if isinstance(column, ColumnClause) else None
     if not isinstance(inner, Select) or not is_open(inner):
         return False
     hashes = [hash(column) for column in internals.all_selected_columns(inner)]
@@ -242,7 +230,8 @@ def reads_row_by_row(select: AnySelect) -> bool:
 
 def _computed(select: AnySelect) -> list[Any]:
     """Its outputs and what it sorts by, without plain columns, which hold nothing."""
-    parts = (*select.selected_columns, *internals.order_by_clauses(select))
+    sorting = (split_modifiers(clause)[0] for clause in internals.order_by_clauses(select))
+    parts = map(unlabelled, (*internals.all_selected_columns(select), *sorting))
     return [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
 
 

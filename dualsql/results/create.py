@@ -422,13 +422,14 @@ class Creator:
             NotFreezableError: SQLAlchemy cannot compile one of them.
             NoTotalOrderError: the statement cannot be paged.
         """
-        cache_key = internals.cache_key(view.shape.select)
+        is_plain = view.source.registry.writes_alike(view.dialect, [each.type for each in view.shape.columns])
+        most = 1 if is_plain and not self.views.policy.has_functions else None
+        # SQLAlchemy's own cache knows the first, which is read at once.
+        cache_key = None if most else internals.cache_key(view.shape.select)
         window = (view.shape.limit is None, view.shape.offset > 0)
         key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
         if key is not None and key in self._compiled:
             return
-        is_plain = view.source.registry.writes_alike(view.dialect, [each.type for each in view.shape.columns])
-        most = 1 if is_plain and not self.views.policy.has_functions else None
         try:
             for select in islice(chain.from_iterable(forms(view) for forms in self.forms), most):
                 view.compile(select)
@@ -470,13 +471,12 @@ class Creator:
                 + min(now - created_at + options.lifetime, self.settings.maximum_lifetime),
                 total_count=total.rows,
                 total_count_kind=total.kind,
+                sample=display.rows if self.settings.keep_sample else None,
                 kept=kept,
                 metadata={**resource.metadata, NOTES: list(notes)} if notes else resource.metadata,
             )
             EVENTS.report(ResultCreated(ready.total_count_kind))
-            response = self.respond(ready, display, profile)
-            sample = response.sample if self.settings.keep_sample else None
-            return FinishedQuery(ready if sample is None else replace(ready, sample=sample), response)
+            return FinishedQuery(ready, self.respond(ready, display, profile))
 
     @asynccontextmanager
     async def _deleted_on_failure(self, resource_id: str, kept: KeptRows | None) -> AsyncIterator[None]:

@@ -78,7 +78,7 @@ _table = Table("t", MetaData(), *(Column(name, type_) for name, type_ in TYPES.i
 
 
 def arrow_of(name: str, values: list[Any], *, text: bool = False) -> pa.Array:
-    columns = result_columns(select(_table.c[name]).selected_columns.items())
+    columns = result_columns(select(_table.c[name]))
     options = WriterOptions(text_columns=(name,) if text else ())
     writer = FORMATS["arrow"].writer(columns, postgresql.dialect(), options)
     data = (
@@ -144,7 +144,7 @@ def require_unchanged(name: str, value: Any) -> None:
     ids=repr,
 )
 def test_a_column_as_text_is_what_csv_has(value: Any, written: str) -> None:
-    columns = result_columns(select(_table.c.document).selected_columns.items())
+    columns = result_columns(select(_table.c.document))
     assert arrow_of("document", [value], text=True).to_pylist() == [written]
     in_json = FORMATS["ndjson"].writer(
         columns, postgresql.dialect(), WriterOptions(text_columns=("document",))
@@ -164,9 +164,7 @@ class TestRowsOfJSON:
     """Cells that do not fit are texts, and their row names their columns."""
 
     def written(self, rows: list[Any], dialect: Any = None, **options: Any) -> str:
-        columns = result_columns(
-            select(_table.c.integer, _table.c.word, _table.c.bytes).selected_columns.items()
-        )
+        columns = result_columns(select(_table.c.integer, _table.c.word, _table.c.bytes))
         writer = FORMATS["ndjson"].writer(columns, dialect or sqlite.dialect(), WriterOptions(**options))
         return writer.rows(rows).data.decode()
 
@@ -202,7 +200,7 @@ class TestRowsOfJSON:
         ]
 
     def test_a_column_of_that_name_is_not_hidden(self) -> None:
-        columns = result_columns(select(_table.c.integer.label("$unfit")).selected_columns.items())
+        columns = result_columns(select(_table.c.integer.label("$unfit")))
         writer = FORMATS["ndjson"].writer(columns, sqlite.dialect(), WriterOptions())
         assert writer.rows([(1,)]).data == b'{"$unfit":1}\n'
         with pytest.raises(ValueNotRepresentableError, match="reserved name"):
@@ -237,7 +235,7 @@ n, money, word = _table.c.integer, _table.c.money, _table.c.word
     ids=lambda value: str(value) if not isinstance(value, str) else value,
 )
 def test_numbers_have_the_widest_type_of_their_parts(expression: Any, encoding: str) -> None:
-    (column,) = result_columns(select(expression).selected_columns.items())
+    (column,) = result_columns(select(expression))
     assert column.describe()["encoding"] == encoding
 
 

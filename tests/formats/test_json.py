@@ -106,7 +106,7 @@ IN_SECONDS = dt.datetime(2026, 1, 1, tzinfo=dt.timezone(dt.timedelta(minutes=19,
 
 def encoded(type_: Any, value: Any) -> Any:
     """One value through a column of `type_`."""
-    columns = result_columns([("x", column("x", type_))])
+    columns = result_columns(select(column("x", type_)))
     return stdlib.loads(json.dumps(json.RecordMaker(columns, DIALECT).records([(value,)])))[0]["x"]
 
 
@@ -153,7 +153,7 @@ def test_a_value_without_an_encoding_is_refused_not_guessed() -> None:
     ("type_", "hint"), [(None, "type_=INT4RANGE"), (Integer(), "Registry(..., converters={Range: function})")]
 )
 def test_a_value_without_an_encoding_in_an_untyped_column_is_told_of_types(type_: Any, hint: str) -> None:
-    columns = result_columns(select(func.int4range(1, 5, type_=type_).label("span")).selected_columns.items())
+    columns = result_columns(select(func.int4range(1, 5, type_=type_).label("span")))
     with pytest.raises(ValueNotRepresentableError) as error:
         # Which asyncpg reads where no type says otherwise.
         require_writable(columns, [[asyncpg.Range(1, 5)]], json.encoded)
@@ -190,7 +190,7 @@ def _parts(written: str) -> tuple[int, int, int, int, str]:
 
 
 def test_the_string_an_enum_has_in_the_database() -> None:
-    columns = result_columns(select(School.control).selected_columns.items())
+    columns = result_columns(select(School.control))
     assert json.RecordMaker(columns, sqlite.dialect()).records([(Control.private,)]) == [
         {"control": "private"}
     ]
@@ -249,6 +249,6 @@ def test_a_time_of_day_keeps_its_microseconds_in_json_and_csv(microseconds: int)
         assert encoded(type_, moment) == moment.isoformat()
     assert encoded(ARRAY(Time()), [moment, None]) == [moment.isoformat(), None]
     assert json.text(moment) == moment.isoformat()
-    columns = result_columns([("x", column("x", Time()))])
+    columns = result_columns(select(column("x", Time())))
     for writer in (NDJSONWriter, CSVWriter):
         assert moment.isoformat() in writer(columns, DIALECT, WriterOptions()).rows([(moment,)]).data.decode()

@@ -54,7 +54,7 @@ things = Table(
     Column("price", Numeric(10, 2)),
     Column("json", JSON),
 )
-COLUMNS = result_columns(select(things).selected_columns.items())
+COLUMNS = result_columns(select(things))
 ROWS = [
     (1, "a", True, 0.5, Decimal("1.50"), {"k": [1]}),
     (2, "", False, None, None, None),
@@ -111,7 +111,7 @@ ZONES = st.timedeltas(-DAY, DAY).filter(lambda span: not span or abs(span) >= ti
 def test_every_format_has_the_exact_instant_of_any_zone(instants: list[datetime | None]) -> None:
     """orjson writes zones in whole minutes."""
     moments = Table("moments", MetaData(), Column("id", Integer), Column("at", DateTime(timezone=True)))
-    columns = result_columns(select(moments).selected_columns.items())
+    columns = result_columns(select(moments))
     rows = [(place, instant) for place, instant in enumerate(instants)]
     texts = [instant and instant.isoformat() for instant in instants]
     for format_name in ("ndjson", "json", "csv", "xlsx"):
@@ -132,7 +132,7 @@ def test_null_is_not_an_empty_text_in_csv() -> None:
 
 def test_names_that_need_quotes() -> None:
     odd = Table("odd", MetaData(), Column("a,b", Integer), Column('q"', Integer), Column("=1", Integer))
-    columns = result_columns(select(odd).selected_columns.items())
+    columns = result_columns(select(odd))
     assert whole("csv", [], columns) == b'"a,b","q""","=1"\r\n'
     assert whole("csv", [], columns, guard_formulas=True).endswith(b',"\'=1"\r\n')
 
@@ -188,7 +188,7 @@ def test_formulas_are_guarded_when_asked(text: str) -> None:
 def test_csv_for_excel() -> None:
     kinds: dict[str, Any] = {"text": String(), "at": DateTime(), "zoned": DateTime(timezone=True)}
     table = Table("instants", MetaData(), *(Column(name, kind) for name, kind in kinds.items()))
-    columns = result_columns(select(table).selected_columns.items())
+    columns = result_columns(select(table))
     at = datetime.fromisoformat("2026-01-31T08:30:00")
     row = (" \ufeff=1+1", at, at.replace(tzinfo=timezone(timedelta(hours=2))))
     written = whole("csv", [[row]], columns, excel=True)
@@ -203,7 +203,7 @@ def test_whatever_is_no_number_is_guarded() -> None:
     """Bytes and intervals may begin with a sign, and a spreadsheet takes -Infinity for a name."""
     kinds: dict[str, Any] = {"blob": LargeBinary(), "span": Interval(), "ratio": Double(), "price": Numeric()}
     table = Table("signed", MetaData(), *(Column(name, kind) for name, kind in kinds.items()))
-    columns = result_columns(select(table).selected_columns.items())
+    columns = result_columns(select(table))
     row = (b"\xf8\xff", timedelta(seconds=-5), -math.inf, Decimal("-1.50"))
     written = whole("csv", [[row]], columns, guard_formulas=True).splitlines()[1]
     assert written == b'"\'+P8=","\'-P0DT0H0M5S","\'-Infinity","-1.50"'
@@ -311,7 +311,7 @@ def test_row_groups_are_written_as_they_fill() -> None:
 
 
 def test_arrow_s_types_are_those_of_the_select() -> None:
-    columns = result_columns(select(things, func.sum(things.c.price).label("total")).selected_columns.items())
+    columns = result_columns(select(things, func.sum(things.c.price).label("total")))
     schema = pa.ipc.open_stream(whole("arrow", [], columns)).schema
     assert schema.field("price").type == pa.decimal128(10, 2)
     # A sum has more digits than what is summed.

@@ -26,7 +26,7 @@ from dualsql.formats.writer import StreamEnd, WriterOptions
 from dualsql.formats.xlsx import XLSXWriter, letters
 
 things = Table("things", MetaData(), Column("id", BigInteger), Column("value", String))
-COLUMNS = result_columns(select(things).selected_columns.items())
+COLUMNS = result_columns(select(things))
 
 
 def workbook(rows: list[Any], columns: Any = COLUMNS, pieces: int = 1, **options: Any) -> bytes:

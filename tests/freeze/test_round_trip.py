@@ -13,6 +13,7 @@ from sqlalchemy import (
     Enum,
     Integer,
     MetaData,
+    Select,
     String,
     Table,
     TypeDecorator,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    true,
     tuple_,
 )
 from sqlalchemy.engine import Dialect
@@ -29,6 +31,7 @@ from sqlalchemy.ext.declarative import AbstractConcreteBase
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.sql.util import ClauseAdapter
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError, TamperedError
 from dualsql.freeze import Proofs, Registry, freeze, proof_key, prove_equal, thaw
 from dualsql.freeze.document import AnySelect, MalformedError, pack, unpack
@@ -75,6 +78,20 @@ def test_a_comparison_that_was_made_changes_no_document(name: str) -> None:
     proofs = Proofs()
     first, second = (freeze(statement, registry, dialect=dialect, proofs=proofs) for _ in range(2))
     assert first == second == freeze(statement, registry, dialect=dialect)
+
+
+@pytest.mark.quick(30)
+@pytest.mark.parametrize("name", ALL)
+def test_the_sources_that_a_comparison_kept_are_those_of_a_new_look(name: str) -> None:
+    registry, statement = ALL[name]
+    dialect = next(dialect for dialect in DIALECTS.values() if can_compile(statement, dialect))
+    thawed = thaw(freeze(statement, registry, dialect=dialect), registry)
+    if isinstance(thawed, Select):
+        prove_equal(statement, thawed, dialect)
+        kept, new = internals.final_froms(thawed), internals.final_froms(thawed, are_new=True)
+        assert [str(source) for source in kept] == [str(source) for source in new]
+        copied = thawed.where(true())
+        assert "dualsql_froms" in vars(thawed).keys() - vars(copied).keys()
 
 
 def test_only_an_equal_comparison_is_not_made_again() -> None:

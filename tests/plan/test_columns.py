@@ -15,12 +15,12 @@ from tests.schools import Program, School
 
 
 def described(statement: Any) -> dict[str, tuple[str, str]]:
-    columns = [column.describe() for column in result_columns(statement.selected_columns.items())]
+    columns = [column.describe() for column in result_columns(statement)]
     return {column["name"]: (column["type"], column["encoding"]) for column in columns}
 
 
 def names(statement: Any) -> list[str]:
-    return [column.name for column in result_columns(statement.selected_columns.items())]
+    return [column.name for column in result_columns(statement)]
 
 
 def test_every_type_has_a_word_and_an_encoding() -> None:
@@ -63,7 +63,7 @@ def test_types_of_single_databases() -> None:
         ("string", "any"),
         ("number", "any"),
     ]
-    listed = result_columns(select(column("tags", ARRAY(Numeric))).selected_columns.items())[0].describe()
+    listed = result_columns(select(column("tags", ARRAY(Numeric))))[0].describe()
     assert (listed["encoding"], listed["items"]) == ("array", "decimal")
 
 
@@ -107,5 +107,5 @@ def test_a_column_of_the_orm_is_that_of_its_own_statement() -> None:
     meanings = Meanings()
     for statement in (select(School.__table__), select(School.id), select(School.id), select(School)):
         items = list(statement.selected_columns.items())
-        columns = result_columns(items, meanings)
+        columns = result_columns(statement, meanings)
         assert all(column.expression is element for column, (_, element) in zip(columns, items, strict=True))

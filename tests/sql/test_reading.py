@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dualsql import DualResponseServer, Registry
-from dualsql.columns.result import result_columns
+from dualsql.columns.result import unique_names
 from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
 from dualsql.freeze import freeze, thaw
 from dualsql.freeze.types import FUNCTIONS
@@ -356,12 +356,12 @@ async def test_a_part_of_a_document_on_mariadb(mariadb_url: str) -> None:
 
 def test_a_column_has_no_name_that_only_dualsql_writes() -> None:
     moved = read_select("SELECT opened + INTERVAL 1 DAY, group_concat(name) FROM school", REGISTRY, "mysql")
-    assert [column.name for column in result_columns(moved.selected_columns.items())] == [
+    assert unique_names(moved) == [
         "column_1",
         "group_concat",
     ]
     joined = read_select("SELECT string_agg(name, ',') FROM school", REGISTRY, "postgresql")
-    assert [column.name for column in result_columns(joined.selected_columns.items())] == ["string_agg"]
+    assert unique_names(joined) == ["string_agg"]
 
 
 @pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])

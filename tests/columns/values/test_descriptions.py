@@ -135,7 +135,7 @@ def other_types(engine: Engine, name: str, metadata: Any, sqls: list[str]) -> li
                 connection.rollback()
                 continue
             kinds, rows = described(name, result), result.all()
-            columns = result_columns(select.selected_columns.items(), meanings)
+            columns = result_columns(select, meanings)
             for place, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
                 announced = announced_of(column, name)
                 is_null = all(row[place] is None for row in rows)
@@ -220,7 +220,7 @@ def other_types_of_selects(
             except Exception:  # noqa: BLE001 - the database refuses it
                 connection.rollback()
                 continue
-            (column,) = result_columns(statement.selected_columns.items(), meanings)
+            (column,) = result_columns(statement, meanings)
             announced = announced_of(column, name)
             is_right = announced == kind or (announced == "any" and (may_be_any or label == "divided"))
             is_null = all(row[0] is None for row in rows)
