@@ -51,8 +51,7 @@ def csv_cell(value: Any, width: int) -> str:
     plain = _plain(value, width).replace("`", "'")
     if plain == '""' or not {",", '"'} & set(plain):
         return plain
-    doubled = plain.replace('"', '""')
-    return f'"{doubled}"'
+    return '"' + plain.replace('"', '""') + '"'
 
 
 def json_text(value: Any) -> str:

@@ -25,7 +25,8 @@ from sqlalchemy.util import await_only
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.engines import async_url, new_engine
 from dualsql.databases.guard import Refusal
-from dualsql.databases.sqlite.connection import LOOP_LIMIT, SQLiteGuard, TimeLimit, next_rows
+from dualsql.databases.sqlite.connection import LOOP_LIMIT, SQLiteGuard, TimeLimit
+from dualsql.databases.sqlite.rows import next_rows
 from dualsql.errors import ConfigurationError, DualResponseError, StorageError
 from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.store.rows import already_stored

@@ -490,7 +490,7 @@ LOADED_LATER = {
     "databases.sqlite.file_processes", "databases.sqlite.file_reader", "databases.sqlite.page_process",
     "databases.sqlite.patterns",
     "databases.sqlite.process_stream", "databases.sqlite.processes", "databases.sqlite.query",
-    "databases.sqlite.reader_process", "databases.sqlite.text", "databases.text_threads", "databases.threads",
+    "databases.sqlite.reader_process", "databases.sqlite.rows", "databases.sqlite.text", "databases.text_threads", "databases.threads",
     "databases.unproved", "databases.url_errors", "formats.arrow", "formats.bind_values", "formats.cell_limit",
     "formats.csv", "formats.json_array", "formats.json_fallback", "formats.ndjson", "formats.ranges",
     "formats.row_objects", "formats.unfit_cells", "formats.xlsx", "http.cors",

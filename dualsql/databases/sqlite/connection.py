@@ -17,7 +17,6 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
-from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -30,7 +29,6 @@ from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName,
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
-from dualsql.formats.cells import Unfit
 from dualsql.formats.writer import Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
@@ -208,6 +206,8 @@ class SQLiteGuard(Guard):
         if driver.text_factory is not str:  # the application's own
             yield
             return
+        from dualsql.databases.sqlite.rows import readable_text
+
         driver.text_factory = readable_text
         try:
             yield
@@ -222,14 +222,6 @@ class SQLiteGuard(Guard):
             if message.startswith(beginning):
                 return fault
         return None if code is None else _FAULTS.get(code & 0xFF)
-
-
-def readable_text(stored: bytes) -> Any:
-    """A text of the database; an Unfit if it is not valid UTF-8."""
-    try:
-        return stored.decode()
-    except UnicodeDecodeError:
-        return Unfit(stored.decode("utf-8", "backslashreplace"))
 
 
 class _State(NamedTuple):
@@ -310,27 +302,6 @@ def _may_set_priority() -> bool:
     return ended.returncode == 0
 
 
-def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
-    """The next rows of a cursor, at most so many, or all; see `readable_text`.
-
-    sqlite3 decodes texts in C, and fails at invalid UTF-8 without leaving the row. That row and the rest of these rows
-    are then decoded in Python.
-    """
-    rows: list[Any] = []
-    try:
-        rows.extend(islice(cursor, most))
-    except sqlite3.OperationalError as error:
-        connection = cursor.connection
-        if "decode to UTF-8" not in str(error) or connection.text_factory is not str:
-            raise
-        connection.text_factory = readable_text
-        try:
-            rows.extend(islice(cursor, None if most is None else most - len(rows)))
-        finally:
-            connection.text_factory = str
-    return rows
-
-
 def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Connection, TimeLimit]:
     """A connection for the calling thread, and its time limit.
 
@@ -364,7 +335,7 @@ async def choose_stream(
 
 def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
     """Fetch and encode in the thread of aiosqlite's connection, with one thread switch and bytes for each batch."""
-    from dualsql.databases.sqlite.file_reader import piece_of
+    from dualsql.databases.sqlite.rows import next_rows, piece_of
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         driver = driver_of(connection)
@@ -386,7 +357,7 @@ async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
     reader, statement = cast("Any", fetch.source.fast), fetch.statement_for(connection.dialect)
     if statement is None:
         return cast("Rows", (await fetch.execute(connection)).all())
-    from dualsql.databases.sqlite.file_reader import read_all
+    from dualsql.databases.sqlite.rows import read_all
 
     read = partial(read_all, most_bytes=fetch.source.limits.page_bytes) if reader is None else reader.read
     driver = driver_of(connection)

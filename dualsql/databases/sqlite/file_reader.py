@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 import sqlite3
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import MutableMapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +18,11 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine, util
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases.driver import DriverStatement, require_described
-from dualsql.databases.failures import too_large
-from dualsql.databases.sqlite.callbacks import MATCH
-from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit, connect, next_rows
-from dualsql.databases.streams import PIECE, StreamBackend, StreamJob
-from dualsql.formats.cells import processed, without_collector
-from dualsql.formats.row_objects import read_rows
+from dualsql.databases.driver import DriverStatement
+from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit, connect
+from dualsql.databases.sqlite.rows import MAKES_LONG_VALUES, read_all
+from dualsql.databases.streams import StreamBackend, StreamJob
+from dualsql.formats.cells import without_collector
 from dualsql.formats.writer import BatchWriter, LineWriter, PlainPage, Rows, WrittenRows
 
 if sys.platform == "linux":
@@ -44,17 +40,6 @@ _MOST_KNOWN, _MOST_CREDIT = 1_000, 4
 _LONGEST = 20_000
 """Characters of a statement."""
 
-_PIECE_OF_PAGE, _FEW = 25, 8
-"""Rows of a piece; and of a statement that makes values, each of which may be as long as `LARGEST_VALUE`."""
-
-_MAKES_LONG_VALUES = re.compile(
-    rf"\|\||\b(?:LIKE|GLOB)\b|\b(?:{MATCH}|format|group_concat|hex|instr|json\w*|l?trim|printf|quote|replace|rtrim"
-    r"|string_agg|zeroblob)\s*\(",
-    re.IGNORECASE,
-)
-"""Their time is not linear in a text, or they return a longer one. A statement that was fast may be slow with other
-values, and nothing stops a call."""
-
 _MOST_BEFORE_START = 10_000
 """Rows of a stream that are read before a process has started."""
 
@@ -65,23 +50,6 @@ _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 def _disk_reads() -> float:
     """How often this thread has read from a disk; NaN, which equals nothing, where that is not known."""
     return getrusage(RUSAGE_THREAD).ru_inblock if sys.platform == "linux" else math.nan
-
-
-def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_bytes: int) -> Rows:
-    """All rows of a statement, read by this thread; raises LimitExceededError if their values are longer together."""
-    # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
-    with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
-        require_described([column[0] for column in cursor.description], statement.described)
-        piece = min(_PIECE_OF_PAGE, piece_of(statement))
-        rows = read_rows(partial(next_rows, cursor), sys.maxsize, most_bytes, piece)
-        if next_rows(cursor, 1):
-            raise too_large()
-        return processed(rows, statement.processors())
-
-
-def piece_of(statement: DriverStatement) -> int:
-    """The number of rows of a piece; see `read_rows`."""
-    return PIECE if _MAKES_LONG_VALUES.search(statement.sql) is None else _FEW
 
 
 class FileReader:
@@ -110,7 +78,7 @@ class FileReader:
         """Note how long a statement took, here or in a session. A fast one is read here until it is slow too often."""
         credit = self._credits.get(sql, 0)
         # Nothing stops the preparation of a long statement.
-        may_be_fast = credit > 0 or (len(sql) <= _LONGEST and _MAKES_LONG_VALUES.search(sql) is None)
+        may_be_fast = credit > 0 or (len(sql) <= _LONGEST and MAKES_LONG_VALUES.search(sql) is None)
         is_fast = seconds <= _QUICK and may_be_fast
         self._credits[sql] = min(credit + 1, _MOST_CREDIT) if is_fast else credit // 2
 

@@ -1,0 +1,76 @@
+"""The rows of a cursor of SQLite: texts that are not UTF-8, and no more rows at once than memory has room for."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import sys
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from dualsql.databases.driver import DriverStatement, require_described
+from dualsql.databases.failures import too_large
+from dualsql.databases.sqlite.callbacks import MATCH
+from dualsql.databases.streams import PIECE
+from dualsql.formats.cells import Unfit, processed
+from dualsql.formats.row_objects import read_rows
+from dualsql.formats.writer import Rows
+
+_PIECE_OF_PAGE, _FEW = 25, 8
+"""Rows of a piece; and of a statement that makes values, each of which may be as long as `LARGEST_VALUE`."""
+
+MAKES_LONG_VALUES = re.compile(
+    rf"\|\||\b(?:LIKE|GLOB)\b|\b(?:{MATCH}|format|group_concat|hex|instr|json\w*|l?trim|printf|quote|replace|rtrim"
+    r"|string_agg|zeroblob)\s*\(",
+    re.IGNORECASE,
+)
+"""Their time is not linear in a text, or they return a longer one. A statement that was fast may be slow with other
+values, and nothing stops a call."""
+
+
+def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_bytes: int) -> Rows:
+    """All rows of a statement, read by this thread; raises LimitExceededError if their values are longer together."""
+    # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
+    with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
+        require_described([column[0] for column in cursor.description], statement.described)
+        piece = min(_PIECE_OF_PAGE, piece_of(statement))
+        rows = read_rows(partial(next_rows, cursor), sys.maxsize, most_bytes, piece)
+        if next_rows(cursor, 1):
+            raise too_large()
+        return processed(rows, statement.processors())
+
+
+def piece_of(statement: DriverStatement) -> int:
+    """The number of rows of a piece; see `read_rows`."""
+    return PIECE if MAKES_LONG_VALUES.search(statement.sql) is None else _FEW
+
+
+def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
+    """The next rows of a cursor, at most so many, or all; see `readable_text`.
+
+    sqlite3 decodes texts in C, and fails at invalid UTF-8 without leaving the row. That row and the rest of these rows
+    are then decoded in Python.
+    """
+    rows: list[Any] = []
+    try:
+        rows.extend(islice(cursor, most))
+    except sqlite3.OperationalError as error:
+        connection = cursor.connection
+        if "decode to UTF-8" not in str(error) or connection.text_factory is not str:
+            raise
+        connection.text_factory = readable_text
+        try:
+            rows.extend(islice(cursor, None if most is None else most - len(rows)))
+        finally:
+            connection.text_factory = str
+    return rows
+
+
+def readable_text(stored: bytes) -> Any:
+    """A text of the database; an Unfit if it is not valid UTF-8."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return Unfit(stored.decode("utf-8", "backslashreplace"))
