@@ -320,6 +320,7 @@ class DataApplication(Starlette):
             # The query is no part of raw_path in ASGI, but Litestar's test client leaves it there.
             path = scope["path"] if raw is None else unquote(raw.partition(b"?")[0].decode("latin-1"))
             scope = {**scope, "path": path}
+        scope.setdefault("router", self.router)  # which a request for a result does not pass
         await self.middleware_stack(scope, receive, send)
 
 
