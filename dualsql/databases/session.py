@@ -79,14 +79,14 @@ class DatabaseErrors(AbstractContextManager[None, None]):
         *,
         limit: timedelta | None = None,
     ) -> None:
-        self._terms, self._started_at = (source, failure, limit), time.monotonic()
+        self._context, self._started_at = (source, failure, limit), time.monotonic()
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         # A driver, a type's own processor or the network may raise anything, and its text may hold data.
         if isinstance(error, Exception) and not isinstance(error, DualResponseError):
             from dualsql.databases.failures import caller_error
 
-            raise caller_error(error, *self._terms, time.monotonic() - self._started_at) from error
+            raise caller_error(error, *self._context, time.monotonic() - self._started_at) from error
 
 
 def measured(

@@ -373,6 +373,11 @@ async def read_body(request: Request, settings: Settings) -> bytes:
     # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
     if announced.isdigit() and int(announced[:20]) > limit:
         raise problems.BodyTooLargeError(limit)
+    if hasattr(request, "_body") or request._stream_consumed:  # noqa: SLF001 - `authenticate` has read it
+        whole = await request.body()
+        if len(whole) > limit:
+            raise problems.BodyTooLargeError(limit)
+        return whole
     body, is_whole, late = bytearray(), False, "The request body did not arrive in time."
     with problems.Interruption(problems.SlowBodyError, late, settings.body_timeout.total_seconds()):
         while not is_whole:
@@ -383,7 +388,7 @@ async def read_body(request: Request, settings: Settings) -> bytes:
             if len(body) > limit:
                 raise problems.BodyTooLargeError(limit)
             is_whole = not message.get("more_body", False)
-    request._body = whole = bytes(body)  # noqa: SLF001 - an application's `authenticate` may read it, too
+    request._body = whole = bytes(body)  # noqa: SLF001 - `authenticate` may read it, too
     return whole
 
 

@@ -279,6 +279,7 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+_LONGEST_HOST = 261
 _CHECKED = "dualsql.host_check"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -307,7 +308,7 @@ class HostCheck:
         self.is_local = is_local
         self.needs_host = needs_host
         self._allowed = (self.hosts, self.origins, is_local, needs_host)
-        self._serves = lru_cache(256)(self.serves)
+        self._is_served = lru_cache(256)(self.serves)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # An application that holds these routes may have checked the same.
@@ -322,7 +323,9 @@ class HostCheck:
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
         # DNS rebinding: the browser names the other site here. Two Host headers are malformed (RFC 9112, 3.2).
-        if (hosts or self.needs_host) and (len(hosts) != 1 or not self._serves(hosts[0])):
+        if (hosts or self.needs_host) and not (
+            len(hosts) == 1 and len(hosts[0]) <= _LONGEST_HOST and self._is_served(hosts[0])
+        ):
             return ForeignRequestError(
                 "The Host header names a host that this server does not serve.",
                 hint="Ask the operator to add the host name to allowed_hosts (dualsql serve --allowed-hosts).",

@@ -49,7 +49,7 @@ from dualsql.mcp import (
 from dualsql.mcp.calls import IS_IDENTIFIED
 from dualsql.mcp.tasks import Tasks
 from dualsql.openapi.feature import OpenAPI
-from dualsql.request_log import RequestLog
+from dualsql.request_log import Log, RequestLog
 from dualsql.resource import Principal
 from dualsql.serve.app_sessions import AppSessions
 from dualsql.serve.hosts import over_http
@@ -381,8 +381,9 @@ def serve_app(
         dual.features.get(OpenAPI).well_known(),
         *(_home(dual, server.name, path, session) if Pages in dual.features else []),
     ]
-    # A mount at the root matches all paths.
-    first = [Middleware(_ResultsFirst, results=results)] if resources.strip("/") else []
+    # A mount at the root matches all paths; without Log, the application logs requests for results, too.
+    is_direct = resources.strip("/") and Log in dual.features
+    first = [Middleware(_ResultsFirst, results=results)] if is_direct else []
     application = DataApplication(
         routes=[*routes, results],
         middleware=[*first, Middleware(RequestLog), host_check(dual)],

@@ -54,7 +54,7 @@ class _Server(uvicorn.Server):
 class _HeadWithBody:
     """A transport that sends the head of an answer with its body, or alone in the next turn of the event loop.
 
-    uvicorn writes both, and uvloop sends each write at once. The second one takes 20 us, of a page's 270.
+    uvicorn writes both, and uvloop sends each write at once. One write less saves 20 us of the 270 of a page.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -71,7 +71,7 @@ class _HeadWithBody:
             self._call_soon(self._send_head)
         else:
             head, self._head = self._head, b""
-            self._transport.writelines([head, data])
+            self._transport.write(head + data if head else data)
 
     def close(self) -> None:
         """Close the connection once all is sent."""
@@ -79,7 +79,7 @@ class _HeadWithBody:
         self._transport.close()
 
     def _send_head(self) -> None:
-        if self._head:
+        if self._head and not self._transport.is_closing():
             self.write(b"")
 
 

@@ -54,6 +54,15 @@ async def test_who_identifies_callers_may_read_the_body_again() -> None:
     assert await read_json_body(sent, SETTINGS) == await sent.body()
 
 
+async def test_who_identifies_callers_may_read_the_body_before() -> None:
+    sent = request(Wire(chunks(b'{"lim', b'it":1}')))
+    assert await sent.body() == await read_json_body(sent, SETTINGS)
+    long = request(Wire(chunks(b" " * 101)))
+    await long.body()
+    with pytest.raises(BodyTooLargeError):
+        await read_json_body(long, SETTINGS)
+
+
 async def test_a_body_of_exactly_the_limit_is_read() -> None:
     wire = Wire(chunks(b" " * 100))
     assert await read_json_body(request(wire, content_length="100"), SETTINGS) == b" " * 100

@@ -197,3 +197,12 @@ def test_on_loopback_other_sites_link_to_it_and_load_nothing(
 
 
 APP = "https://app.example"
+
+
+async def test_hosts_of_any_length_are_refused_and_not_kept() -> None:
+    checked = guard("https://data.example.com/resources")
+    assert await status(checked, [(b"host", b"a" * 1_000_000)]) == 403
+    assert checked._is_served.cache_info().currsize == 0
+    longest = b"a" * 255 + b":65535"
+    assert await status(checked, [(b"host", longest)]) == 403
+    assert checked._is_served.cache_info().currsize == 1

@@ -18,8 +18,9 @@ from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.row_objects import read_rows
 from dualsql.formats.writer import Rows
 
-_PIECE_OF_PAGE, _FEW = 25, 8
-"""Rows of a piece; and of a statement that makes values, each of which may be as long as `LARGEST_VALUE`."""
+_PIECE_OF_PAGE = 25
+_PIECE_OF_MADE_VALUES = 8
+"""Each may be as long as `LARGEST_VALUE`."""
 
 MAKES_LONG_VALUES = re.compile(
     rf"\|\||\b(?:LIKE|GLOB)\b|\b(?:{MATCH}|format|group_concat|hex|instr|json\w*|l?trim|printf|quote|replace|rtrim"
@@ -44,7 +45,7 @@ def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_by
 
 def piece_of(statement: DriverStatement) -> int:
     """The number of rows of a piece; see `read_rows`."""
-    return PIECE if MAKES_LONG_VALUES.search(statement.sql) is None else _FEW
+    return PIECE if MAKES_LONG_VALUES.search(statement.sql) is None else _PIECE_OF_MADE_VALUES
 
 
 def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
