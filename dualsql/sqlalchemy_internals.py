@@ -310,6 +310,8 @@ def has_columns_by_position(compiled: Any) -> bool:
 
 
 has_events: Reader[bool] = attrgetter("_has_events")
+logs: Reader[bool] = methodcaller("_should_log_info")
+"""Whether an engine logs its statements, by `echo` or by the level of its logger (`log.py`)."""
 """Whether something listens to the events of an Engine, Dialect or Connection (`engine/events.py`)."""
 
 

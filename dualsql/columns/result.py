@@ -119,7 +119,7 @@ class ResultColumn:
         return column
 
 
-@lru_cache(4096)
+@lru_cache(256)
 def _is_equal(one: SQLType, other: SQLType) -> bool:
     # Most are the same object, and repr() of a type takes 20 us.
     return one is other or repr(one) == repr(other)

@@ -89,9 +89,9 @@ def _is_described(name: str, described: str) -> bool:
 
 
 def is_listened_to(engine: Any, connection: Any = None) -> bool:
-    """Whether statements must go through SQLAlchemy: the engine logs them (`echo`), or has listeners for them."""
+    """Whether SQLAlchemy must run statements: the engine has listeners for them, or names for their schemas."""
     return bool(
-        engine.echo
+        "schema_translate_map" in (connection or engine).get_execution_options()
         or internals.has_events(engine)
         or internals.has_events(engine.dialect)
         or (connection and internals.has_events(connection))

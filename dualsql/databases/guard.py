@@ -155,7 +155,7 @@ class Guard(ABC):
         return next((self.failures[code] for code in self.codes_of(error) if code in self.failures), None)
 
 
-async def must_run(connection: AsyncConnection, *statements: str, execute: Any = None) -> None:
+async def run_or_close(connection: AsyncConnection, *statements: str, execute: Any = None) -> None:
     """Begin or end a session. If that fails, the connection is closed: it may be the application's."""
     try:
         for statement in statements:

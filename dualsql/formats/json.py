@@ -381,7 +381,7 @@ def _writable(column: ResultColumn, value: Any) -> Any:
     return converted
 
 
-@lru_cache(4096)
+@lru_cache(256)
 def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
     plain = stored_type(type_, dialect)
     if isinstance(plain, types.ARRAY):

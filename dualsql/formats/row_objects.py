@@ -200,13 +200,13 @@ INFINITIES = frozenset({math.inf, -math.inf})
 def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, piece: int) -> list[Any]:
     """The next rows: `most` of them, or fewer whose texts and bytes are together as long as `most_bytes`.
 
-    They are read in pieces of so many rows. Of each piece, one row is measured, any one, so that no statement can hide
-    its long rows; all rows are, where that one is long.
+    They are read in pieces, of at most so many rows and no more than were read before. Of each piece, one row is
+    measured, any one, so that no statement knows which; all rows are, where that one is long.
     """
     rows: list[Any] = []
     size = 0
     while (count := len(rows)) < most and size < most_bytes:
-        rows.extend(more(min(piece, most - count)))
+        rows.extend(more(min(piece, count or 1, most - count)))
         if not (added := len(rows) - count):
             break
         size += added * _length(rows[count + time.perf_counter_ns() % added])

@@ -374,7 +374,7 @@ def _read_enum(cls: Any, arguments: Any) -> TypeEngine[Any]:
     return enum
 
 
-@lru_cache(4096)
+@lru_cache(256)
 def is_safe(type_: TypeEngine[Any]) -> bool:
     """Whether reading a value of this type neither runs code of the application nor unpickles."""
     if not all(is_safe(variant) for variant in internals.type_variants(type_).values()):

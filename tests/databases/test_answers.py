@@ -82,10 +82,13 @@ async def test_asyncpg_reads_what_sqlalchemy_reads(make_server: MakeServer, data
 
 
 @pytest.mark.parametrize("engine_name", ["sqlite", "postgresql"])
-async def test_an_engine_with_echo_logs_each_statement(
-    request: pytest.FixtureRequest, engine_name: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("way", ["echo", "logging"])
+async def test_an_engine_that_logs_shows_each_statement_of_a_page(
+    request: pytest.FixtureRequest, engine_name: str, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with opened(request.getfixturevalue(f"{engine_name}_url"), echo=True) as engine:
+    if way == "logging":
+        caplog.set_level("INFO", logger="sqlalchemy.engine")
+    async with opened(request.getfixturevalue(f"{engine_name}_url"), echo=way == "echo") as engine:
         await fill(engine)
         async with create_server(engine, base_url=BASE_URL, tables=Base) as server:
             response = await server.create_response(select(School), name="x")
@@ -93,10 +96,30 @@ async def test_an_engine_with_echo_logs_each_statement(
                 caplog.clear()
                 await server.read_page(response.resource_id, None, PageRequest(limit=9))
                 assert "FROM schools" in caplog.text
-            stream = await server.stream(response.resource_id, None)
-            caplog.clear()
-            assert [chunk async for chunk in stream.chunks]
-            assert "FROM schools" in caplog.text
+
+
+@pytest.mark.parametrize("engine_name", ["sqlite", "postgresql"])
+async def test_an_engine_may_name_another_schema(
+    request: pytest.FixtureRequest, engine_name: str, tmp_path: Path
+) -> None:
+    tables, url = MetaData(), request.getfixturevalue(f"{engine_name}_url")
+    items = Table("items", tables, Column("id", Integer, primary_key=True))
+    async with opened(url) as engine:
+        async with engine.begin() as connection:
+            await connection.run_sync(tables.create_all)
+            if engine_name == "sqlite":
+                await connection.exec_driver_sql(f"ATTACH '{tmp_path}/other.sqlite' AS other")
+            else:
+                await connection.exec_driver_sql("CREATE SCHEMA other")
+            await connection.exec_driver_sql("CREATE TABLE other.items (id INTEGER PRIMARY KEY)")
+            await connection.exec_driver_sql("INSERT INTO other.items VALUES (7)")
+        mapped = engine.execution_options(schema_translate_map={None: "other"})
+        async with create_server(mapped, base_url=BASE_URL, tables=tables) as server:
+            response = await server.create_response(select(items), name="x")
+            page = await server.read_page(response.resource_id, None)
+            stream = await server.stream(response.resource_id, None, StreamRequest(format="csv"))
+            text = b"".join([chunk.data async for chunk in stream.chunks])
+    assert (response.sample, page.rows, text.split()) == ([{"id": 7}], [{"id": 7}], [b"id", b"7"])
 
 
 @pytest.mark.quick(1, "postgresql")

@@ -29,7 +29,7 @@ from dualsql.columns.own_types import Computation, Element, SQLType
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
 from dualsql.databases.generic import grouped, raw_form, stored_in
-from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, must_run, repeat_until_done
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.mariadb.rights import MariaDBRights
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
 from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5_of_values, whole_sum
@@ -187,7 +187,7 @@ async def _leave(connection: AsyncConnection) -> None:
         driver._result = None
         await connection.invalidate()
         return
-    await must_run(connection, "ROLLBACK", f"SET {_LEAVE}")
+    await run_or_close(connection, "ROLLBACK", f"SET {_LEAVE}")
 
 
 _NAMES = ("mysql", "mariadb")

@@ -13,8 +13,9 @@ from typing import Any
 from sqlalchemy import Connection, func, literal_column, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import driver_of, is_listened_to
-from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, must_run, repeat_until_done
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
 from dualsql.formats.cells import Unfit
 
@@ -151,6 +152,7 @@ class PostgreSQLGuard(Guard):
             not hasattr(driver, "get_server_pid")  # not asyncpg
             or adapted.isolation_level is not None
             or is_listened_to(sync_connection.engine, sync_connection)
+            or internals.logs(sync_connection.engine)
         ):
             await connection.execution_options(postgresql_readonly=True)
             await connection.run_sync(partial(_set, terms=terms))
@@ -161,7 +163,7 @@ class PostgreSQLGuard(Guard):
             raise ConnectionError("A connection of the pool is in a transaction.")
         adapted.autocommit = True  # SQLAlchemy sends no BEGIN and no ROLLBACK,
         sync_connection.begin()  # and takes no other connection if this one is lost
-        await must_run(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=driver.execute)
+        await run_or_close(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=driver.execute)
         try:
             if terms.settings:
                 await connection.run_sync(partial(_set, terms=terms))
@@ -169,7 +171,7 @@ class PostgreSQLGuard(Guard):
         finally:
             adapted.autocommit = False
             with suppress(Exception):  # what was read is complete
-                await must_run(connection, "ROLLBACK", execute=driver.execute)
+                await run_or_close(connection, "ROLLBACK", execute=driver.execute)
 
     async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
         if is_new:

@@ -387,7 +387,7 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
         statement = fetch.statement_for(dialect)
     # ValueError, OverflowError: of a value that Python has no class for.
     with suppress(ValueError, OverflowError):
-        if statement is None:
+        if statement is None or internals.logs(fetch.source.engine.sync_engine):
             result = await fetch.execute(connection)
             if not _is_read_otherwise([column[1] for column in result.cursor.description or ()], dialect):
                 return cast("Rows", result.all())

@@ -24,8 +24,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
-from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, must_run, repeat_until_done
+from dualsql.databases.guard import (
+    FailureKind,
+    Guard,
+    SessionTerms,
+    TableName,
+    repeat_until_done,
+    run_or_close,
+)
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.errors import ConfigurationError
@@ -171,7 +179,7 @@ class SQLiteGuard(Guard):
             raise
         finally:
             if not refuses_writes:
-                await must_run(connection, _ALLOW_WRITES)
+                await run_or_close(connection, _ALLOW_WRITES)
             elif clock.ends_at == 0.0:
                 with suppress(Exception):  # it ends behind the statement in the thread, if there is one
                     await connection.exec_driver_sql("SELECT 1")
@@ -355,7 +363,7 @@ def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
 async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement, with one switch to the connection's thread, which finds whether it is fast."""
     reader, statement = cast("Any", fetch.source.fast), fetch.statement_for(connection.dialect)
-    if statement is None:
+    if statement is None or (reader is None and internals.logs(fetch.source.engine.sync_engine)):
         return cast("Rows", (await fetch.execute(connection)).all())
     from dualsql.databases.sqlite.rows import read_all
 

@@ -32,7 +32,11 @@ values, and nothing stops a call."""
 
 
 def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_bytes: int) -> Rows:
-    """All rows of a statement, read by this thread; raises LimitExceededError if their values are longer together."""
+    """All rows of a statement, read by this thread.
+
+    Raises:
+        LimitExceededError: the first ones are longer than `most_bytes`, and others follow.
+    """
     # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
     with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
         require_described([column[0] for column in cursor.description], statement.described)
