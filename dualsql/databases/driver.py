@@ -11,7 +11,7 @@ from itertools import repeat
 from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import Dialect, util
+from sqlalchemy import Connection, Dialect, util
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
@@ -180,11 +180,15 @@ class CompiledStatements:
             self.large.put(key, compiled, len(compiled.string))
 
 
+def synchronous(connection: AsyncConnection) -> Connection:
+    """SQLAlchemy's synchronous connection behind one that is open."""
+    assert connection.sync_connection is not None
+    return connection.sync_connection
+
+
 def driver_of(connection: AsyncConnection) -> Any:
     """The driver's connection of an open connection."""
-    sync_connection = connection.sync_connection
-    assert sync_connection is not None
-    return sync_connection.connection.driver_connection
+    return synchronous(connection).connection.driver_connection
 
 
 USED = "dualsql_used"
@@ -196,6 +200,4 @@ ON_STOP = "dualsql_on_stop"
 
 def memory_of(connection: AsyncConnection) -> dict[Any, Any]:
     """A dict that lives as long as the driver's connection."""
-    sync_connection = connection.sync_connection
-    assert sync_connection is not None
-    return sync_connection.info
+    return synchronous(connection).info

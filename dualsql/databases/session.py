@@ -23,6 +23,7 @@ from dualsql.databases.driver import (
     is_listened_to,
     memory_of,
     require_described,
+    synchronous,
 )
 from dualsql.databases.guard import FailureKind, SessionTerms
 from dualsql.databases.source import Source
@@ -141,10 +142,9 @@ async def read_only(
     async with source.limits.slot(for_stream=limit is None):
         connection, session = await _begin(source, terms, on_connect)
         async with session:
-            sync_connection = connection.sync_connection
             # After the guard, whose own statements name no table.
-            if rules is not None and sync_connection is not None:
-                sync_connection.dialect = rules.dialect(sync_connection.engine.dialect)
+            if rules is not None:
+                synchronous(connection).dialect = rules.dialect(source.engine.dialect)
             yield connection
 
 

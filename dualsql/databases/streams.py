@@ -70,17 +70,11 @@ StreamBackend = Callable[[StreamJob, AsyncConnection, Put], Awaitable[None]]
 class Pace:
     """The number of rows of the next batch: few at first, then as many as fill a piece.
 
-    A batch has at most four times as many rows as the one before, and ends early where `read` finds long values.
+    A batch has at most four times as many rows as the one before, and ends early where `read_rows` finds long values.
     """
 
     def __init__(self, piece: int = PIECE) -> None:
-        self.rows, self._piece = _FIRST_ROWS, piece
-
-    def read(self, more: Callable[[int], Rows]) -> Rows:
-        """The rows of the next batch."""
-        from dualsql.formats.row_objects import read_rows
-
-        return read_rows(more, self.rows, BATCH_BYTES, self._piece)
+        self.rows, self.piece = _FIRST_ROWS, piece
 
     def note(self, chunk: Chunk, rows: int) -> None:
         """Adjust the number after a batch of so many rows."""
@@ -91,13 +85,10 @@ class Pace:
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
     """Stream through SQLAlchemy, on any asynchronous engine."""
     async with _rows(job, connection) as result:
-        async for rows in result.partitions(_SQLALCHEMY_ROWS):
+        async for rows in result.partitions(500):
             chunk = await encode(job, [tuple(row) for row in rows])
             with job.source.guard.without_read_ahead(connection):
                 await put(chunk)
-
-
-_SQLALCHEMY_ROWS = 500
 
 
 async def encode(job: StreamJob, rows: Rows) -> Chunk:
@@ -130,8 +121,10 @@ def next_chunk(
     job: StreamJob, pace: Pace, more: Callable[[int], Rows], processors: Sequence[tuple[int, Processor]] = ()
 ) -> Chunk | None:
     """In a connection's thread: the next rows, encoded; None after the last."""
+    from dualsql.formats.row_objects import read_rows
+
     with without_collector():
-        rows = processed(pace.read(more), processors)
+        rows = processed(read_rows(more, pace.rows, BATCH_BYTES, pace.piece), processors)
         if not rows:
             return None
         chunk, count = job.encode(rows), len(rows)

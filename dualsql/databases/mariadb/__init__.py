@@ -27,7 +27,7 @@ from dualsql.capabilities import Capabilities, DriverValues, KeyForm, RowEstimat
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import Computation, Element, SQLType
 from dualsql.databases.backends import Backend
-from dualsql.databases.driver import driver_of
+from dualsql.databases.driver import driver_of, synchronous
 from dualsql.databases.generic import grouped, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.mariadb.rights import MariaDBRights
@@ -151,11 +151,9 @@ def _limit(terms: SessionTerms) -> str:
 @asynccontextmanager
 async def _spare_connection(connection: AsyncConnection) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
     """A function that runs statements on a new connection, made like those of the pool and closed at the end."""
-    sync_connection = connection.sync_connection
-    assert sync_connection is not None
     call = greenlet_spawn if connection.dialect.is_async else asyncio.to_thread
     # The engine's own pool may have none to spare, and a statement is to be stopped now.
-    spare: PoolProxiedConnection = await call(sync_connection.engine.pool.recreate().connect)
+    spare: PoolProxiedConnection = await call(synchronous(connection).engine.pool.recreate().connect)
 
     async def run(statement: str) -> None:
         await call(_execute, spare, statement)

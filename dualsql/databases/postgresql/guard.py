@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, literal_column, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases.driver import driver_of, is_listened_to
+from dualsql.databases.driver import driver_of, is_listened_to, synchronous
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
 from dualsql.formats.cells import Unfit
@@ -129,9 +129,7 @@ def _limit(terms: SessionTerms) -> str:
 
 def adapted_of(connection: AsyncConnection) -> Any:
     """The driver's connection as SQLAlchemy adapts it, with the methods of PEP 249."""
-    sync_connection = connection.sync_connection
-    assert sync_connection is not None
-    return sync_connection.connection.dbapi_connection
+    return synchronous(connection).connection.dbapi_connection
 
 
 class PostgreSQLGuard(Guard):
@@ -145,9 +143,11 @@ class PostgreSQLGuard(Guard):
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. asyncpg begins and has the limit in one round trip, other drivers in two."""
-        sync_connection, driver = connection.sync_connection, driver_of(connection)
-        adapted = adapted_of(connection)
-        assert sync_connection is not None
+        sync_connection, driver, adapted = (
+            synchronous(connection),
+            driver_of(connection),
+            adapted_of(connection),
+        )
         if (
             not hasattr(driver, "get_server_pid")  # not asyncpg
             or adapted.isolation_level is not None

@@ -122,7 +122,6 @@ def authorize(action: int, one: str | None, other: str | None, _database: Any, _
 
 
 FORBID_WRITES = "PRAGMA query_only = ON"
-_ALLOW_WRITES = "PRAGMA query_only = OFF"
 _STATE = "dualsql_state"
 
 # Result codes; an extended one has its own bits above these. https://www.sqlite.org/rescode.html
@@ -179,7 +178,7 @@ class SQLiteGuard(Guard):
             raise
         finally:
             if not refuses_writes:
-                await run_or_close(connection, _ALLOW_WRITES)
+                await run_or_close(connection, "PRAGMA query_only = OFF")
             elif clock.ends_at == 0.0:
                 with suppress(Exception):  # it ends behind the statement in the thread, if there is one
                     await connection.exec_driver_sql("SELECT 1")
