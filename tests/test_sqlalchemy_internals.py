@@ -618,6 +618,10 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [internals.has_events(one) for one in (ENGINE, ENGINE.dialect, ENGINE.connect())],
         equal([False, False, False]),
     ),
+    "logs": (
+        lambda: [internals.logs(one) for one in (ENGINE, create_engine("sqlite://", echo=True))],
+        equal([False, True]),
+    ),
     "json_reader": (
         lambda: [internals.json_reader(one) for one in (sqlite.dialect(json_deserializer=int), ENGINE)],
         equal([int, None]),

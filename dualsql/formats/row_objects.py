@@ -201,7 +201,7 @@ def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, 
     """The next rows: `most` of them, or fewer whose texts and bytes are together as long as `most_bytes`.
 
     They are read in pieces, of at most so many rows and no more than were read before. Of each piece, one row is
-    measured, any one, so that no statement knows which; all rows are, where that one is long.
+    measured, which the clock chooses, so that a statement cannot avoid it; all rows are, where that one is long.
     """
     rows: list[Any] = []
     size = 0

@@ -114,6 +114,7 @@ async def test_a_page_of_many_long_rows_is_refused_and_was_never_held(
 async def test_a_stream_whose_rows_become_long_holds_few_of_them(
     long_at_the_end: tuple[DualResponseServer, str], output: str
 ) -> None:
+    pytest.importorskip("pyarrow" if output == "arrow" else "apsw")
     server, resource_id = long_at_the_end
     stream = await server.stream(resource_id, None, StreamRequest(format=output))
     size = 0
