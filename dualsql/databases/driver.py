@@ -88,7 +88,7 @@ def _is_described(name: str, described: str) -> bool:
     return one == other or one.endswith("_" + other) or is_cut
 
 
-def is_listened_to(engine: Any, connection: Any = None) -> bool:
+def must_use_sqlalchemy(engine: Any, connection: Any = None) -> bool:
     """Whether SQLAlchemy must run statements: the engine has listeners for them, or names for their schemas."""
     return bool(
         "schema_translate_map" in (connection or engine).get_execution_options()

@@ -20,8 +20,8 @@ from dualsql.databases.driver import (
     USED,
     DriverStatement,
     driver_statement,
-    is_listened_to,
     memory_of,
+    must_use_sqlalchemy,
     require_described,
     synchronous,
 )
@@ -372,7 +372,7 @@ class Fetch:
         source = self.source
         with DatabaseErrors(source, self.failure, limit=self.timeout):
             # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
-            if not self.may_be_fast or source.fast is None or is_listened_to(source.engine.sync_engine):
+            if not self.may_be_fast or source.fast is None or must_use_sqlalchemy(source.engine.sync_engine):
                 return None
             statement = self.statement_for(self.rules.dialect(source.engine.dialect))
             if statement is None or not source.fast.reads(statement):
@@ -402,7 +402,7 @@ class Fetch:
             source.guard.limited_bytes(connection, source.limits.page_bytes),
             source.guard.tolerant_reading(connection),
         ):
-            if own is None or is_listened_to(source.engine.sync_engine, connection.sync_connection):
+            if own is None or must_use_sqlalchemy(source.engine.sync_engine, connection.sync_connection):
                 return cast("Rows", (await self.execute(connection)).all())
             return await own(self, connection)
 

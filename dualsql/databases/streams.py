@@ -13,7 +13,7 @@ from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import DriverNames, ResultColumn, driver_names
-from dualsql.databases.driver import driver_statement, is_listened_to, require_described
+from dualsql.databases.driver import driver_statement, must_use_sqlalchemy, require_described
 from dualsql.databases.session import DatabaseErrors, Session, measured, note_lane, note_slow
 from dualsql.databases.source import Source
 from dualsql.events import EVENTS, StatementStopped
@@ -137,7 +137,7 @@ async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> 
     """The fastest stream backend that is exact for this statement, this format and the driver of this connection."""
     choose = job.source.backend.stream_backends.get(connection.dialect.driver)
     plain = by_sqlalchemy if connection.dialect.is_async else by_thread
-    if choose is None or is_listened_to(job.source.engine.sync_engine, connection.sync_connection):
+    if choose is None or must_use_sqlalchemy(job.source.engine.sync_engine, connection.sync_connection):
         return plain
     values, compiled = job.rules.values, job.source.compiled
     statement = driver_statement(connection.dialect, job.statement, values, compiled, job.described)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, literal_column, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases.driver import driver_of, is_listened_to, synchronous
+from dualsql.databases.driver import driver_of, must_use_sqlalchemy, synchronous
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
 from dualsql.formats.cells import Unfit
@@ -151,7 +151,7 @@ class PostgreSQLGuard(Guard):
         if (
             not hasattr(driver, "get_server_pid")  # not asyncpg
             or adapted.isolation_level is not None
-            or is_listened_to(sync_connection.engine, sync_connection)
+            or must_use_sqlalchemy(sync_connection.engine, sync_connection)
             or internals.logs(sync_connection.engine)
         ):
             await connection.execution_options(postgresql_readonly=True)
