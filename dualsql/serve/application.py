@@ -396,7 +396,7 @@ def serve_app(
 
 
 class _ResultsFirst:
-    """Passes requests for results to their routes, which check, log and answer errors themselves, and others on."""
+    """Passes requests for results to their routes, and others on. Those routes check, log and answer errors themselves."""
 
     def __init__(self, app: ASGIApp, *, results: Mount) -> None:
         self._app, self._results = app, results

@@ -20,7 +20,7 @@ from dualsql.formats.writer import Rows
 
 _PIECE_OF_PAGE = 25
 _PIECE_OF_MADE_VALUES = 8
-"""Each may be as long as `LARGEST_VALUE`."""
+"""Rows of a statement that makes texts: each text may be as long as `LARGEST_VALUE`."""
 
 MAKES_LONG_VALUES = re.compile(
     rf"\|\||\b(?:LIKE|GLOB)\b|\b(?:{MATCH}|format|group_concat|hex|instr|json\w*|l?trim|printf|quote|replace|rtrim"
