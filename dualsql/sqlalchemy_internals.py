@@ -128,12 +128,12 @@ explicit_froms: Reader[tuple[FromClause, ...]] = attrgetter("_from_obj")
 """What select_from() was given."""
 
 
-def final_froms(select: Any, *, are_new: bool = False) -> Sequence[FromClause]:
-    """The sources of a Select when all joins are made, as `get_final_froms()` gives them, or as `note_froms` kept them.
+def final_froms(select: Any, *, anew: bool = False) -> Sequence[FromClause]:
+    """The sources of a Select and its joins, as `get_final_froms()` gives them, or of `note_froms`, unless `anew`.
 
     That method first writes the statement in SQL of no database, which fails for a slice of an array, for example.
     """
-    if not are_new and (kept := vars(select).get("dualsql_froms")):
+    if not anew and (kept := vars(select).get("dualsql_froms")):
         return kept
     dialect = select._default_dialect()
     compiler = dialect.statement_compiler(dialect, None)

@@ -99,7 +99,7 @@ def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
     """
     aliases = [leaf for leaf in leaves if isinstance(leaf, selectable.Alias)]
     is_unnamed = any(isinstance(alias.name, internals.AnonymousLabel) for alias in aliases)
-    return is_unnamed and set(leaves) != set(leaves_of(internals.final_froms(select, are_new=True)))
+    return is_unnamed and set(leaves) != set(leaves_of(internals.final_froms(select, anew=True)))
 
 
 def _group_identity(select: AnySelect) -> Expressions:

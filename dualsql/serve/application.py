@@ -396,7 +396,7 @@ def serve_app(
 
 
 class _ResultsFirst:
-    """Passes requests for results to their routes, and others on. Those routes check, log and answer errors themselves."""
+    """Passes requests for results to their routes, and others on. The routes check, log and answer errors."""
 
     def __init__(self, app: ASGIApp, *, results: Mount) -> None:
         self._app, self._results = app, results

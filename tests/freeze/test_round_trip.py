@@ -88,7 +88,7 @@ def test_the_sources_that_a_comparison_kept_are_those_of_a_new_look(name: str) -
     thawed = thaw(freeze(statement, registry, dialect=dialect), registry)
     if isinstance(thawed, Select):
         prove_equal(statement, thawed, dialect)
-        kept, new = internals.final_froms(thawed), internals.final_froms(thawed, are_new=True)
+        kept, new = internals.final_froms(thawed), internals.final_froms(thawed, anew=True)
         assert [str(source) for source in kept] == [str(source) for source in new]
         copied = thawed.where(true())
         assert "dualsql_froms" in vars(thawed).keys() - vars(copied).keys()
