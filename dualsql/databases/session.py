@@ -237,6 +237,17 @@ def _set_deadline(deadline: asyncio.Timeout, limit: timedelta) -> None:
     deadline.reschedule(asyncio.get_running_loop().time() + limit.total_seconds() + _GRACE)
 
 
+class _Working(asyncio.Future[None]):
+    """Ends with the work of a session, whose task `cancel` cancels. A task for the work would be slower."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        super().__init__()
+        self._task = task
+
+    def cancel(self, msg: Any = None) -> bool:
+        return not self.done() and self._task.cancel(msg)
+
+
 @dataclass(eq=False, repr=False)
 class Session(Generic[T]):
     """A connection, the work on it, and how to stop it.
@@ -255,7 +266,7 @@ class Session(Generic[T]):
     limit: timedelta | None = None
     on_begin: Callable[[], None] = lambda: None
     connection: AsyncConnection | None = field(default=None, init=False)
-    _working: asyncio.Future[T] | None = field(default=None, init=False)
+    _working: _Working | None = field(default=None, init=False)
     _is_stopped: bool = field(default=False, init=False)
     _stopping: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -268,10 +279,11 @@ class Session(Generic[T]):
             if self._is_stopped:
                 raise asyncio.CancelledError
             self.on_begin()
-            self._working = asyncio.ensure_future(self.work(connection))
+            self._working = working = _Working(self.task)
             try:
-                return await self._working
+                return await self.work(connection)
             finally:
+                working.set_result(None)
                 # A request to cancel that is still on its way would hit the ROLLBACK, or the next session.
                 async with self._stopping:
                     pass
@@ -487,7 +499,8 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
     The count runs in the session of the sample. If the sample is not complete after `Settings.count_head_start`, the
     count starts too, on a second connection if one is free: for a query that sorts or groups, both cost the same.
     """
-    counting: asyncio.Future[Total] | None = None
+    loop = asyncio.get_running_loop()
+    counting: asyncio.Task[Total] | None = None
     first: list[Rows] = []  # of the sample, if the count has followed it
 
     def then(rows: Rows) -> Fetch | None:
@@ -496,21 +509,29 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
         first.append(rows)
         return counter.fetch(method)
 
-    reading = asyncio.ensure_future(sample.rows(then))
-    try:
-        await asyncio.wait({reading}, timeout=counter.settings.count_head_start.total_seconds())
-        if method.way != "none" and not (first or reading.done()) and counter.source.has_room():
+    def count_beside() -> None:
+        nonlocal counting
+        if method.way != "none" and not first and counter.source.has_room():
             counting = asyncio.ensure_future(counter.total(method))
-        with suppress(DualResponseError):  # of the count, where the rows have been read
-            await reading
-        rows = first[0] if first else reading.result()
+
+    timer = loop.call_later(counter.settings.count_head_start.total_seconds(), count_beside)
+    last: asyncio.Future[Rows] = loop.create_future()
+    try:
+        try:
+            last.set_result(await sample.rows(then))
+        except DualResponseError as error:
+            if not first:
+                raise
+            last.set_exception(error)  # of the count
+        finally:
+            timer.cancel()
+        rows = first[0] if first else last.result()
         if len(rows) <= size:
             return Sample(rows, Total(len(rows), "exact"))
-        total = await (counting or counter.total(method, reading if first else None))
+        total = await (counter.total(method, last if first else None) if counting is None else counting)
         # One row more was seen, which "capped" means.
         return Sample(rows[:size], total.at_least(size))
     finally:
-        unfinished: set[asyncio.Future[Any]] = {reading, counting or reading}
-        for future in unfinished:
-            future.cancel()
-        await asyncio.gather(*unfinished, return_exceptions=True)
+        if counting is not None:
+            counting.cancel()
+            await asyncio.gather(counting, return_exceptions=True)
