@@ -238,11 +238,11 @@ def _set_deadline(deadline: asyncio.Timeout, limit: timedelta) -> None:
 
 
 class _Working(asyncio.Future[None]):
-    """Ends with the work of a session, whose task `cancel` cancels. A task for the work would be slower."""
+    """Ends with the work of the current task, which `cancel` cancels. A task for the work would be slower."""
 
-    def __init__(self, task: asyncio.Task[Any]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._task = task
+        self._task: Any = asyncio.current_task()
 
     def cancel(self, msg: Any = None) -> bool:
         return not self.done() and self._task.cancel(msg)
@@ -279,7 +279,7 @@ class Session(Generic[T]):
             if self._is_stopped:
                 raise asyncio.CancelledError
             self.on_begin()
-            self._working = working = _Working(self.task)
+            self._working = working = _Working()
             try:
                 return await self.work(connection)
             finally:
