@@ -13,7 +13,7 @@ from typing import Any
 from dualsql.databases.driver import DriverStatement, require_described
 from dualsql.databases.failures import too_large
 from dualsql.databases.sqlite.callbacks import MATCH
-from dualsql.databases.streams import PIECE
+from dualsql.databases.streams import PIECE_ROWS
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.row_objects import read_rows
 from dualsql.formats.writer import Rows
@@ -49,7 +49,7 @@ def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_by
 
 def piece_of(statement: DriverStatement) -> int:
     """The number of rows of a piece; see `read_rows`."""
-    return PIECE if MAKES_LONG_VALUES.search(statement.sql) is None else _PIECE_OF_MADE_VALUES
+    return PIECE_ROWS if MAKES_LONG_VALUES.search(statement.sql) is None else _PIECE_OF_MADE_VALUES
 
 
 def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
