@@ -409,44 +409,6 @@ class PackageMissingError(ConfigurationError):
     caller_words = None
 
 
-def raise_for_input(
-    error: DualResponseError, input_kind: Asked | None, reads_conversions: Callable[[], bool]
-) -> None:
-    """Raise the error of an unsuited statement as one of the caller who gave its input; return for any other error.
-
-    Args:
-        input_kind: what the caller gave; None for a statement of the application.
-        reads_conversions: whether a statement converts values that the question or the text reads.
-
-    Raises:
-        QueryExecutionError: a value could not be converted, by the one or by the other; or the text failed and the
-            error has no hint of its own.
-        BadParameterError, InvalidSQLError: the database has no such operation for the types of the values in the
-            question, in the text; or a part of the text stands where it cannot.
-    """
-    if input_kind is None or not isinstance(error, QueryExecutionError):
-        return
-    from dualsql import hints
-
-    kind: type[DualResponseError] = QueryExecutionError
-    message, hint, is_text = error.message, error.hint, input_kind == "text"
-    if is_text and error.is_of_its_form:
-        kind = InvalidSQLError
-    elif error.is_unsuited and error.is_of_a_value and reads_conversions():
-        message, hint = hints.UNCONVERTED
-    elif error.is_unsuited:
-        kind = InvalidSQLError if is_text else BadParameterError
-        is_conversion = is_text and error.is_of_a_value
-        message, hint = hints.CONVERSION if is_conversion else hints.UNSUITED[input_kind]
-        if is_text and error.missing_operation:
-            message = error.message
-    elif is_text and hint == QueryExecutionError.default_hint:
-        hint = hints.OWN_TEXT
-    else:
-        return
-    raise kind(message, hint=hint) from error
-
-
 def refuse_mistaken(argument: str, value: object) -> None:
     """Raises ConfigurationError, with what to pass instead, for what people pass as this argument by mistake."""
     from dualsql.hints import INSTEAD

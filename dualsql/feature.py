@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 from starlette.routing import Route
 
@@ -51,7 +51,8 @@ class Feature(Extension):
     is_attached = False
     """Whether a server has it."""
 
-    _routes: FeatureRoutes | None = None
+    known_routes: FeatureRoutes | None = None
+    """What `routes` returned."""
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """Build the parts of the feature, when the server is created.
@@ -63,13 +64,6 @@ class Feature(Extension):
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """The REST routes of the feature; called once."""
         return FeatureRoutes()
-
-    @final
-    def known_routes(self, server: ResultServer) -> FeatureRoutes:
-        """What `routes` returned when it was called first."""
-        if self._routes is None:
-            self._routes = self.routes(server)
-        return self._routes
 
 
 def attach_features(server: ResultServer, features: Any) -> None:
@@ -162,7 +156,8 @@ def feature_routes(server: ResultServer) -> list[FeatureRoutes]:
     owners: dict[Any, Feature] = {}
     for feature in server.features:
         if isinstance(feature, Feature):
-            routes.append(feature.known_routes(server))
+            feature.known_routes = feature.known_routes or feature.routes(server)
+            routes.append(feature.known_routes)
             for what in _claims(routes[-1]):
                 _claim(owners, what, what, feature)
     return routes

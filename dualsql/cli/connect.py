@@ -53,18 +53,17 @@ def configuration_file(
     host: HostName,
     *,
     is_users: bool = False,
-    folder: Path | None = None,
     platform: str = sys.platform,
     variables: Mapping[str, str] = os.environ,
 ) -> Path:
-    """The file of a host: in the project `folder`, or that of the user on this system.
+    """The file of a host: in the project, which is the working directory, or that of the user on this system.
 
     Raises:
         ConfigurationError: the host keeps no servers there.
     """
     host_format = _HOSTS[host]
     if host_format.project is not None and not is_users:
-        return (folder or Path.cwd()) / host_format.project
+        return Path.cwd() / host_format.project
     if host_format.user is None:
         raise ConfigurationError(
             f"{host} keeps more than servers in the file of the user.",

@@ -107,9 +107,9 @@ def _line_of(table: LoadedTable) -> str:
         for name, kind, nulls in table.columns[:_LISTED_COLUMNS]
     ]
     more = len(table.columns) - _LISTED_COLUMNS
-    columns_text = ", ".join([*columns, *([f"and {more} more columns"] if more > 0 else [])])
+    names = ", ".join([*columns, *([f"and {more} more columns"] if more > 0 else [])])
     notes = f". Note: {'; '.join(table.notes)}" if table.notes else ""
-    return f"{table.name} ({table.file}): {table.rows:,} row{'s' * (table.rows != 1)}, {columns_text}{notes}"
+    return f"{table.name} ({table.file}): {table.rows:,} row{'s' * (table.rows != 1)}, {names}{notes}"
 
 
 async def _watch(

@@ -90,12 +90,12 @@ _NO_FLAGS = frozenset({"DUALSQL_SECRET"})
 _OF_TESTS = re.compile("DUALSQL_(TEST|FUZZ|TWINS|BENCH)_")
 
 
-def unknown_variables(options: Collection[str], variables: Collection[str] = os.environ.keys()) -> list[str]:
+def unknown_variables(options: Collection[str]) -> list[str]:
     """The variables that look like dualsql's and are read by nothing, each with the most similar one."""
     names = sorted(_NO_FLAGS.union(options))
     unknown = [
         name
-        for name in variables
+        for name in os.environ
         if name.startswith("DUALSQL_") and name not in names and not _OF_TESTS.match(name)
     ]
     similar = {name: get_close_matches(name, names, n=1, cutoff=0.8) for name in sorted(unknown)}

@@ -33,7 +33,7 @@ class Digits(float):
         return digits
 
 
-PIECE = 256 * 1024
+PIECE_CHARACTERS = 256 * 1024
 """Characters of a document that are read at once, in up to 10 ms."""
 
 
@@ -43,11 +43,11 @@ def decoded(text: str, decoder: json.JSONDecoder) -> Any:
     Raises:
         JSONDecodeError: it is no document.
     """
-    if len(text) <= PIECE:
+    if len(text) <= PIECE_CHARACTERS:
         return decoder.decode(text)
     from dualsql.columns.pieces import read_in_pieces
 
-    return read_in_pieces(text, decoder, piece=PIECE)
+    return read_in_pieces(text, decoder, piece=PIECE_CHARACTERS)
 
 
 def read_document(text: str | bytes) -> Any:

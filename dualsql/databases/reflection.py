@@ -193,7 +193,7 @@ class ReflectedTables(NamedTuple):
     left_out: Sequence[str]
 
 
-async def reflect(source: Source, selection: Selection, *, timeout: timedelta = _TIMEOUT) -> ReflectedTables:
+async def reflect(source: Source, selection: Selection) -> ReflectedTables:
     """Reflect the selected tables of `source`, as its user sees them.
 
     They have columns with types, keys and comments. A driver's own types become the nearest type of SQLAlchemy.
@@ -203,8 +203,8 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
         ConfigurationError: a table or schema does not exist, no table can be read, or there are too many.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database is out of reach, or failed.
     """
-    run = partial(_run, source, timeout=timeout)
-    with DatabaseErrors(source, limit=timeout):
+    run = partial(_run, source)
+    with DatabaseErrors(source, limit=_TIMEOUT):
         selected = await run(partial(_select, selection, has_schemas=source.capabilities.has_schemas))
         described, unknown = await _describe_all(run, selected), list[str]()
         if not source.capabilities.has_loose_types:
@@ -246,7 +246,7 @@ _ROW_NUMBER_COMMENT = "The position of the row in its file, from 0. SELECT * lea
 Run = Callable[..., Any]
 
 
-async def _run(source: Source, work: Callable[[Connection], Any], *, timeout: timedelta) -> Any:
+async def _run(source: Source, work: Callable[[Connection], Any]) -> Any:
     async def working(connection: AsyncConnection) -> Any:
         return await connection.run_sync(work)
 
@@ -254,7 +254,7 @@ async def _run(source: Source, work: Callable[[Connection], Any], *, timeout: ti
         # SQLAlchemy warns of unknown types, which are handled here.
         warnings.simplefilter("ignore", SAWarning)
         try:
-            return await in_session(source, None, working, timeout=timeout)
+            return await in_session(source, None, working, timeout=_TIMEOUT)
         except DualResponseError as error:
             if isinstance(error.__cause__, SQLAlchemyError):  # perhaps of one table, which is left out
                 raise error.__cause__ from None

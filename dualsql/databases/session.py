@@ -522,13 +522,15 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
         except DualResponseError as error:
             if not first:
                 raise
-            last.set_exception(error)  # of the count
+            if not isinstance(error, DatabaseBusyError):  # else the count runs again, in a session of its own
+                last.set_exception(error)
         finally:
             timer.cancel()
         rows = first[0] if first else last.result()
         if len(rows) <= size:
             return Sample(rows, Total(len(rows), "exact"))
-        total = await (counter.total(method, last if first else None) if counting is None else counting)
+        counted = last if first and last.done() else None
+        total = await (counter.total(method, counted) if counting is None else counting)
         # One row more was seen, which "capped" means.
         return Sample(rows[:size], total.at_least(size))
     finally:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 from anyio import BrokenResourceError, create_memory_object_stream
 from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.util import await_only, greenlet_spawn
 
 from dualsql.columns.result import DriverNames, ResultColumn, driver_names
 from dualsql.databases.driver import driver_statement, must_use_sqlalchemy, require_described
@@ -29,7 +30,7 @@ BATCH_BYTES = 256 * 1024
 
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
 
-PIECE = 100
+PIECE_ROWS = 100
 """Rows of a batch that are read before one of them is measured; see `read_rows`."""
 
 
@@ -73,7 +74,7 @@ class Pace:
     A batch has at most four times as many rows as the one before, and ends early where `read_rows` finds long values.
     """
 
-    def __init__(self, piece: int = PIECE) -> None:
+    def __init__(self, piece: int = PIECE_ROWS) -> None:
         self.rows, self.piece = _FIRST_ROWS, piece
 
     def note(self, chunk: Chunk, rows: int) -> None:
@@ -84,9 +85,14 @@ class Pace:
 
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
     """Stream through SQLAlchemy, on any asynchronous engine."""
+    from dualsql.formats.row_objects import read_rows
+
+    pace = Pace()
     async with _rows(job, connection) as result:
-        async for rows in result.partitions(500):
+        read = partial(read_rows, lambda most: await_only(result.fetchmany(most)))
+        while rows := await greenlet_spawn(read, pace.rows, BATCH_BYTES, pace.piece):
             chunk = await encode(job, [tuple(row) for row in rows])
+            pace.note(chunk, len(rows))
             with job.source.guard.without_read_ahead(connection):
                 await put(chunk)
 

@@ -22,7 +22,7 @@ import orjson
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns.exact import PIECE, Digits, decoded
+from dualsql.columns.exact import PIECE_CHARACTERS, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
@@ -134,7 +134,7 @@ _OF_NUMBERS = (float, Decimal, list, tuple, dict)
 def loads(encoded: bytes) -> Any:
     """Read JSON. Whole numbers stay exact, and a number beyond the range of floats becomes None."""
     text = encoded.decode()
-    return _PLAIN_READER.decode(text) if len(text) <= PIECE else decoded(text, _PLAIN_READER)
+    return _PLAIN_READER.decode(text) if len(text) <= PIECE_CHARACTERS else decoded(text, _PLAIN_READER)
 
 
 # Not orjson, which makes a float of a whole number beyond 64 bits.

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dualsql.databases.session import Sample
-from dualsql.errors import DatabaseBusyError, DualResponseError, QueryTimeoutError, raise_for_input
+from dualsql.errors import DatabaseBusyError, DualResponseError, QueryTimeoutError
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.pending.jobs import Jobs, QueryWork
@@ -65,6 +65,8 @@ class Pending(Feature):
             try:
                 return await creator.completed(in_background(view), resource, creation, progress)
             except DualResponseError as error:
+                from dualsql.databases.failures import raise_for_input
+
                 raise_for_input(error, options.input_kind, lambda: options.reads_conversions)
                 raise
 

@@ -272,8 +272,6 @@ class ConditionOperator:
         takes: one value, several, two (the lower one first), or a flag, which is True by default.
         compare: the SQL of an operator of equality or order, from the column and the values.
         find: the SQL of an operator on texts, from the column and a part of its text.
-        ends: for orders on columns that are shown rounded: whether a value means the first or the last of the numbers
-            that are shown as this value.
         is_negated: whether it is true where equality is false.
         signs: other accepted spellings of the name, in lower case with _ for spaces.
         opposites: accepted spellings of the name with the flag False. `opposite` has the words for it.
@@ -287,7 +285,6 @@ class ConditionOperator:
     takes: Literal["one", "several", "two", "flag"] = "one"
     compare: Compare | None = None
     find: Find | None = None
-    ends: tuple[Literal["first", "last"], ...] = ()
     is_negated: bool = False
     signs: tuple[str, ...] = ()
     opposites: tuple[str, ...] = ()
@@ -397,7 +394,6 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             words="is below",
             of_times="is before",
             kind="order",
-            ends=("first",),
             signs=("<", "less_than", "before"),
             compare=lambda column, values: column < values[0],
         ),
@@ -406,7 +402,6 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             words="is at most",
             of_times="is at the latest",
             kind="order",
-            ends=("last",),
             signs=("<=", "lte", "less_than_or_equal"),
             compare=lambda column, values: column <= values[0],
         ),
@@ -415,7 +410,6 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             words="is above",
             of_times="is after",
             kind="order",
-            ends=("last",),
             signs=(">", "greater_than", "after"),
             compare=lambda column, values: column > values[0],
         ),
@@ -424,7 +418,6 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             words="is at least",
             of_times="is at the earliest",
             kind="order",
-            ends=("first",),
             signs=(">=", "gte", "greater_than_or_equal"),
             compare=lambda column, values: column >= values[0],
         ),
@@ -444,7 +437,6 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             kind="order",
             negations=("not_between",),
             takes="two",
-            ends=("first", "last"),
             compare=lambda column, values: and_(column >= values[0], column <= values[1]),
         ),
         ConditionOperator(

@@ -26,7 +26,6 @@ from dualsql.errors import (
     LimitExceededError,
     NotFreezableError,
     ValueNotRepresentableError,
-    raise_for_input,
     shown,
 )
 from dualsql.events import EVENTS, CreationEnded, ResultCreated, step
@@ -179,7 +178,7 @@ class CreateOptions:
 
     @property
     def input_kind(self) -> Asked | None:
-        """What the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.raise_for_input`."""
+        """What the caller wrote, a question or a SQL text, if anything; see `raise_for_input`."""
         if self.is_text:
             return "text"
         return None if self.refinement is None else "question"
@@ -341,6 +340,8 @@ class Creator:
                 try:
                     response = await self._create(options, answer)
                 except DualResponseError as error:
+                    from dualsql.databases.failures import raise_for_input
+
                     raise_for_input(error, options.input_kind, lambda: options.reads_conversions)
                     raise
                 except Exception as error:

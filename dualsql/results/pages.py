@@ -24,7 +24,6 @@ from dualsql.errors import (
     DualResponseError,
     NotFreezableError,
     QueryTimeoutError,
-    raise_for_input,
 )
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy, run_heavy
@@ -284,6 +283,8 @@ class ResultPages:
         except DualResponseError as error:
             if target.instead is not None:
                 return await self._recorded(await target.instead(error), request)
+            from dualsql.databases.failures import raise_for_input
+
             raise_for_input(error, target.input_kind, target.reads_conversions)
             if target.late_hint and isinstance(error, QueryTimeoutError):
                 raise QueryTimeoutError(

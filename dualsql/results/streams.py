@@ -18,7 +18,6 @@ from dualsql.errors import (
     DualResponseError,
     LimitExceededError,
     ServerUnavailableError,
-    raise_for_input,
 )
 from dualsql.formats.table import DEFAULT_FORMAT, FORMATS
 from dualsql.formats.writer import Chunk, Format, StreamEnd, Writer, WriterOptions
@@ -180,6 +179,8 @@ class StreamRun:
                     async for chunk in chunks:
                         yield chunk
             except DualResponseError as error:
+                from dualsql.databases.failures import raise_for_input
+
                 raise_for_input(error, target.input_kind, target.reads_conversions)
                 raise
             finally:

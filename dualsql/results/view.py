@@ -253,7 +253,7 @@ class ReadTarget(NamedTuple):
         view: the statement as the principal sees it.
         key: identifies the target; cursors and resume tokens of one target are not valid for another.
         total: the number of rows, if known.
-        input_kind: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.raise_for_input`.
+        input_kind: what the caller wrote, a question or a SQL text, if anything; see `raise_for_input`.
         reads_conversions: whether the statement that a question reads converts values.
         notes: what else the answer says.
         late_hint: what to do where a page takes too long; empty for the usual advice.

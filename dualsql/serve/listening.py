@@ -7,12 +7,7 @@ import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import (
-    AbstractContextManager,
-    asynccontextmanager,
-    contextmanager,
-    nullcontext,
-)
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 
 import uvicorn
@@ -66,12 +61,12 @@ class _HeadWithBody:
 
     def write(self, data: bytes) -> None:
         """Send the data, behind the head if that waits."""
-        if not self._head and data[:9] == b"HTTP/1.1 ":
+        if self._head or not data.startswith(b"HTTP/1.1 "):
+            data, self._head = self._head + data, b""
+            self._transport.write(data)
+        else:
             self._head = data
             self._call_soon(self._send_head)
-        else:
-            head, self._head = self._head, b""
-            self._transport.write(head + data if head else data)
 
     def close(self) -> None:
         """Close the connection once all is sent."""

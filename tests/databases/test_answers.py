@@ -144,6 +144,40 @@ async def test_statements_are_prepared_anew_if_a_column_has_another_type(
     assert await asyncio.gather(*(page() for _ in range(4))) == pages
 
 
+async def test_a_readable_form_is_another_one_if_a_column_has_another_type(postgresql_url: str) -> None:
+    """Of columns that asyncpg reads otherwise: a document by json.loads, and an interval as days."""
+    tables = MetaData()
+    columns = [Column("id", Integer, primary_key=True), Column("document"), Column("length")]
+    notes = Table("notes", tables, *columns)
+    async with opened(postgresql_url) as engine:
+
+        async def change(*statements: str) -> None:
+            async with engine.begin() as connection:
+                for statement in statements:
+                    await connection.exec_driver_sql(statement)
+
+        await change(
+            "CREATE TABLE notes (id integer PRIMARY KEY, document jsonb, length interval)",
+            """INSERT INTO notes VALUES (1, '{"a": 0.12345678901234567890}', '1 month')""",
+        )
+        async with create_server(engine, base_url=BASE_URL, tables=tables) as server:
+            response = await server.create_response(select(notes), name="x")
+
+            async def page() -> str:
+                return dumps((await server.read_page(response.resource_id, None)).rows).decode()
+
+            before = '[{"id":1,"document":{"a":0.12345678901234567890},"length":"P0Y1M0DT0H0M0S","$unfit":["length"]}]'
+            assert [await page(), await page()] == [before, before]
+            await change("ALTER TABLE notes ALTER document TYPE text")
+            as_text = before.replace('{"a":0.12345678901234567890}', '"{\\"a\\": 0.12345678901234567890}"')
+            assert [await page(), await page()] == [as_text, as_text]
+            await change("ALTER TABLE notes ALTER length TYPE text")
+            with pytest.raises(QueryExecutionError):
+                await page()
+            as_text = as_text.replace('P0Y1M0DT0H0M0S","$unfit":["length"]', '1 mon"')
+            assert [await page(), await page()] == [as_text, as_text]
+
+
 @pytest.mark.quick(1, "sqlite")
 async def test_cursors_follow_a_sort_by_any_column(make_server: MakeServer) -> None:
     """An ENUM has an order of its own, JSON that of its text, and FLOAT digits that are not shown."""

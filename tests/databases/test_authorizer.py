@@ -14,7 +14,7 @@ from dualsql import DualResponseServer
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.session import read_only
 from dualsql.databases.source import Source
-from dualsql.databases.sqlite.connection import connect
+from dualsql.databases.sqlite.file_reader import connect
 from tests.databases.conftest import fill_synchronously
 from tests.schools import Base
 from tests.server.conftest import BASE_URL

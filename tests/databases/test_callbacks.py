@@ -20,7 +20,8 @@ from dualsql import DualResponseServer
 from dualsql.capabilities import LONGEST_PATTERN, PatternError
 from dualsql.databases.engines import new_engine, parsed_url
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, MATCH
-from dualsql.databases.sqlite.connection import SQLiteGuard, connect
+from dualsql.databases.sqlite.connection import SQLiteGuard
+from dualsql.databases.sqlite.file_reader import connect
 from dualsql.databases.sqlite.patterns import LONGEST_TEXT, _overlapping, match, write_for_re2
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError, QueryExecutionError
 from dualsql.freeze import Registry

@@ -11,12 +11,13 @@ from threading import Event
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Select, func, literal_column, select, text
+from sqlalchemy import Engine, Select, event, func, literal_column, select, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import PendingRollbackError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from dualsql import (
+    ConfigurationError,
     DatabaseBusyError,
     DualResponseServer,
     QueryTimeoutError,
@@ -448,3 +449,30 @@ async def test_the_isolation_level_of_an_engine_is_that_of_its_sessions(database
             assert (await connection.execute(shown)).one() == ("serializable", "on", "100ms")
         async with engine.connect() as connection:
             assert (await connection.execute(shown)).one() == ("serializable", "off", "0")
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+@pytest.mark.parametrize("moment", ["connect", "checkout"])
+async def test_a_listener_that_leaves_a_transaction_open_is_named(database: AsyncEngine, moment: str) -> None:
+    connections: list[Any] = []
+
+    def begin(connection: Any, *_: Any) -> None:
+        connections.append(connection)
+        connection.cursor().execute("SELECT 1")
+
+    async with opened(database.url) as engine:
+        source = open_source("x", engine, Registry(Base))
+        async with read_only(
+            source, None
+        ):  # SQLAlchemy ends what the first connection of an engine has begun
+            event.listen(engine.sync_engine, moment, begin)
+            for number in (1, 2):
+                with pytest.raises(ConfigurationError) as refused:
+                    async with read_only(source, None):
+                        raise AssertionError("The transaction is that of the listener.")
+                assert len(connections) == number
+                assert "`checkout`" in str(refused.value.hint)
+        event.remove(engine.sync_engine, moment, begin)
+        async with read_only(source, None) as connection:
+            assert await connection.scalar(text("SELECT 1")) == 1

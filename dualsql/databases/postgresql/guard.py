@@ -17,6 +17,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import driver_of, must_use_sqlalchemy, synchronous
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
+from dualsql.errors import ConfigurationError
 from dualsql.formats.cells import Unfit
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -160,7 +161,11 @@ class PostgreSQLGuard(Guard):
                 yield
             return
         if driver.is_in_transaction():
-            raise ConnectionError("A connection of the pool is in a transaction.")
+            await connection.invalidate()
+            raise ConfigurationError(
+                "A connection of the engine is in a transaction before it is used.",
+                hint="A listener for `connect` or `checkout` has to end what it begins: dbapi_connection.commit().",
+            )
         adapted.autocommit = True  # SQLAlchemy sends no BEGIN and no ROLLBACK,
         sync_connection.begin()  # and takes no other connection if this one is lost
         await run_or_close(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=driver.execute)

@@ -25,7 +25,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
+from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of
 from dualsql.databases.guard import (
     FailureKind,
     Guard,
@@ -35,7 +35,7 @@ from dualsql.databases.guard import (
     run_or_close,
 )
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LARGEST_VALUE, MATCH
-from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
+from dualsql.databases.streams import StreamBackend, StreamJob
 from dualsql.errors import ConfigurationError
 from dualsql.formats.writer import Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
@@ -309,54 +309,17 @@ def _may_set_priority() -> bool:
     return ended.returncode == 0
 
 
-def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Connection, TimeLimit]:
-    """A connection for the calling thread, and its time limit.
-
-    Args:
-        on_event_loop: it is for the event loop: the time is checked more often, and it does not wait for locks.
-    """
-    arguments: Any
-    arguments, options = engine.dialect.create_connect_args(engine.url)
-    own: dict[str, Any] = {**options, "check_same_thread": True, "isolation_level": None}
-    connection = sqlite3.connect(*arguments, **own | ({"timeout": 0} if on_event_loop else {}))
-    prepare: Any = engine.dialect.on_connect()
-    if prepare is not None:  # the functions that its SQL relies on
-        prepare(connection)
-    connection.execute(FORBID_WRITES).close()
-    confine(connection)
-    clock = TimeLimit()
-    clock.install(connection, on_event_loop=on_event_loop)
-    return connection, clock
-
-
 async def choose_stream(
     job: StreamJob, connection: AsyncConnection, statement: DriverStatement
 ) -> StreamBackend:
     """The stream backend for a statement on aiosqlite: a reader process of the file, where it saves time."""
+    from dualsql.databases.sqlite.rows import by_sqlite_thread
+
     thread, reader = by_sqlite_thread(statement), cast("Any", job.source.fast)
     if reader is None:
         return thread
     seconds = (await _state_of(connection)).clock.ends_at - time.monotonic()
     return cast("StreamBackend", reader.stream(job, statement, seconds, thread))
-
-
-def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
-    """Fetch and encode in the thread of aiosqlite's connection, with one thread switch and bytes for each batch."""
-    from dualsql.databases.sqlite.rows import next_rows, piece_of
-
-    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-        driver = driver_of(connection)
-        cursor = await driver._execute(driver._conn.execute, statement.sql, statement.parameters)
-        pace, more = Pace(piece_of(statement)), partial(next_rows, cursor)
-        fetching = partial(next_chunk, job, pace, more, statement.processors())
-        try:
-            require_described([column[0] for column in cursor.description], statement.described)
-            while (chunk := await driver._execute(fetching)) is not None:
-                await put(chunk)
-        finally:
-            await driver._execute(cursor.close)
-
-    return backend
 
 
 async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:

@@ -13,13 +13,13 @@ from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine, util
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import DriverStatement
-from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit, connect
+from dualsql.databases.sqlite.connection import FORBID_WRITES, LOOP_LIMIT, TimeLimit, confine
 from dualsql.databases.sqlite.rows import MAKES_LONG_VALUES, read_all
 from dualsql.databases.streams import StreamBackend, StreamJob
 from dualsql.formats.cells import without_collector
@@ -50,6 +50,26 @@ _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 def _disk_reads() -> float:
     """How often this thread has read from a disk; NaN, which equals nothing, where that is not known."""
     return getrusage(RUSAGE_THREAD).ru_inblock if sys.platform == "linux" else math.nan
+
+
+def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Connection, TimeLimit]:
+    """A connection for the calling thread, and its time limit.
+
+    Args:
+        on_event_loop: it is for the event loop: the time is checked more often, and it does not wait for locks.
+    """
+    arguments: Any
+    arguments, options = engine.dialect.create_connect_args(engine.url)
+    own: dict[str, Any] = {**options, "check_same_thread": True, "isolation_level": None}
+    connection = sqlite3.connect(*arguments, **own | ({"timeout": 0} if on_event_loop else {}))
+    prepare: Any = engine.dialect.on_connect()
+    if prepare is not None:  # the functions that its SQL relies on
+        prepare(connection)
+    connection.execute(FORBID_WRITES).close()
+    confine(connection)
+    clock = TimeLimit()
+    clock.install(connection, on_event_loop=on_event_loop)
+    return connection, clock
 
 
 class FileReader:

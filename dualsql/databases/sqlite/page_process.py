@@ -18,7 +18,7 @@ import orjson
 from sqlalchemy.dialects import sqlite
 
 from dualsql.databases.driver import DriverStatement, require_described
-from dualsql.databases.sqlite.processes import ReaderProcess, columns_text, sendable
+from dualsql.databases.sqlite.processes import ReaderProcess, sendable, sendable_columns
 from dualsql.databases.sqlite.reader_process import LENGTHS, MOST_FORMS
 from dualsql.errors import QueryExecutionError
 from dualsql.formats.cells import Processor, processed
@@ -143,7 +143,7 @@ class PageProcess:
         form = self._forms.get(key)
         if form is None:
             processors = statement.processors()
-            columns = columns_text(page.columns, processors, statement.dialect)
+            columns = sendable_columns(page.columns, processors, statement.dialect)
             if columns is None or len(sql) > _LARGEST_REQUEST:
                 self._decline(sql)
                 return None

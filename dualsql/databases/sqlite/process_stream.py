@@ -22,7 +22,7 @@ from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.session import note_lane
 from dualsql.databases.sqlite.callbacks import LARGEST_VALUE
-from dualsql.databases.sqlite.processes import ReaderProcess, ReaderProcesses, columns_text, sendable
+from dualsql.databases.sqlite.processes import ReaderProcess, ReaderProcesses, sendable, sendable_columns
 from dualsql.databases.streams import Put, StreamBackend, StreamJob
 from dualsql.errors import DatabaseBusyError, QueryExecutionError
 from dualsql.formats.arrow import ArrowSchema
@@ -42,7 +42,7 @@ def terms_of_lines(job: StreamJob, statement: DriverStatement) -> dict[str, Any]
     """What to ask a process for lines; None if the writer has to see the values."""
     writer = cast("LineWriter", job.writer)
     plain = writer.plain if job.subset is None else None
-    columns = plain and columns_text(plain, statement.processors(), statement.dialect)
+    columns = plain and sendable_columns(plain, statement.processors(), statement.dialect)
     return None if columns is None else {"lines": writer.line_format, "columns": columns}
 
 

@@ -146,7 +146,7 @@ class ReaderProcesses:
             process.close()
 
 
-def columns_text(
+def sendable_columns(
     columns: PlainColumns, processors: Sequence[tuple[int, Processor]], dialect: Dialect
 ) -> str | None:
     """The columns for the process; None if SQLAlchemy makes other values of their cells than the process."""

@@ -10,10 +10,12 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from dualsql.databases.driver import DriverStatement, require_described
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.failures import too_large
 from dualsql.databases.sqlite.callbacks import MATCH
-from dualsql.databases.streams import PIECE
+from dualsql.databases.streams import PIECE_ROWS, Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.row_objects import read_rows
 from dualsql.formats.writer import Rows
@@ -49,7 +51,7 @@ def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_by
 
 def piece_of(statement: DriverStatement) -> int:
     """The number of rows of a piece; see `read_rows`."""
-    return PIECE if MAKES_LONG_VALUES.search(statement.sql) is None else _PIECE_OF_MADE_VALUES
+    return PIECE_ROWS if MAKES_LONG_VALUES.search(statement.sql) is None else _PIECE_OF_MADE_VALUES
 
 
 def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
@@ -79,3 +81,21 @@ def readable_text(stored: bytes) -> Any:
         return stored.decode()
     except UnicodeDecodeError:
         return Unfit(stored.decode("utf-8", "backslashreplace"))
+
+
+def by_sqlite_thread(statement: DriverStatement) -> StreamBackend:
+    """Fetch and encode in the thread of aiosqlite's connection, with one thread switch and bytes for each batch."""
+
+    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+        driver = driver_of(connection)
+        cursor = await driver._execute(driver._conn.execute, statement.sql, statement.parameters)
+        pace, more = Pace(piece_of(statement)), partial(next_rows, cursor)
+        fetching = partial(next_chunk, job, pace, more, statement.processors())
+        try:
+            require_described([column[0] for column in cursor.description], statement.described)
+            while (chunk := await driver._execute(fetching)) is not None:
+                await put(chunk)
+        finally:
+            await driver._execute(cursor.close)
+
+    return backend

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, QueryExecutionError, Registry, plan
 from dualsql.databases.source import Source, open_source
-from dualsql.databases.streams import BATCH_BYTES, Pace
+from dualsql.databases.streams import BATCH_BYTES, PIECE_ROWS, Pace
 from dualsql.formats.ndjson import NDJSONWriter
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, Rows, WriterOptions
@@ -221,6 +221,24 @@ async def test_wide_rows_come_in_small_pieces(engine: AsyncEngine) -> None:
                 sizes = [len(chunk.data) async for chunk in chunks]
             assert sum(sizes) > 25_000_000
             assert max(sizes) <= 100 * 50_100  # the first hundred, before the width was known
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    "driver", ["asyncpg", "psycopg async", "psycopg", "asyncmy", "pymysql"], indirect=True
+)
+async def test_long_rows_behind_short_ones_come_in_small_pieces(database: Any, driver: str) -> None:
+    """Short ones let batches grow to 4,000 rows; of long ones, no more than a piece is in memory."""
+    source = open_source("x", database, Registry(Base))
+    is_postgresql = source.engine.dialect.name == "postgresql"
+    numbers = "generate_series(1, 3600)" if is_postgresql else "(SELECT seq AS n FROM seq_1_to_3600)"
+    shown = "CASE WHEN n > 2100 THEN repeat('x', 100000) ELSE 'x' END"
+    rows = text(f"SELECT {shown} AS t FROM {numbers} AS n").columns(Column("t", Text))
+    async with aclosing(chunks_of(source, rows, "ndjson")) as chunks:
+        sizes = [len(chunk.data) async for chunk in chunks]
+    assert sum(sizes) > 150_000_000
+    assert max(sizes) < 100_010 * (500 if driver == "asyncpg" else PIECE_ROWS)
+    await source.close()
 
 
 async def test_statements_behind_a_pooler_bear_the_application_s_names(postgresql_url: str) -> None:

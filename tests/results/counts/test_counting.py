@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, literal, or_, select, text, union
+from sqlalchemy import create_engine, event, func, literal, or_, select, text, union
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -266,6 +266,34 @@ async def test_a_sample_and_its_count_run_in_one_session(source: Source, how: st
     is_set = how == "auto" and engine.dialect.name != "sqlite"
     first, last = (number for number, sql in enumerate(sent) if "schools" in sql)
     assert [sql.split()[0] for sql in sent[first + 1 : last]] == ["SET"] * is_set
+
+
+async def test_a_count_whose_session_was_ended_runs_in_another_one(
+    source: Source, engine: AsyncEngine
+) -> None:
+    if engine.dialect.name != "postgresql":
+        return
+    counting, begun = counter(source, FEW, count_head_start=MINUTE), list[int | None]()
+    url = engine.url.set(drivername="postgresql+psycopg")
+    end_others = text(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in%'"
+    )
+
+    def counts(cap: int | None) -> Any:
+        begun.append(cap)
+        if len(begun) == 1:
+            operator = create_engine(url)
+            with operator.connect() as connection:
+                assert connection.execute(end_others).all() == [(True,)]
+            operator.dispose()
+        return counting.counting(cap)
+
+    sample = first_rows(counting, FEW)
+    total = (
+        await fetch_sample(sample, counting._replace(counting=counts), CountMethod("exact"), size=5)
+    ).total
+    assert (total, len(begun)) == (await counting.total(CountMethod("exact")), 2)
 
 
 async def counts_begun(source: Source, statement: Any, **settings: Any) -> int:
