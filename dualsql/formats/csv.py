@@ -95,13 +95,13 @@ class DatabaseCSVWriter(CSVWriter):
         """Whole lines that end in a line feed, with values as in this format."""
         # A line that closes its quotes has an even number of them.
         if b'"' not in lines or b'"' not in lines.translate(None, _NO_QUOTES).replace(b'""', b""):
-            return Chunk(lines.replace(b"\n", b"\r\n"), lines.count(b"\n"))
-        # Every second piece is inside quotes, where a line feed belongs to a value.
-        pieces = lines.split(b'"')
-        ended = [piece.replace(b"\n", b"\r\n") for piece in pieces[::2]]
-        rows = sum(piece.count(b"\n") for piece in pieces[::2])
-        pieces[::2] = ended
-        return Chunk(b'"'.join(pieces), rows)
+            ended = lines.replace(b"\n", b"\r\n")
+        else:
+            # Every second piece is inside quotes, where a line feed belongs to a value.
+            pieces = lines.split(b'"')
+            pieces[::2] = [piece.replace(b"\n", b"\r\n") for piece in pieces[::2]]
+            ended = b'"'.join(pieces)
+        return Chunk(ended, len(ended) - len(lines))
 
 
 @runtime_checkable
