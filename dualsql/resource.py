@@ -25,7 +25,7 @@ from dualsql.errors import (
     ResourcePendingError,
     shown,
 )
-from dualsql_client.identifiers import ID_RANDOM, id_characters, with_checksum
+from dualsql_client.identifiers import ID_ALPHABET, ID_RANDOM, with_checksum
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
@@ -345,12 +345,18 @@ class Clock:
         return datetime.now(UTC) - self.now()
 
 
+_CHARACTERS = (ID_ALPHABET.encode() * 5)[:256]
+_LEFT_OUT = bytes(range(256 - 256 % len(ID_ALPHABET), 256))
+
+
 def new_resource_id(start: str = "") -> str:
     """A fresh identifier: `start`, up to 160 random bits (MCP asks for UUIDv4's 122), and a checksum for clients."""
     while True:
-        text = start + id_characters(secrets.randbits(8 * ID_RANDOM), ID_RANDOM - len(start))
+        # Of 256 bytes, 248 are equally often one of the 62 characters; the others are left out.
+        drawn = secrets.token_bytes(2 * ID_RANDOM).translate(_CHARACTERS, _LEFT_OUT).decode()
+        text = (start + drawn)[:ID_RANDOM]
         # Detection skips words of one case: one of 1.2 million draws.
-        if not (text.islower() or text.isupper()):
+        if len(text) == ID_RANDOM and not (text.islower() or text.isupper()):
             return with_checksum(text)
 
 

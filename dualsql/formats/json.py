@@ -131,6 +131,22 @@ def _with_words(values: Collection[Any]) -> list[Any] | None:
 _OF_NUMBERS = (float, Decimal, list, tuple, dict)
 
 
+def exact_values(records: list[Row], *, has_odd_times: bool) -> list[Row] | None:
+    """What `loads` reads of the `dumps` of the records; None if a whole number may be too large for a double."""
+    option = orjson.OPT_STRICT_INTEGER | (_WITH_TIMES if has_odd_times else orjson.OPT_PASSTHROUGH_DATACLASS)
+    try:
+        plain: list[Row] = orjson.loads(orjson.dumps(records, default=_encoded_exactly, option=option))
+    except (TypeError, RecursionError):
+        return None
+    return plain
+
+
+def _encoded_exactly(value: Any) -> Any:
+    if isinstance(value, Digits):
+        raise TypeError("a number of any length")
+    return encoded(value)
+
+
 def loads(encoded: bytes) -> Any:
     """Read JSON. Whole numbers stay exact, and a number beyond the range of floats becomes None."""
     text = encoded.decode()
@@ -200,7 +216,9 @@ class RecordMaker:
         loose = {place: fit for place, fit in own.items() if columns[place].encoding in encodings}
         self._every, self._own, self._fits = fits, own, Fits(loose)
         converting = dict(self._converters)
-        self._unchecked = [place for place in fits if place in converting or place not in loose]
+        unchecked = [place for place in fits if place in converting or place not in loose]
+        # Of one place, itemgetter() would not make a tuple.
+        self._unchecked = itemgetter(*unchecked, *unchecked[:1]) if unchecked else None
 
     @cached_property
     def described_text(self) -> orjson.Fragment:
@@ -229,9 +247,8 @@ class RecordMaker:
         fitting = self._with_words(fits.marked(rows))
         ready = self._converted(fitting)
         records = objects(self._names, ready)
-        # 13 ns a cell.
-        has_unfit = any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
-        if fitting is rows and not has_unfit:
+        unchecked = () if self._unchecked is None else chain.from_iterable(map(self._unchecked, ready))
+        if fitting is rows and Unfit not in set(map(type, unchecked)):
             return records
         from dualsql.formats.unfit_cells import with_unfit_columns
 

@@ -77,8 +77,10 @@ def checked_count(count: Any, settings: Settings) -> CountMethod:
 
 def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Plain JSON values, at most 64 KiB of them."""
+    if not metadata:
+        return {}
     try:
-        encoded = json.dumps(dict(metadata or {}))
+        encoded = json.dumps(dict(metadata))
     except (ValueNotRepresentableError, TypeError, ValueError) as error:
         raise BadParameterError(
             "metadata contains a value that JSON cannot represent.",
@@ -239,15 +241,19 @@ class ShownSample(NamedTuple):
 
 def shown_sample(view: View, sample: Sample) -> ShownSample:
     """What a response shows of a sample."""
-    inexact = json.inexact_columns(view.columns, sample.rows)
-    rows = view.record_maker(inexact).records(sample.rows)
-    try:
-        plain: list[Row] = json.loads(json.dumps(rows))
-    except ValueNotRepresentableError:
-        from dualsql.formats.json_fallback import require_writable
+    maker, inexact = view.record_maker(), list[str]()
+    rows = maker.records(sample.rows)
+    plain = json.exact_values(rows, has_odd_times=maker.has_odd_times(sample.rows))
+    if plain is None:
+        if inexact := json.inexact_columns(view.columns, sample.rows):
+            rows = view.record_maker(inexact).records(sample.rows)
+        try:
+            plain = json.loads(json.dumps(rows))
+        except ValueNotRepresentableError:
+            from dualsql.formats.json_fallback import require_writable
 
-        require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
-        raise
+            require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
+            raise
     return ShownSample(sample, plain, json.describe(view.columns, integer_strings=inexact), view.as_of)
 
 
@@ -422,6 +428,9 @@ class Creator:
             NotFreezableError: SQLAlchemy cannot compile one of them.
             NoTotalOrderError: the statement cannot be paged.
         """
+        view.derived.cached(("compiled", view.rules.form), lambda: self._compile_forms(view))
+
+    def _compile_forms(self, view: View) -> Literal[True]:
         is_plain = view.source.registry.writes_alike(view.dialect, [each.type for each in view.shape.columns])
         most = 1 if is_plain and not self.views.policy.has_functions else None
         # SQLAlchemy's own cache knows the first, which is read at once.
@@ -429,7 +438,7 @@ class Creator:
         window = (view.shape.limit is None, view.shape.offset > 0)
         key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
         if key is not None and key in self._compiled:
-            return
+            return True
         try:
             for select in islice(chain.from_iterable(forms(view) for forms in self.forms), most):
                 view.compile(select)
@@ -440,6 +449,7 @@ class Creator:
             ) from error
         if key is not None:
             self._compiled[key] = True
+        return True
 
     async def completed(
         self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None = None
