@@ -26,11 +26,11 @@ from dualsql.columns.exact import PIECE, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, loose_encodings
+from dualsql.formats.cells import Fits, Unfit, WordedItems, fit_of, loose_encodings
 from dualsql.formats.text import duration
 from dualsql.formats.writer import PlainColumns, Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
-from dualsql_client.wire import Column, Row
+from dualsql_client.wire import Row
 
 Converter = Callable[[Any], Any]
 Converters = Sequence[tuple[int, Converter]]
@@ -157,29 +157,9 @@ def loads(encoded: bytes) -> Any:
 _PLAIN_READER = json.JSONDecoder(parse_float=lambda text: one if math.isfinite(one := float(text)) else None)
 
 
-def describe(columns: Iterable[ResultColumn], *, integer_strings: Iterable[str] = ()) -> list[Column]:
-    """The columns in the shape of the wire; those in `integer_strings` have strings."""
-    as_strings = frozenset(integer_strings)
-    described = [column.describe() for column in columns]
-    for column in described:
-        if column["name"] in as_strings:
-            column["encoding"] = "integer-string"
-    return described
-
-
 def integer_columns(columns: Iterable[ResultColumn]) -> list[str]:
     """Names of the columns that hold whole numbers."""
     return [column.name for column in columns if column.encoding == "integer"]
-
-
-def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Names of the integer columns in which `rows` have a number that a double cannot hold exactly."""
-    return [
-        column.name
-        for column, cells in zip(columns, zip(*rows))  # noqa: B905 - no rows have no cells
-        if column.encoding == "integer"
-        and any(abs(cell) > LARGEST_EXACT_INTEGER for cell in cells if isinstance(cell, int))
-    ]
 
 
 class RecordMaker:
@@ -202,7 +182,10 @@ class RecordMaker:
         integer_strings: Sequence[str] = (),
         text_columns: Collection[str] = (),
     ) -> None:
-        self.described = describe(columns, integer_strings=integer_strings)
+        self.described, as_strings = [column.describe() for column in columns], frozenset(integer_strings)
+        for column in self.described:
+            if column["name"] in as_strings:
+                column["encoding"] = "integer-string"
         self._names = tuple(column.name for column in columns)
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]

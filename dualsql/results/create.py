@@ -241,20 +241,14 @@ class ShownSample(NamedTuple):
 
 def shown_sample(view: View, sample: Sample) -> ShownSample:
     """What a response shows of a sample."""
-    maker, inexact = view.record_maker(), list[str]()
-    rows = maker.records(sample.rows)
-    plain = json.exact_values(rows, has_odd_times=maker.has_odd_times(sample.rows))
+    maker = view.record_maker()
+    has_odd_times = maker.has_odd_times(sample.rows)
+    plain = json.exact_values(maker.records(sample.rows), has_odd_times=has_odd_times)
     if plain is None:
-        if inexact := json.inexact_columns(view.columns, sample.rows):
-            rows = view.record_maker(inexact).records(sample.rows)
-        try:
-            plain = json.loads(json.dumps(rows))
-        except ValueNotRepresentableError:
-            from dualsql.formats.json_fallback import require_writable
+        from dualsql.formats.json_fallback import inexact_values
 
-            require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
-            raise
-    return ShownSample(sample, plain, json.describe(view.columns, integer_strings=inexact), view.as_of)
+        maker, plain = inexact_values(view.record_maker, view.columns, sample.rows)
+    return ShownSample(sample, plain, [column.copy() for column in maker.described], view.as_of)
 
 
 async def _show(view: View, sample: Sample) -> ShownSample:
@@ -387,7 +381,7 @@ class Creator:
         creation = Creation(source, document, options, profiler, sampler, answer)
         if options.wait is not None and self.answer_within is not None:
             return await self.answer_within(creation, options.wait)
-        view = view or self.open_view(creation)
+        view = self.open_view(creation, view)
         query = await self.completed(view, self.new_resource(view, creation), creation)
         async with self._deleted_on_failure(query.resource.id, query.resource.kept):
             await self.access.keep(query.resource, options.principal, rows=len(query.response.sample))
@@ -396,7 +390,7 @@ class Creator:
     async def _freeze(
         self, source: Source, options: CreateOptions, *, is_described: bool
     ) -> tuple[bytes, View | None]:
-        """The document of the Select, and its view if that is opened and compiled already.
+        """The document of the Select, and its view if that is opened already.
 
         Args:
             is_described: with the types that the database describes.
@@ -410,11 +404,12 @@ class Creator:
             typed = await with_described_types(described, options.statement)
             if typed is not None:
                 return await self._freeze(source, replace(options, select=typed), is_described=False)
+            return document, described
         return document, view
 
-    def open_view(self, creation: Creation) -> View:
+    def open_view(self, creation: Creation, view: View | None = None) -> View:
         """What the principal sees of a result to create; every statement derived from it can be compiled."""
-        view = self.views.open(creation.source, creation.document, creation.options.principal)
+        view = view or self.views.open(creation.source, creation.document, creation.options.principal)
         self.require_compilable(view)
         return view
 
@@ -552,7 +547,7 @@ class Creator:
             source=view.source.name,
             document=creation.document,
             signature=b"",
-            columns=json.describe(view.columns),
+            columns=view.record_maker().described,
             total_count=None,
             total_count_kind="none",
             created_at=now,
