@@ -7,7 +7,6 @@ later; a pinned one never expires. Most are created ready.
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from dualsql.errors import (
     ResourcePendingError,
     shown,
 )
-from dualsql_client.identifiers import ID_ALPHABET, ID_RANDOM, with_checksum
+from dualsql_client.identifiers import ID_RANDOM, random_characters, with_checksum
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
@@ -345,18 +344,12 @@ class Clock:
         return datetime.now(UTC) - self.now()
 
 
-_CHARACTERS = (ID_ALPHABET.encode() * 5)[:256]
-_LEFT_OUT = bytes(range(256 - 256 % len(ID_ALPHABET), 256))
-
-
 def new_resource_id(start: str = "") -> str:
     """A fresh identifier: `start`, up to 160 random bits (MCP asks for UUIDv4's 122), and a checksum for clients."""
     while True:
-        # Of 256 bytes, 248 are equally often one of the 62 characters; the others are left out.
-        drawn = secrets.token_bytes(2 * ID_RANDOM).translate(_CHARACTERS, _LEFT_OUT).decode()
-        text = (start + drawn)[:ID_RANDOM]
+        text = start + random_characters(ID_RANDOM - len(start))
         # Detection skips words of one case: one of 1.2 million draws.
-        if len(text) == ID_RANDOM and not (text.islower() or text.isupper()):
+        if not (text.islower() or text.isupper()):
             return with_checksum(text)
 
 
