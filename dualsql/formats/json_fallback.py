@@ -16,10 +16,8 @@ from dualsql.columns.exact import Digits
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import LARGEST_EXACT_INTEGER
-from dualsql.formats.json import RecordMaker, dumps, encoded, loads
 from dualsql.formats.text import INT64_BOUND
 from dualsql.formats.writer import Rows
-from dualsql_client.wire import Row
 
 Encoder = Callable[[Any], Any]
 """Converts a value that orjson does not know, as `dualsql.formats.json.encoded` does."""
@@ -66,32 +64,14 @@ def _key(key: Any) -> Any:
     return key.isoformat() if isinstance(key, dt.date | dt.time) else key
 
 
-def inexact_values(
-    record_maker: Callable[[Sequence[str]], RecordMaker], columns: Sequence[ResultColumn], rows: Rows
-) -> tuple[RecordMaker, list[Row]]:
-    """What makes objects of rows, and these as plain JSON values.
-
-    Integer columns in which a double cannot hold a number exactly have strings.
-
-    Args:
-        record_maker: `View.record_maker`.
-
-    Raises:
-        ValueNotRepresentableError: a value has no JSON form. The error names its column and class.
-    """
-    inexact = [
+def inexact_columns(columns: Sequence[ResultColumn], rows: Rows) -> list[str]:
+    """Names of the integer columns in which `rows` have a number that a double cannot hold exactly."""
+    return [
         column.name
         for column, cells in zip(columns, zip(*rows))  # noqa: B905 - no rows have no cells
         if column.encoding == "integer"
         and any(abs(cell) > LARGEST_EXACT_INTEGER for cell in cells if isinstance(cell, int))
     ]
-    maker = record_maker(inexact)
-    records = maker.records(rows)
-    try:
-        return maker, loads(dumps(records))
-    except ValueNotRepresentableError:
-        require_writable(columns, [list(record.values()) for record in records], encoded)
-        raise
 
 
 def require_writable(columns: Sequence[ResultColumn], rows: Rows, encode: Encoder) -> None:

@@ -245,9 +245,15 @@ def shown_sample(view: View, sample: Sample) -> ShownSample:
     has_odd_times = maker.has_odd_times(sample.rows)
     plain = json.exact_values(maker.records(sample.rows), has_odd_times=has_odd_times)
     if plain is None:
-        from dualsql.formats.json_fallback import inexact_values
+        from dualsql.formats.json_fallback import inexact_columns, require_writable
 
-        maker, plain = inexact_values(view.record_maker, view.columns, sample.rows)
+        maker = view.record_maker(inexact_columns(view.columns, sample.rows))
+        rows = maker.records(sample.rows)
+        try:
+            plain = json.loads(json.dumps(rows))
+        except ValueNotRepresentableError:
+            require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
+            raise
     return ShownSample(sample, plain, [column.copy() for column in maker.described], view.as_of)
 
 
