@@ -7,7 +7,6 @@ later; a pinned one never expires. Most are created ready.
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from dualsql.errors import (
     ResourcePendingError,
     shown,
 )
-from dualsql_client.identifiers import ID_RANDOM, id_characters, with_checksum
+from dualsql_client.identifiers import ID_RANDOM, random_characters, with_checksum
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
@@ -348,7 +347,7 @@ class Clock:
 def new_resource_id(start: str = "") -> str:
     """A fresh identifier: `start`, up to 160 random bits (MCP asks for UUIDv4's 122), and a checksum for clients."""
     while True:
-        text = start + id_characters(secrets.randbits(8 * ID_RANDOM), ID_RANDOM - len(start))
+        text = start + random_characters(ID_RANDOM - len(start))
         # Detection skips words of one case: one of 1.2 million draws.
         if not (text.islower() or text.isupper()):
             return with_checksum(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import string
 from collections.abc import Iterator
 from heapq import merge
@@ -58,6 +59,19 @@ def id_characters(number: int, count: int) -> str:
         number, digit = divmod(number, len(ID_ALPHABET))
         characters += ID_ALPHABET[digit]
     return characters
+
+
+# Of 256 bytes, 248 stand for the 62 characters equally often; the others are left out.
+_CHARACTERS = (ID_ALPHABET.encode() * 5)[:256]
+_LEFT_OUT = bytes(range(256 - 256 % len(ID_ALPHABET), 256))
+
+
+def random_characters(count: int) -> str:
+    """`count` characters of `ID_ALPHABET` that nobody can foresee."""
+    characters = ""
+    while len(characters) < count:
+        characters += secrets.token_bytes(2 * count).translate(_CHARACTERS, _LEFT_OUT).decode()
+    return characters[:count]
 
 
 def may_hold_id(text: str) -> bool:

@@ -27,7 +27,6 @@ from dualsql.charts.chart import (
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat
 from dualsql.charts.rows import limits_of, marks_of
 from dualsql.errors import BadParameterError
-from dualsql.formats import json
 from dualsql.kept.cells import Use
 from dualsql.query import StructuredQuery
 from dualsql.query.parse import id_in
@@ -189,7 +188,7 @@ class ChartService:
         marks = await kept_or_live(view, mark(chart, view), lambda: mark(chart, live))
         await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
         await self._access.note_access(resource)
-        return render.draw(chart, json.describe(view.columns), marks.rows, notes=marks.notes)
+        return render.draw(chart, view.record_maker().described, marks.rows, notes=marks.notes)
 
     async def check_of(
         self,

@@ -25,7 +25,7 @@ from dualsql.databases.engines import parsed_url
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.store.tables import metadata
-from dualsql_client.identifiers import id_characters
+from dualsql_client.identifiers import id_characters, random_characters
 from dualsql_client.local_servers import MARK_LENGTH, make_private
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class MarkedIds(Feature):
 
 def new_mark() -> str:
     """A mark for a server whose results end with its process."""
-    return id_characters(secrets.randbits(8 * MARK_LENGTH), MARK_LENGTH)
+    return random_characters(MARK_LENGTH)
 
 
 def state_folder() -> Path:

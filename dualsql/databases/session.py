@@ -139,58 +139,56 @@ async def read_only(
     settings = role if rules is None else (*role, *rules.settings)
     terms = SessionTerms(source.limits.longest_stream if limit is None else limit, settings)
     # The slot first: who waits for one must not hold a connection meanwhile.
-    async with source.limits.slot(for_stream=limit is None):
-        connection, session = await _begin(source, terms, on_connect)
-        async with session:
-            # After the guard, whose own statements name no table.
-            if rules is not None:
-                synchronous(connection).dialect = rules.dialect(source.engine.dialect)
-            yield connection
+    async with source.limits.slot(for_stream=limit is None), AsyncExitStack() as session:
+        connection = await _begin(source, terms, on_connect, session)
+        # After the guard, whose own statements name no table.
+        if rules is not None:
+            synchronous(connection).dialect = rules.dialect(source.engine.dialect)
+        yield connection
 
 
 async def _begin(
-    source: Source, terms: SessionTerms, on_connect: Callable[[AsyncConnection], None]
-) -> tuple[AsyncConnection, AsyncExitStack]:
-    """A connection in a read-only transaction, and what ends both.
+    source: Source,
+    terms: SessionTerms,
+    on_connect: Callable[[AsyncConnection], None],
+    session: AsyncExitStack,
+) -> AsyncConnection:
+    """A connection in a read-only transaction; both end with `session`.
 
     If a connection of an earlier session turns out to be dead, because its database was restarted, another one is
     taken. A ping at each checkout (`pool_pre_ping`) would cost three round trips more with asyncpg.
     """
+    loop, seconds = asyncio.get_running_loop(), source.limits.connection_timeout.total_seconds()
     while True:
-        async with AsyncExitStack() as attempt:
-            connection = await _connect(source, attempt)
-            # Before the first statement, so that whatever is sent can be stopped.
-            on_connect(connection)
-            memory = memory_of(connection)
-            try:
-                async with asyncio.timeout(source.limits.connection_timeout.total_seconds()):
-                    await attempt.enter_async_context(source.guard.read_only(connection, terms))
-            except TimeoutError as error:
+        connection, memory = None, dict[Any, Any]()
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                if source.lock is not None:
+                    await session.enter_async_context(source.lock)
+                connection = await session.enter_async_context(source.engine.connect())
+                # Before the first statement, so that whatever is sent can be stopped.
+                on_connect(connection)
+                memory = memory_of(connection)
+                limit.reschedule(loop.time() + seconds)
+                await session.enter_async_context(source.guard.read_only(connection, terms))
+        except DualResponseError:
+            raise
+        # A driver, a resolver or the network may raise anything; the caller's query is not the cause.
+        except Exception as error:
+            if connection is None:
+                from dualsql.databases.failures import error_of_connecting
+
+                raise error_of_connecting(error, source) from error
+            if isinstance(error, TimeoutError):
                 raise DatabaseBusyError("The database did not answer in time.") from error
-            except Exception as error:
-                is_lost = getattr(error, "connection_invalidated", isinstance(error, ConnectionError))
-                if USED not in memory or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
-                    raise
-                await connection.invalidate()
-            else:
-                memory[USED] = True
-                return connection, attempt.pop_all()
-
-
-async def _connect(source: Source, stack: AsyncExitStack) -> AsyncConnection:
-    """A connection of the source's pool, returned when `stack` ends."""
-    try:
-        async with asyncio.timeout(source.limits.connection_timeout.total_seconds()):
-            if source.lock is not None:
-                await stack.enter_async_context(source.lock)
-            return await stack.enter_async_context(source.engine.connect())
-    except DualResponseError:
-        raise
-    # A driver, a resolver or the network may raise anything; the caller's query is not the cause.
-    except Exception as error:
-        from dualsql.databases.failures import error_of_connecting
-
-        raise error_of_connecting(error, source) from error
+            is_lost = getattr(error, "connection_invalidated", isinstance(error, ConnectionError))
+            if USED not in memory or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
+                raise
+            await connection.invalidate()
+            await session.aclose()
+        else:
+            memory[USED] = True
+            return connection
 
 
 async def in_session(

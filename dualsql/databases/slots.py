@@ -189,6 +189,9 @@ class Slots:
             TooManyQueriesError: too many wait already, or the caller waited for too long.
         """
         caller = CALLER.get()
+        if not self._waiting and self._shares.has_room(caller):
+            self._shares.take(caller)
+            return caller
         slot = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append(slot)
         self._hand_out()

@@ -26,11 +26,11 @@ from dualsql.columns.exact import PIECE_CHARACTERS, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, loose_encodings
+from dualsql.formats.cells import Fits, Unfit, WordedItems, fit_of, loose_encodings
 from dualsql.formats.text import duration
 from dualsql.formats.writer import PlainColumns, Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
-from dualsql_client.wire import Column, Row
+from dualsql_client.wire import Row
 
 Converter = Callable[[Any], Any]
 Converters = Sequence[tuple[int, Converter]]
@@ -131,6 +131,22 @@ def _with_words(values: Collection[Any]) -> list[Any] | None:
 _OF_NUMBERS = (float, Decimal, list, tuple, dict)
 
 
+def exact_values(records: list[Row], *, has_odd_times: bool) -> list[Row] | None:
+    """What `loads` reads of the `dumps` of the records; None if a whole number may be too large for a double."""
+    option = orjson.OPT_STRICT_INTEGER | (_WITH_TIMES if has_odd_times else orjson.OPT_PASSTHROUGH_DATACLASS)
+    try:
+        plain: list[Row] = orjson.loads(orjson.dumps(records, default=_encoded_exactly, option=option))
+    except (TypeError, RecursionError):
+        return None
+    return plain
+
+
+def _encoded_exactly(value: Any) -> Any:
+    if isinstance(value, Digits):
+        raise TypeError("a number of any length")
+    return encoded(value)
+
+
 def loads(encoded: bytes) -> Any:
     """Read JSON. Whole numbers stay exact, and a number beyond the range of floats becomes None."""
     text = encoded.decode()
@@ -141,29 +157,9 @@ def loads(encoded: bytes) -> Any:
 _PLAIN_READER = json.JSONDecoder(parse_float=lambda text: one if math.isfinite(one := float(text)) else None)
 
 
-def describe(columns: Iterable[ResultColumn], *, integer_strings: Iterable[str] = ()) -> list[Column]:
-    """The columns in the shape of the wire; those in `integer_strings` have strings."""
-    as_strings = frozenset(integer_strings)
-    described = [column.describe() for column in columns]
-    for column in described:
-        if column["name"] in as_strings:
-            column["encoding"] = "integer-string"
-    return described
-
-
 def integer_columns(columns: Iterable[ResultColumn]) -> list[str]:
     """Names of the columns that hold whole numbers."""
     return [column.name for column in columns if column.encoding == "integer"]
-
-
-def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Names of the integer columns in which `rows` have a number that a double cannot hold exactly."""
-    return [
-        column.name
-        for column, cells in zip(columns, zip(*rows))  # noqa: B905 - no rows have no cells
-        if column.encoding == "integer"
-        and any(abs(cell) > LARGEST_EXACT_INTEGER for cell in cells if isinstance(cell, int))
-    ]
 
 
 class RecordMaker:
@@ -186,7 +182,10 @@ class RecordMaker:
         integer_strings: Sequence[str] = (),
         text_columns: Collection[str] = (),
     ) -> None:
-        self.described = describe(columns, integer_strings=integer_strings)
+        self.described, as_strings = [column.describe() for column in columns], frozenset(integer_strings)
+        for column in self.described:
+            if column["name"] in as_strings:
+                column["encoding"] = "integer-string"
         self._names = tuple(column.name for column in columns)
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
@@ -200,7 +199,9 @@ class RecordMaker:
         loose = {place: fit for place, fit in own.items() if columns[place].encoding in encodings}
         self._every, self._own, self._fits = fits, own, Fits(loose)
         converting = dict(self._converters)
-        self._unchecked = [place for place in fits if place in converting or place not in loose]
+        unchecked = [place for place in fits if place in converting or place not in loose]
+        # Of one place, itemgetter() would not make a tuple.
+        self._unchecked = itemgetter(*unchecked, *unchecked[:1]) if unchecked else None
 
     @cached_property
     def described_text(self) -> orjson.Fragment:
@@ -229,9 +230,8 @@ class RecordMaker:
         fitting = self._with_words(fits.marked(rows))
         ready = self._converted(fitting)
         records = objects(self._names, ready)
-        # 13 ns a cell.
-        has_unfit = any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
-        if fitting is rows and not has_unfit:
+        unchecked = () if self._unchecked is None else chain.from_iterable(map(self._unchecked, ready))
+        if fitting is rows and Unfit not in set(map(type, unchecked)):
             return records
         from dualsql.formats.unfit_cells import with_unfit_columns
 

@@ -15,6 +15,7 @@ from sqlalchemy import types
 from dualsql.columns.exact import Digits
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
+from dualsql.formats.cells import LARGEST_EXACT_INTEGER
 from dualsql.formats.text import INT64_BOUND
 from dualsql.formats.writer import Rows
 
@@ -61,6 +62,16 @@ def _plainly(value: Any, encode: Encoder) -> Any:
 def _key(key: Any) -> Any:
     # orjson rounds zones; see `dualsql.formats.json.time_check`.
     return key.isoformat() if isinstance(key, dt.date | dt.time) else key
+
+
+def inexact_columns(columns: Sequence[ResultColumn], rows: Rows) -> list[str]:
+    """Names of the integer columns in which `rows` have a number that a double cannot hold exactly."""
+    return [
+        column.name
+        for column, cells in zip(columns, zip(*rows))  # noqa: B905 - no rows have no cells
+        if column.encoding == "integer"
+        and any(abs(cell) > LARGEST_EXACT_INTEGER for cell in cells if isinstance(cell, int))
+    ]
 
 
 def require_writable(columns: Sequence[ResultColumn], rows: Rows, encode: Encoder) -> None:

@@ -49,6 +49,8 @@ _log = logging.getLogger(__name__)
 _PLAIN = StrCompileDialect()
 # Anonymous names differ in their seed, which is a memory address.
 _SEED = re.compile(r"%\(\S+ ")
+_LONGEST_KNOWN = 8 * 1024
+"""Bytes of a document that is kept."""
 UNCOMPILABLE = (
     SQLAlchemyError,
     RecursionError,
@@ -62,8 +64,11 @@ UNCOMPILABLE = (
 """What SQLAlchemy raises for statements that a dialect cannot render."""
 
 
-class Proofs(util.LRUCache[object, bool]):
-    """The `proof_key` of statements that were compared with their documents, for one dialect and one registry."""
+class Proofs(util.LRUCache[object, bytes]):
+    """By `proof_key`, documents that were compared with their statements, for one dialect and one registry.
+
+    Of a large document, an empty one is kept in its place.
+    """
 
     # Several threads may use SQLAlchemy's LRUCache: statements of texts are frozen in worker threads.
     def __init__(self) -> None:
@@ -105,13 +110,13 @@ def freeze(
 def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
     plain = _dump(statement, encoder)
     key = None if proofs is None else proof_key(statement, plain)
-    if key is not None and proofs is not None and proofs.get(key) is not None:
-        return deflate(plain)
+    if key is not None and proofs is not None and (known := proofs.get(key)) is not None:
+        return known or deflate(plain)
     thawed, document = _compared(statement, plain, encoder, dialect), deflate(plain)
     if proofs is not None:
         proofs.last = document, thawed
         if key is not None:
-            proofs[key] = True
+            proofs[key] = document if len(document) <= _LONGEST_KNOWN else b""
     return document
 
 

@@ -171,15 +171,16 @@ class Seal:
     """
 
     def __init__(self, secrets: Sequence[str | bytes]) -> None:
-        self._secrets = _keys_of(secrets)
-        self._subkeys: dict[bytes, tuple[bytes, ...]] = {}
-        self._known: dict[bytes, tuple[bytes | str | None, ...]] = {}
+        self._secrets: tuple[bytes, ...] = ()
+        self.replace(secrets)
 
     def replace(self, secrets: Sequence[str | bytes]) -> bool:
         """Use these secrets from now on. Returns whether the one that signed until now still verifies."""
-        former, self._secrets = self._secrets[0], _keys_of(secrets)
-        self._subkeys, self._known = {}, {}
-        return former in self._secrets
+        former, self._secrets = self._secrets[:1], _keys_of(secrets)
+        self._keyed = [hmac.new(secret, digestmod=sha256) for secret in self._secrets]
+        self._subkeys: dict[bytes, tuple[bytes, ...]] = {}
+        self._known: dict[bytes, tuple[bytes | str | None, ...]] = {}
+        return {*former} <= {*self._secrets}
 
     def __repr__(self) -> str:
         return f"Seal({len(self._secrets)} secrets)"
@@ -196,7 +197,7 @@ class Seal:
 
     def sign(self, *parts: bytes | str | None) -> bytes:
         """32 bytes that only a holder of the first secret can make for exactly these parts."""
-        return _digest(self._secrets[0], _encoded(parts))
+        return _digest(self._keyed[0], _encoded(parts))
 
     def verify(self, signature: bytes, *parts: bytes | str | None) -> bool:
         """Whether `signature` was made for exactly these parts with one of the secrets."""
@@ -206,7 +207,7 @@ class Seal:
             return True
         message = _encoded(parts)
         # All secrets are tried, so that the time does not show which one signed.
-        matches = [hmac.compare_digest(_digest(secret, message), signature) for secret in self._secrets]
+        matches = [hmac.compare_digest(_digest(keyed, message), signature) for keyed in self._keyed]
         if any(matches) and len(message) <= _LONGEST_KNOWN:
             if len(known) >= _MOST_KNOWN:
                 known.clear()
@@ -223,8 +224,10 @@ def _keys_of(secrets: Sequence[str | bytes]) -> tuple[bytes, ...]:
     return keys
 
 
-def _digest(secret: bytes, message: bytes) -> bytes:
-    return hmac.digest(secret, message, sha256)
+def _digest(keyed: hmac.HMAC, message: bytes) -> bytes:
+    mac = keyed.copy()
+    mac.update(message)
+    return mac.digest()
 
 
 def _encoded(parts: Sequence[bytes | str | None]) -> bytes:

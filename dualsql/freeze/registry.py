@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from hashlib import sha256
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from sqlalchemy import Dialect, Enum as SQLEnum, MetaData, Table, inspect
@@ -158,7 +159,7 @@ class Registry:
         for table in tables:
             name = self.name_of(table)
             if name is not None:
-                yield from ((name, str(key)) for key, _ in table.c.items())
+                yield from zip(repeat(name), map(str, table.c.keys()), strict=False)
 
     def name_of_column(self, column: Any) -> tuple[str, str] | None:
         """(table name, key in `table.c`) of a registered table's column."""

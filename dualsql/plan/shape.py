@@ -158,10 +158,16 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     Args:
         labels_unnamed: columns without a name get a label, too.
     """
+    outputs, names = internals.outputs_of(statement), unique_names(statement)
+    renaming = [*filter(_renames, {column.table for column in outputs if isinstance(column, ColumnClause)})]
     # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     names = [
-        name if _is_to_be_named(column, name) or (labels_unnamed and not is_named(column)) else ""
-        for column, name in zip(internals.outputs_of(statement), unique_names(statement), strict=True)
+        name
+        if own_name(column) not in ("", name)
+        or (renaming and isinstance(column, ColumnClause) and column.table in renaming)
+        or (labels_unnamed and not is_named(column))
+        else ""
+        for column, name in zip(outputs, names, strict=True)
     ]
     raw = selected_items(statement) if any(names) else []
     # Bare text may be several columns: which output belongs to it cannot be known.
@@ -173,12 +179,10 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     return internals.copy_with(statement, raw_columns=labelled)
 
 
-def _is_to_be_named(column: ColumnElement[Any], name: str) -> bool:
-    """Whether it needs a label with the name, because it has another one or its source may rename it."""
-    if own_name(column) not in ("", name):
-        return True
+def _renames(source: FromClause | None) -> bool:
+    """Whether columns of a source may have other names than they say."""
     # SQLAlchemy renders a repeated column of a mapped class in a subquery once.
-    inner = getattr(column.table, "element", None) if isinstance(column, ColumnClause) else None
+    inner = getattr(source, "element", None)
     if not isinstance(inner, Select) or not is_open(inner):
         return False
     hashes = [hash(column) for column in internals.all_selected_columns(inner)]

@@ -76,8 +76,10 @@ def checked_count(count: Any, settings: Settings) -> CountMethod:
 
 def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Plain JSON values, at most 64 KiB of them."""
+    if not metadata:
+        return {}
     try:
-        encoded = json.dumps(dict(metadata or {}))
+        encoded = json.dumps(dict(metadata))
     except (ValueNotRepresentableError, TypeError, ValueError) as error:
         raise BadParameterError(
             "metadata contains a value that JSON cannot represent.",
@@ -111,12 +113,12 @@ ProfileOption = Literal["none", "sample", "full"]
 """Whether the columns are profiled: not at all, in the first rows (`Profiles(profile_sample=...)`), in all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)  # frozen ones take three times as long to make
 class CreateOptions:
     """A request for a new response; `DualResponseServer.create_response` explains each field.
 
     A field that is None has a default in the settings. `checked` fills it in, but for `sample_size`: without one, a
-    result that fits the budgets is shown whole.
+    result that fits the budgets is shown whole. It is not changed: `dataclasses.replace` makes another one.
     """
 
     select: Statement | None = field(default=None, kw_only=False)
@@ -238,16 +240,20 @@ class ShownSample(NamedTuple):
 
 def shown_sample(view: View, sample: Sample) -> ShownSample:
     """What a response shows of a sample."""
-    inexact = json.inexact_columns(view.columns, sample.rows)
-    rows = view.record_maker(inexact).records(sample.rows)
-    try:
-        plain: list[Row] = json.loads(json.dumps(rows))
-    except ValueNotRepresentableError:
-        from dualsql.formats.json_fallback import require_writable
+    maker = view.record_maker()
+    has_odd_times = maker.has_odd_times(sample.rows)
+    plain = json.exact_values(maker.records(sample.rows), has_odd_times=has_odd_times)
+    if plain is None:
+        from dualsql.formats.json_fallback import inexact_columns, require_writable
 
-        require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
-        raise
-    return ShownSample(sample, plain, json.describe(view.columns, integer_strings=inexact), view.as_of)
+        maker = view.record_maker(inexact_columns(view.columns, sample.rows))
+        rows = maker.records(sample.rows)
+        try:
+            plain = json.loads(json.dumps(rows))
+        except ValueNotRepresentableError:
+            require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
+            raise
+    return ShownSample(sample, plain, [column.copy() for column in maker.described], view.as_of)
 
 
 async def _show(view: View, sample: Sample) -> ShownSample:
@@ -382,7 +388,7 @@ class Creator:
         creation = Creation(source, document, options, profiler, sampler, answer)
         if options.wait is not None and self.answer_within is not None:
             return await self.answer_within(creation, options.wait)
-        view = view or self.open_view(creation)
+        view = self.open_view(creation, view)
         query = await self.completed(view, self.new_resource(view, creation), creation)
         async with self._deleted_on_failure(query.resource.id, query.resource.kept):
             await self.access.keep(query.resource, options.principal, rows=len(query.response.sample))
@@ -391,7 +397,7 @@ class Creator:
     async def _freeze(
         self, source: Source, options: CreateOptions, *, is_described: bool
     ) -> tuple[bytes, View | None]:
-        """The document of the Select, and its view if that is opened and compiled already.
+        """The document of the Select, and its view if that is opened already.
 
         Args:
             is_described: with the types that the database describes.
@@ -405,11 +411,12 @@ class Creator:
             typed = await with_described_types(described, options.statement)
             if typed is not None:
                 return await self._freeze(source, replace(options, select=typed), is_described=False)
+            return document, described
         return document, view
 
-    def open_view(self, creation: Creation) -> View:
+    def open_view(self, creation: Creation, view: View | None = None) -> View:
         """What the principal sees of a result to create; every statement derived from it can be compiled."""
-        view = self.views.open(creation.source, creation.document, creation.options.principal)
+        view = view or self.views.open(creation.source, creation.document, creation.options.principal)
         self.require_compilable(view)
         return view
 
@@ -423,6 +430,9 @@ class Creator:
             NotFreezableError: SQLAlchemy cannot compile one of them.
             NoTotalOrderError: the statement cannot be paged.
         """
+        view.derived.cached(("compiled", view.rules.form), lambda: self._compile_forms(view))
+
+    def _compile_forms(self, view: View) -> Literal[True]:
         is_plain = view.source.registry.writes_alike(view.dialect, [each.type for each in view.shape.columns])
         most = 1 if is_plain and not self.views.policy.has_functions else None
         # SQLAlchemy's own cache knows the first, which is read at once.
@@ -430,7 +440,7 @@ class Creator:
         window = (view.shape.limit is None, view.shape.offset > 0)
         key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
         if key is not None and key in self._compiled:
-            return
+            return True
         try:
             for select in islice(chain.from_iterable(forms(view) for forms in self.forms), most):
                 view.compile(select)
@@ -441,6 +451,7 @@ class Creator:
             ) from error
         if key is not None:
             self._compiled[key] = True
+        return True
 
     async def completed(
         self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None = None
@@ -543,7 +554,7 @@ class Creator:
             source=view.source.name,
             document=creation.document,
             signature=b"",
-            columns=json.describe(view.columns),
+            columns=view.record_maker().described,
             total_count=None,
             total_count_kind="none",
             created_at=now,

@@ -66,7 +66,7 @@ class Derived:
         self.notes = notes_of(statement)
         self._forms: MutableMapping[object, Any] = util.LRUCache(_MOST_FORMS)
 
-    def _cached(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+    def cached(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` makes, or made before with this key."""
         form: T | None = self._forms.get(key)
         if form is None:
@@ -77,13 +77,13 @@ class Derived:
         """The statement in the requested order; see `plan.ordered`. `form` says which columns are masked."""
         # All principals with the same rules share one form.
         key = (form, *((part["field"], part.get("order")) for part in sort))
-        return self._cached(
+        return self.cached(
             key, lambda: plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
         )
 
     def counting(self, cap: int | None = None) -> AnySelect:
         """The count of the rows; see `plan.count`."""
-        return self._cached((plan.count, cap), lambda: plan.count(self.shape, cap=cap))
+        return self.cached((plan.count, cap), lambda: plan.count(self.shape, cap=cap))
 
     def writer(
         self, output: Format, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions
@@ -92,7 +92,7 @@ class Derived:
         if not output.is_stateless:
             return output.writer(columns, dialect, options)
         key = (output.name, repr(options), *(column.name for column in columns))
-        return self._cached(key, lambda: output.writer(columns, dialect, options))
+        return self.cached(key, lambda: output.writer(columns, dialect, options))
 
 
 @dataclass(slots=True, eq=False, repr=False)  # frozen ones take three times as long to make

@@ -18,8 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.sql.elements import quoted_name
 
 from dualsql import DualResponseServer, PageRequest, ValueNotRepresentableError, plan
+from dualsql.columns.exact import Digits
 from dualsql.columns.result import result_columns
 from dualsql.formats import json
+from dualsql.formats.cells import Unfit
 from dualsql.formats.csv import CSVWriter
 from dualsql.formats.json_fallback import require_writable
 from dualsql.formats.ndjson import NDJSONWriter
@@ -164,6 +166,33 @@ def test_a_value_without_an_encoding_in_an_untyped_column_is_told_of_types(type_
 @given(st.integers())
 def test_any_whole_number_survives(number: int) -> None:
     assert json.loads(json.dumps(number)) == number
+
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.decimals()
+    | st.datetimes(timezones=st.none() | st.just(dt.timezone(dt.timedelta(hours=1))))
+    | st.times()
+    | st.uuids()
+    | st.binary(max_size=9)
+    | st.sampled_from([Digits("0.1234567890123456789"), Digits("1" * 30), Digits("1e400"), Unfit("?")]),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(), values, max_size=3),
+    max_leaves=9,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(), _VALUES, max_size=3), max_size=3))
+def test_values_that_doubles_hold_are_what_is_read_of_their_json(records: list[dict[str, Any]]) -> None:
+    assert json.exact_values(records, has_odd_times=True) in (None, json.loads(json.dumps(records)))
+
+
+@pytest.mark.parametrize("number", [2**53, -(2**53), 2**53 + 1, 2**63, 2**64, -(10**30)])
+def test_a_whole_number_that_a_double_may_not_hold_is_no_exact_value(number: int) -> None:
+    assert json.exact_values([{"a": 1}, {"a": [{"b": number}]}], has_odd_times=False) is None
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False))
