@@ -88,8 +88,8 @@ def test_the_sources_that_a_comparison_kept_are_those_of_a_new_look(name: str) -
     thawed = thaw(freeze(statement, registry, dialect=dialect), registry)
     if isinstance(thawed, Select):
         prove_equal(statement, thawed, dialect)
-        kept, new = internals.final_froms(thawed), internals.final_froms(thawed, anew=True)
-        assert [str(source) for source in kept] == [str(source) for source in new]
+        kept, new = (internals.final_froms(thawed, anew=is_new) for is_new in (False, True))
+        assert [str(select(source)) for source in kept] == [str(select(source)) for source in new]
         copied = thawed.where(true())
         assert "dualsql_froms" in vars(thawed).keys() - vars(copied).keys()
 
