@@ -30,7 +30,7 @@ from dualsql.errors import (
 )
 from dualsql.events import EVENTS, CreationEnded, ResultCreated, step
 from dualsql.formats import json
-from dualsql.formats.cells import are_heavy, run_heavy
+from dualsql.formats.cells import are_heavy, run_heavy, without_collector
 from dualsql.formats.samples import most_rows, room_for_rows, shows_all
 from dualsql.freeze import UNCOMPILABLE
 from dualsql.freeze.document import AnySelect, Statement
@@ -416,8 +416,9 @@ class Creator:
 
     def open_view(self, creation: Creation, view: View | None = None) -> View:
         """What the principal sees of a result to create; every statement derived from it can be compiled."""
-        view = view or self.views.open(creation.source, creation.document, creation.options.principal)
-        self.require_compilable(view)
+        with without_collector():
+            view = view or self.views.open(creation.source, creation.document, creation.options.principal)
+            self.require_compilable(view)
         return view
 
     def require_compilable(self, view: View) -> None:
@@ -602,7 +603,8 @@ def missing_feature(feature: str, argument: str) -> ConfigurationError:
 def frozen(source: Source, options: CreateOptions) -> bytes:
     """The document of the Select. If a refinement cannot be stored, the error is in words for the caller."""
     try:
-        return source.freeze(options.statement)
+        with without_collector():  # a statement of a new form makes thousands of objects, most for a moment
+            return source.freeze(options.statement)
     except NotFreezableError as error:
         if options.parent is None:
             raise
