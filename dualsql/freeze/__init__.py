@@ -210,10 +210,9 @@ def proof_key(statement: Any, plain: bytes) -> object | None:
     return None if key is None or values is None else (key.key, values, sha256(plain).digest())
 
 
-_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-_PLAIN_TYPES = frozenset(
-    {"BigInteger", "Boolean", "Date", "DateTime", "Float", "Integer", "Numeric", "String"}
-)
+# Not sets: what a document has there may be a list, which has no hash.
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_PLAIN_TYPES = ("Integer", "String", "BigInteger", "Boolean", "Date", "DateTime", "Float", "Numeric")
 # With `told_equal`, a cache key tells all that these nodes compile to, and every dialect compiles them.
 _PLAIN_NODES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "table": lambda fields: True,
