@@ -125,16 +125,18 @@ def _is_equal(one: SQLType, other: SQLType) -> bool:
     return one is other or repr(one) == repr(other)
 
 
-def result_columns(statement: Any, meanings: Meanings = STANDARD) -> tuple[ResultColumn, ...]:
-    """The columns of a Select, by their `unique_names`."""
-    forecast, columns = Forecast(meanings), list[ResultColumn]()
-    for name, expression in zip(unique_names(statement), internals.outputs_of(statement), strict=True):
+def result_columns(
+    statement: Any, meanings: Meanings = STANDARD, names: Sequence[str] | None = None
+) -> tuple[ResultColumn, ...]:
+    """The columns of a Select, by their `unique_names`, which may be given."""
+    names, forecast = names or unique_names(statement), Forecast(meanings)
+    columns: list[ResultColumn] = []
+    for name, expression in zip(names, internals.outputs_of(statement), strict=True):
         # All statements share those of tables. One that the ORM has annotated equals the table's, but is of one Select.
         is_of_table = type(expression) is schema.Column and isinstance(expression.table, schema.Table)
         kept = meanings.columns if is_of_table else {}
         if (column := kept.get((name, expression))) is None:
-            type_, is_computed = forecast.of(expression)
-            column = ResultColumn(name, expression, type_, is_computed=is_computed, meanings=meanings)
+            column = ResultColumn(name, expression, *forecast.of(expression), meanings)
             kept[name, expression] = column
         columns.append(column)
     return tuple(columns)

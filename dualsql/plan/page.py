@@ -158,7 +158,10 @@ class Ordered:
         new_columns: list[ColumnElement[Any]] = []
         prefix = _free_prefix(output.name for output in self.shape.columns)
         for key in keys:
-            if key.output is not None and _is_shown_as_it_is(key.expression):
+            type_ = key.expression.type
+            # The result has its value as the driver returns it.
+            is_shown = isinstance(type_, types.Integer | types.String) and not isinstance(type_, types.Enum)
+            if key.output is not None and is_shown:
                 positions.append(key.output)
             else:
                 assert key.form is not None  # otherwise the order has an obstacle
@@ -175,12 +178,6 @@ def _free_prefix(names: Iterable[str]) -> str:
     return prefix
 
 
-def _is_shown_as_it_is(expression: ColumnElement[Any]) -> bool:
-    """Whether the result has the column's value as the driver returns it."""
-    type_ = expression.type
-    return isinstance(type_, types.Integer | types.String) and not isinstance(type_, types.Enum)
-
-
 def ordered(
     shape: Shape,
     capabilities: Capabilities,
@@ -190,7 +187,11 @@ def ordered(
 ) -> Ordered:
     """The statement in the order of `sort`, or else in its author's order; raises what `order_of` raises."""
     if sort and (shape.is_cut or distinct_on(shape.select)):
-        shape = _nested(shape, capabilities)
+        # As a subquery: another order must not change which rows the author's limit keeps.
+        rows = all_rows(ordered(shape, capabilities))
+        inner = rows.subquery("result")
+        columns = tuple(column.moved(each) for column, each in zip(shape.columns, inner.c, strict=True))
+        shape = Shape(with_criteria_of(rows, select(*inner.c)), columns)
     return Ordered(shape, order_of(shape, capabilities, sort, is_masked), capabilities)
 
 
@@ -237,13 +238,3 @@ def smallest(*limits: int | None) -> int | None:
 
 def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:
     return limit if shape.limit is None else smallest(limit, max(0, shape.limit - offset))
-
-
-def _nested(shape: Shape, capabilities: Capabilities) -> Shape:
-    """The same rows as a subquery: another order must not change which rows the author's limit keeps."""
-    rows = all_rows(ordered(shape, capabilities))
-    inner = rows.subquery("result")
-    columns = tuple(
-        column.moved(expression) for column, expression in zip(shape.columns, inner.c, strict=True)
-    )
-    return Shape(with_criteria_of(rows, select(*inner.c)), columns)

@@ -104,7 +104,7 @@ def written_out(statement: Statement) -> Statement:
         from dualsql.plan import entities
 
         statement = entities.with_columns(statement)
-    return distinctly_named(statement) if isinstance(statement, Select) else statement
+    return distinctly_named(statement)[0] if isinstance(statement, Select) else statement
 
 
 def own_window(statement: selectable.GenerativeSelect) -> tuple[int | None, int]:
@@ -140,8 +140,8 @@ def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None
                 hint="Name the columns, or select the table: select(table).",
             )
     # Without a name, a cache key could not distinguish the column from the next one.
-    plain = distinctly_named(statement, labels_unnamed=True)
-    columns = result_columns(plain, meanings)
+    plain, names = distinctly_named(statement, labels_unnamed=True)
+    columns = result_columns(plain, meanings, names)
     outputs = [column.read for column in columns]
     if any(read is not column.expression for read, column in zip(outputs, columns, strict=True)):
         # Without this, SQLAlchemy would read each value as one of the type of an operand.
@@ -150,15 +150,15 @@ def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None
     return Shape(plain, columns, limit, offset)
 
 
-def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> AnySelect:
-    """The statement with a label on each column that has the name of an earlier one.
+def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> tuple[AnySelect, list[str]]:
+    """The statement with a label on each column that has the name of an earlier one, and its `unique_names`.
 
     Two equal labels cannot be wrapped in a subquery, and a type's own code must not meet the values of another column.
 
     Args:
         labels_unnamed: columns without a name get a label, too.
     """
-    outputs, names = internals.outputs_of(statement), unique_names(statement)
+    outputs, unique = internals.outputs_of(statement), unique_names(statement)
     renaming = [*filter(_renames, {column.table for column in outputs if isinstance(column, ColumnClause)})]
     # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     names = [
@@ -167,16 +167,16 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
         or (renaming and isinstance(column, ColumnClause) and column.table in renaming)
         or (labels_unnamed and not is_named(column))
         else ""
-        for column, name in zip(outputs, names, strict=True)
+        for column, name in zip(outputs, unique, strict=True)
     ]
     raw = selected_items(statement) if any(names) else []
     # Bare text may be several columns: which output belongs to it cannot be known.
     if not raw or any(isinstance(column, TextClause) for column in raw):
-        return statement
+        return statement, unique
     outputs = [output for column in raw for output in internals.select_iterable(column)]
     named = zip(outputs, names, strict=True)
     labelled = [unlabelled(output).label(name) if name else output for output, name in named]
-    return internals.copy_with(statement, raw_columns=labelled)
+    return internals.copy_with(statement, raw_columns=labelled), unique
 
 
 def _renames(source: FromClause | None) -> bool:
@@ -239,12 +239,11 @@ def _computed(select: AnySelect) -> list[Any]:
     return [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
 
 
-def _may_be_aggregate(function: FunctionElement[Any]) -> bool:
-    return function_name(function) not in _ROW_FUNCTIONS
-
-
 def merges_rows(
-    select: AnySelect, is_aggregate: Callable[[FunctionElement[Any]], bool] = _may_be_aggregate
+    select: AnySelect,
+    is_aggregate: Callable[[FunctionElement[Any]], bool] = lambda each: (
+        function_name(each) not in _ROW_FUNCTIONS
+    ),
 ) -> bool:
     """Whether GROUP BY, HAVING or an aggregate may make one row of several."""
     if internals.group_by_clauses(select) or internals.having_criteria(select):

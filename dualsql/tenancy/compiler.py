@@ -264,8 +264,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         arguments = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
         return f"{self.capabilities.match_function}({', '.join(arguments)})"
 
-    def visit_bindparam(self, bindparam: Any, *args: Any, **kw: Any) -> Any:
-        name = self._truncate_bindparam(bindparam)
+    def _truncate_bindparam(self, bindparam: Any) -> Any:
+        name = super()._truncate_bindparam(bindparam)
         if name.startswith(PAGE_PARAMETERS) and not isinstance(bindparam, PageParameter):
             forbid(f"a bound parameter with the name {name!r}", "Rename the bindparam().")
         if self._rule_of is None and not self.form.is_open and name.startswith(_RESERVED):
@@ -274,7 +274,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
                 f"a bound parameter with the name of a rule's parameter, {name!r}",
                 "Rename the bindparam().",
             )
-        return super().visit_bindparam(bindparam, *args, **kw)
+        return name
 
     def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> Any:
         from dualsql.columns.database_types import without_digits

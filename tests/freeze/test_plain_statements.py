@@ -1,0 +1,177 @@
+"""What the cache keys of plain statements tell is what compiling the statements tells."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Date,
+    Integer,
+    Numeric,
+    Select,
+    String,
+    Table,
+    and_,
+    bindparam,
+    not_,
+    or_,
+    select,
+)
+from sqlalchemy.sql import operators
+
+from dualsql import sqlalchemy_internals as internals
+from dualsql.errors import DualResponseError
+from dualsql.freeze import UNCOMPILABLE, Registry, equal_by_key, freeze, is_plain, prove_equal, thaw
+from dualsql.freeze.codec import node_kind_of
+from dualsql.freeze.document import AnySelect, unpack
+from dualsql.freeze.fields import _MEMOS
+from dualsql.freeze.types import is_memoized
+from tests.freeze.dialects import DIALECTS
+from tests.freeze.hostile import forged, mutate
+from tests.freeze.judge import OPEN, SIZE
+from tests.freeze.shop import SHAPES, customers, customers_, orders, orders_
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # changed statements make SQLAlchemy warn
+
+_EVERY = {
+    "condition": select(customers.c.id, customers_.name.label("n")).where(customers_.id < 100),
+    "join": (
+        select(orders_.id, customers_.name, (customers_.id == orders_.id).label("same"))
+        .join_from(orders, customers, orders_.customer_id == customers_.id, isouter=True)
+        .where(or_(customers_.name == "a", and_(customers_.id > 1, orders_.paid == bindparam("paid", True))))
+    ),
+    "sort": (
+        select(customers, not_(customers_.id != 3).label("x"))
+        .distinct()
+        .where(customers_.id >= 1)
+        .order_by(customers_.name.desc().nulls_last(), customers_.id)
+    ),
+    "negative": select(orders, (orders_.price <= 2).label("low")).where(orders_.id.in_([1]) == True),  # noqa: E712
+}
+
+
+def _plain_bodies() -> dict[str, Any]:
+    bodies = {}
+    for name, statement in {**_EVERY, **SHAPES}.items():
+        try:
+            body = unpack(freeze(statement, OPEN), SIZE)
+        except DualResponseError:
+            continue
+        if is_plain(body):
+            bodies[name] = body
+    return bodies
+
+
+BODIES = _plain_bodies()
+
+
+def _thawed(body: Any, registry: Registry = OPEN) -> AnySelect:
+    statement = thaw(forged(body), registry)
+    assert isinstance(statement, Select)
+    return statement
+
+
+def _has_equal_keys(changed: Any, statement: AnySelect) -> bool:
+    try:
+        return equal_by_key(changed, statement)
+    except (*UNCOMPILABLE, NotImplementedError):
+        return False  # no statement any more: it is not frozen
+
+
+def _require_equal(changed: Any, statement: AnySelect) -> None:
+    for dialect in DIALECTS.values():
+        prove_equal(changed, statement, dialect)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_every_dialect_compiles_them_and_finds_them_equal(name: str) -> None:
+    assert equal_by_key(_thawed(BODIES[name]), _thawed(BODIES[name]))
+    _require_equal(_thawed(BODIES[name]), _thawed(BODIES[name]))
+
+
+def test_each_kind_is_among_them() -> None:
+    tags = {tag for body in BODIES.values() for tag, _ in body["nodes"]}
+    assert tags == {"table", "column", "label", "bind", "binary", "boolean", "unary", "select"}
+    assert set(_EVERY) - BODIES.keys() == {"negative"}  # a list of values is none of them
+
+
+_OTHERS: dict[type, Callable[[Any], list[Any]]] = {
+    bool: lambda value: [not value],
+    int: lambda value: [value + 1, float(value), bool(value)],
+    str: lambda value: [value + "x", type(value)(value + "x")],
+    type(None): lambda _: [True, "x", operators.eq, customers.c.id, (customers.c.id == 7,)],
+    tuple: lambda value: [value[:-1], (*value, *value[-1:]), value[::-1], (customers.c.id == 7,)],
+    list: lambda value: [value[:-1], [*value, *value[-1:]], value[::-1]],
+}
+_TYPES = [Integer(), String(), String(5), Numeric(2, 1), Boolean(), Date()]
+_OPERATORS = [operators.eq, operators.ne, operators.lt, operators.and_, operators.or_, operators.desc_op]
+
+
+def _changes(elements: list[Any]) -> Iterator[tuple[int, str, Any]]:
+    """(number of an element, attribute, other value)."""
+    for number, element in enumerate(elements):
+        if isinstance(element, Table | Column):
+            continue  # of the registry, also in what was read back
+        cls: Any = type(element)
+        kind = node_kind_of(element)
+        assert kind is not None
+        written = {field.attribute for field in kind.fields}
+        for attribute in vars(element).keys() | written:
+            if attribute not in written and (attribute in _MEMOS or is_memoized(cls, attribute)):
+                continue  # SQLAlchemy computes it
+            value = getattr(element, attribute, None)
+            others = _OTHERS.get(type(value), lambda _: [])(value)
+            if attribute == "type":
+                others = _TYPES
+            elif callable(value):
+                others = _OPERATORS
+            elif hasattr(value, "__visit_name__"):
+                others = [customers.c.id, orders.c.paid, bindparam(None, 7, type_=Integer())]
+            yield from ((number, attribute, other) for other in others)
+
+
+@pytest.mark.quick(10)
+@pytest.mark.parametrize("name", BODIES)
+def test_an_attribute_that_changes_sql_is_seen(name: str) -> None:
+    statement = _thawed(BODIES[name])
+    different, alike = 0, 0
+    for number, attribute, other in _changes(list(internals.elements_of(statement))):
+        changed = _thawed(BODIES[name])
+        element: Any = list(internals.elements_of(changed))[number]
+        vars(element)[attribute] = other
+        if _has_equal_keys(changed, statement):
+            alike += 1
+            _require_equal(changed, statement)
+        else:
+            different += 1
+    assert different > alike
+
+
+def _mutants(seed: int, count: int) -> int:
+    rng = random.Random(seed)
+    alike = 0
+    for _ in range(count):
+        body = BODIES[rng.choice(list(BODIES))]
+        try:
+            changed = thaw(forged(mutate(body, rng)), OPEN)
+        except DualResponseError:
+            continue
+        if _has_equal_keys(changed, _thawed(body)):
+            alike += 1
+            _require_equal(changed, _thawed(body))
+    return alike
+
+
+def test_a_change_of_a_document_is_seen() -> None:
+    assert _mutants(seed=1, count=600)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_many_changes_of_a_document_are_seen(seed: int) -> None:
+    assert _mutants(seed, count=3_000)
