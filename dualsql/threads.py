@@ -12,15 +12,8 @@ T = TypeVar("T")
 
 async def shielded(future: asyncio.Future[T]) -> T:
     """The result of a future that goes on without a caller who leaves. asyncio.shield() logs its error, from 3.14."""
-    end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def note(ended: asyncio.Future[T]) -> None:
-        ended.cancelled() or ended.exception()  # which asyncio logs if nobody asks for it
-        if not end.done():
-            end.set_result(None)
-
-    future.add_done_callback(note)
-    await end
+    future.add_done_callback(lambda each: each.cancelled() or each.exception())
+    await asyncio.wait({future})
     return future.result()
 
 

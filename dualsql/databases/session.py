@@ -42,7 +42,6 @@ from dualsql.plan import Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules
-from dualsql.threads import shielded
 
 logger = logging.getLogger(__name__)
 
@@ -216,7 +215,8 @@ async def in_session(
     with DatabaseErrors(source, failure, limit=timeout):
         try:
             async with deadline:
-                return await shielded(session.task)
+                await session.ended  # sooner than its task, and not cancelled with the caller
+                return session.task.result()
         except TimeoutError as error:
             if not deadline.expired():  # the driver's own
                 raise
@@ -256,6 +256,7 @@ class Session(Generic[T]):
     Attributes:
         limit: the time limit of one statement; None for a stream.
         on_begin: called once the transaction has begun.
+        ended: when the task ends.
     """
 
     source: Source
@@ -269,9 +270,17 @@ class Session(Generic[T]):
     _stopping: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def __post_init__(self) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task = asyncio.ensure_future(self._run())
 
     async def _run(self) -> T:
+        try:
+            return await self._work()
+        finally:
+            if not self.ended.done():  # else its caller has left
+                self.ended.set_result(None)
+
+    async def _work(self) -> T:
         on_connect = partial(setattr, self, "connection")
         async with read_only(self.source, self.rules, limit=self.limit, on_connect=on_connect) as connection:
             if self._is_stopped:
