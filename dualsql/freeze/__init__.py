@@ -11,14 +11,13 @@ it compiles to the same SQL, parameters and columns.
 from __future__ import annotations
 
 import logging
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NoReturn
 
-from sqlalchemy import CompoundSelect, Select, TextualSelect, util
+from sqlalchemy import Column, CompoundSelect, Select, TextualSelect, util
 from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.default import StrCompileDialect
 from sqlalchemy.exc import SQLAlchemyError
@@ -65,10 +64,11 @@ UNCOMPILABLE = (
 """What SQLAlchemy raises for statements that a dialect cannot render."""
 
 
-class Proofs(util.LRUCache[object, bytes]):
-    """By `proof_key`, documents that were compared with their statements, for one dialect and one registry.
+class Proofs(util.LRUCache[object, tuple[bytes, bytes]]):
+    """By `form_of` a statement, a document that was compared with it, for one dialect and one registry.
 
-    Of a large document, an empty one is kept in its place.
+    Before it stands the digest of its plain form, or nothing where the form of the statement tells the document. Of a
+    large document, an empty one is kept in its place.
     """
 
     # Several threads may use SQLAlchemy's LRUCache: statements of texts are frozen in worker threads.
@@ -109,20 +109,28 @@ def freeze(
 
 
 def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
+    form = form_of(statement)
+    of_digest, known = (None if form is None or proofs is None else proofs.get(form)) or (None, b"")
+    if of_digest == b"":
+        return known
     plain = _dump(statement, encoder)
-    key = None if proofs is None else proof_key(statement, plain)
-    if key is not None and proofs is not None and (known := proofs.get(key)) is not None:
+    digest = sha256(plain).digest()
+    if of_digest == digest:
         return known or deflate(plain)
-    thawed, document = _compared(statement, plain, encoder, dialect), deflate(plain)
+    thawed, is_by_form = _compared(statement, plain, encoder, dialect, form)
+    document = deflate(plain)
     if proofs is not None:
         proofs.last = document, thawed
-        if key is not None:
-            proofs[key] = document if len(document) <= _LONGEST_KNOWN else b""
+        if form is not None:
+            is_small = len(document) <= _LONGEST_KNOWN
+            proofs[form] = b"" if is_by_form and is_small else digest, document if is_small else b""
     return document
 
 
-def _compared(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dialect | None) -> Statement:
-    """The statement of the document, which is equal to the one that was written."""
+def _compared(
+    statement: Statement, plain: bytes, encoder: Encoder, dialect: Dialect | None, form: object | None
+) -> tuple[Statement, bool]:
+    """The statement of the document, which is equal to the one that was written; whether its `form` tells that."""
     # The document is read back from its JSON and compared, so that an error in writing or reading is detected.
     decoder = Decoder(encoder.registry)
     try:
@@ -130,15 +138,15 @@ def _compared(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dia
         thawed = _read(body, decoder)
         if decoder.dependencies != encoder.dependencies:
             malformed("other tables and columns than were written")
-        is_equal = is_plain(body) and equal_by_key(statement, thawed)
+        is_by_form = form is not None and is_plain(body) and form == form_of(thawed)
     except Exception as error:  # noqa: BLE001 - as in `thaw`; here, a construct can be written but not read
         _log.debug("a document of ours could not be read back", exc_info=error)
         hint = getattr(error, "hint", None)
         what = f"a construct that does not survive storing ({error})" if hint is None else str(error)
         refuse(what[:200], hint or _SIMPLER, where=encoder.where(decoder.position))
-    if not is_equal:
+    if not is_by_form:
         prove_equal(statement, thawed, dialect)
-    return thawed
+    return thawed, is_by_form
 
 
 def _dump(statement: Statement, encoder: Encoder) -> bytes:
@@ -204,21 +212,28 @@ def _read(body: dict[str, Any], decoder: Decoder) -> Statement:
 # The check on writing.
 
 
-def proof_key(statement: Any, plain: bytes) -> object | None:
-    """What identifies a comparison that need not be repeated; None if it has to be.
+def form_of(statement: Any) -> object | None:
+    """What a statement has in common with others of one SQL text: SQLAlchemy's cache key, and what that does not tell.
 
-    Statements with one cache key are one SQL text to SQLAlchemy, which runs them by it. So a document of the same
-    bytes needs no second comparison for a statement of the same key and values.
+    SQLAlchemy runs all statements of one key by the SQL of the first. The key does not tell the values, names and kinds
+    of parameters, and the types of labels. None if there is no key, or a value without an unambiguous form.
     """
     key = internals.cache_key(statement)
-    values = key and exact_forms(bound.effective_value for bound in key.bindparams)
-    return None if key is None or values is None else (key.key, values, sha256(plain).digest())
+    if key is None or key.params:
+        return None
+    values = exact_forms(bound.effective_value for bound in key.bindparams)
+    if values is None:
+        return None
+    outputs = internals.outputs_of(statement) if isinstance(statement, Select) else ()
+    types = [_type_form(each.type) for each in outputs if not isinstance(each, Column)]
+    # The number of columns: a table may have more of them since the last time.
+    return (key.key, values, len(outputs), *map(_parameter_form, key.bindparams), *types)
 
 
 # Not sets: what a document has there may be a list, which has no hash.
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _PLAIN_TYPES = ("Integer", "String", "BigInteger", "Boolean", "Date", "DateTime", "Float", "Numeric")
-# With `equal_by_key`, a cache key tells all that these nodes compile to, and every dialect compiles them.
+# With `form_of`, a cache key tells all that these nodes compile to, and every dialect compiles them.
 _PLAIN_NODES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "table": lambda fields: True,
     "column": lambda fields: "of" in fields,
@@ -236,32 +251,16 @@ def _type_name(wire: Any) -> Any:
 
 
 def is_plain(body: dict[str, Any]) -> bool:
-    """Whether `equal_by_key` sees all that compiling the statement of this body would tell."""
+    """Whether `form_of` sees all that compiling the statement of this body would tell."""
     if body["text"] or body["clones"]:
         return False
     return all((allows := _PLAIN_NODES.get(tag)) and allows(fields) for tag, fields in body["nodes"])
 
 
-def equal_by_key(statement: Any, thawed: Any) -> bool:
-    """Whether the cache keys of two plain statements, their parameters and types of columns say that they are equal.
-
-    SQLAlchemy runs every statement by the SQL of the first one of its key, so the key tells the SQL. It does not tell
-    the names and kinds of parameters, and the types of labels.
-    """
-    one, other = internals.cache_key(statement), internals.cache_key(thawed)
-    if one is None or other is None or one.key != other.key or one.params or other.params:
-        return False
-    bounds = zip(one.bindparams, other.bindparams, strict=True)
-    outputs = zip(internals.outputs_of(statement), internals.outputs_of(thawed), strict=True)
-    are_same = all(_parameter_form(a) == _parameter_form(b) and _alike(a.type, b.type) for a, b in bounds)
-    return are_same and all(_alike(a.type, b.type) for a, b in outputs)
-
-
-def _parameter_form(bound: Any) -> tuple[Any, ...] | float:
-    """What a compiled statement has of a parameter; NaN, which equals nothing, if its value has no exact form."""
-    value = exact_forms([bound.effective_value])
+def _parameter_form(bound: Any) -> tuple[Any, ...]:
+    """What a compiled statement has of a parameter besides its value."""
     flags = bound.unique, bound.required, bound.expanding, bound.isoutparam, bound.callable, bound.expand_op
-    return math.nan if value is None else (_anonymized(bound.key), value, *flags)
+    return _anonymized(bound.key), _type_form(bound.type), *flags
 
 
 def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
@@ -334,14 +333,14 @@ def _alike(one: Any, other: Any) -> bool:
     """Whether SQLAlchemy treats two types as the same."""
     if one is other:
         return True
-    return type(one) is type(other) and _type_form(one) == _type_form(other)
+    return _type_form(one) == _type_form(other)
 
 
-def _type_form(type_: Any) -> Any:
+def _type_form(type_: Any) -> tuple[type, str]:
     key = internals.type_key(type_)
     if isinstance(key, tuple):
-        return repr(key) if len(key) > 1 else key  # a key of one item is the class itself
-    return repr(type_)
+        return type(type_), repr(key) if len(key) > 1 else ""  # a key of one item is the class itself
+    return type(type_), repr(type_)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -33,7 +33,7 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError, TamperedError
-from dualsql.freeze import Proofs, Registry, freeze, proof_key, prove_equal, thaw
+from dualsql.freeze import Proofs, Registry, form_of, freeze, prove_equal, thaw
 from dualsql.freeze.document import AnySelect, MalformedError, pack, unpack
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.shop import REGISTRY, SHAPES, customers, customers_
@@ -97,13 +97,12 @@ def test_the_sources_that_a_comparison_kept_are_those_of_a_new_look(name: str) -
 def test_only_an_equal_comparison_is_not_made_again() -> None:
     column = customers.c.id
 
-    def key(value: object, plain: bytes = b"x") -> object:
-        return proof_key(select(column).where(column == bindparam(None, value, type_=String())), plain)
+    def form(value: object) -> object:
+        return form_of(select(column).where(column == bindparam(None, value, type_=String())))
 
-    assert key(1) == key(1)
-    others = [key(2), key(True), key(1.0), key("1"), key(1, b"y"), proof_key(select(column), b"x")]
-    assert key(1) not in others
-    assert key(object()) is None
+    assert form(1) == form(1)
+    assert form(1) not in [form(2), form(True), form(1.0), form("1"), form_of(select(column))]
+    assert form(object()) is None
 
 
 def test_what_was_read_back_is_given_once_and_for_its_document_alone() -> None:
