@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, FromClause
+from sqlalchemy.engine.default import StrCompileDialect
 from sqlalchemy.orm import context
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.cache_key import CacheKey
@@ -128,6 +129,9 @@ explicit_froms: Reader[tuple[FromClause, ...]] = attrgetter("_from_obj")
 """What select_from() was given."""
 
 
+_NO_DATABASE: Any = StrCompileDialect()
+
+
 def final_froms(select: Any, *, anew: bool = False) -> Sequence[FromClause]:
     """The sources of a Select and its joins, as `get_final_froms()` gives them, or of `note_froms`, unless `anew`.
 
@@ -135,15 +139,15 @@ def final_froms(select: Any, *, anew: bool = False) -> Sequence[FromClause]:
     """
     if not anew and (kept := vars(select).get("dualsql_froms")):
         return kept
-    dialect = select._default_dialect()
-    compiler = dialect.statement_compiler(dialect, None)
+    compiler = _NO_DATABASE.statement_compiler(_NO_DATABASE, None)
     return select._compile_state_factory(select, compiler)._get_display_froms()
 
 
-def note_froms(statement: Any, compiled: Any) -> None:
-    """Keep the sources of a Select that was compiled. Changed copies of it do not have them (`util/langhelpers.py`)."""
+def note_froms(statement: Any, compiled: Any = None) -> None:
+    """Keep the sources of a Select, which may be compiled. Changed copies do not have them (`util/langhelpers.py`)."""
     if isinstance(statement, selectable.Select):
-        statement._set_memoized_attribute("dualsql_froms", compiled.compile_state._get_display_froms())
+        froms = compiled.compile_state._get_display_froms() if compiled else final_froms(statement)
+        statement._set_memoized_attribute("dualsql_froms", froms)
 
 
 def statement_options(statement: Any) -> tuple[Any, ...]:

@@ -188,7 +188,7 @@ class ChartService:
         marks = await kept_or_live(view, mark(chart, view), lambda: mark(chart, live))
         await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
         await self._access.note_access(resource)
-        return render.draw(chart, view.record_maker().described, marks.rows, notes=marks.notes)
+        return render.draw(chart, view.record_maker().describe(), marks.rows, notes=marks.notes)
 
     async def check_of(
         self,

@@ -30,7 +30,7 @@ from dualsql.formats.cells import Fits, Unfit, WordedItems, fit_of, loose_encodi
 from dualsql.formats.text import duration
 from dualsql.formats.writer import PlainColumns, Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
-from dualsql_client.wire import Row
+from dualsql_client.wire import Column, Row
 
 Converter = Callable[[Any], Any]
 Converters = Sequence[tuple[int, Converter]]
@@ -131,11 +131,14 @@ def _with_words(values: Collection[Any]) -> list[Any] | None:
 _OF_NUMBERS = (float, Decimal, list, tuple, dict)
 
 
-def exact_values(records: list[Row], *, has_odd_times: bool) -> list[Row] | None:
-    """What `loads` reads of the `dumps` of the records; None if a whole number may be too large for a double."""
-    option = orjson.OPT_STRICT_INTEGER | (_WITH_TIMES if has_odd_times else orjson.OPT_PASSTHROUGH_DATACLASS)
+def read_back(records: list[Row]) -> list[Row] | None:
+    """What `loads` reads of the `dumps` of the records; None if these have to say it.
+
+    They have for whole numbers that a double cannot hold, and for what orjson alone does not write.
+    """
     try:
-        plain: list[Row] = orjson.loads(orjson.dumps(records, default=_encoded_exactly, option=option))
+        text = orjson.dumps(records, default=_encoded_exactly, option=orjson.OPT_STRICT_INTEGER | _WITH_TIMES)
+        plain: list[Row] = orjson.loads(text)
     except (TypeError, RecursionError):
         return None
     return plain
@@ -170,7 +173,6 @@ class RecordMaker:
         text_columns: names of columns whose values become texts, as in CSV.
 
     Attributes:
-        described: the columns as answers describe them; not to be changed.
         has_odd_times: see `time_check`.
     """
 
@@ -182,8 +184,8 @@ class RecordMaker:
         integer_strings: Sequence[str] = (),
         text_columns: Collection[str] = (),
     ) -> None:
-        self.described, as_strings = [column.describe() for column in columns], frozenset(integer_strings)
-        for column in self.described:
+        self._described, as_strings = [column.describe() for column in columns], frozenset(integer_strings)
+        for column in self._described:
             if column["name"] in as_strings:
                 column["encoding"] = "integer-string"
         self._names = tuple(column.name for column in columns)
@@ -192,7 +194,7 @@ class RecordMaker:
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
         self.has_odd_times = time_check(columns)
         fits = {place: fit_of(column) for place, column in enumerate(columns) if place not in self._texts}
-        items = [column.get("items", column["encoding"]) for column in self.described]
+        items = [column.get("items", column["encoding"]) for column in self._described]
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
         own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
         encodings = loose_encodings(dialect)
@@ -203,16 +205,20 @@ class RecordMaker:
         # Of one place, itemgetter() would not make a tuple.
         self._unchecked = itemgetter(*unchecked, *unchecked[:1]) if unchecked else None
 
+    def describe(self) -> list[Column]:
+        """The columns as answers describe them."""
+        return [column.copy() for column in self._described]
+
     @cached_property
     def described_text(self) -> orjson.Fragment:
         """The columns as answers describe them, in JSON."""
-        return orjson.Fragment(orjson.dumps(self.described))
+        return orjson.Fragment(orjson.dumps(self._described))
 
     @cached_property
     def plain(self) -> PlainColumns | None:
         """The columns as another process can write them; None if a value may have to be converted."""
         converting = {place for place, converter in self._converters if converter is not _whole}
-        kinds = tuple(_PLAIN_KINDS.get(column["encoding"], "") for column in self.described)
+        kinds = tuple(_PLAIN_KINDS.get(column["encoding"], "") for column in self._described)
         places = {place for place, fit in self._own.items() if fit.kinds is not None} - converting
         return PlainColumns(self._names, kinds) if all(kinds) and len(places) == len(kinds) else None
 

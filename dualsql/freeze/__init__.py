@@ -138,7 +138,7 @@ def _compared(
         thawed = _read(body, decoder)
         if decoder.dependencies != encoder.dependencies:
             malformed("other tables and columns than were written")
-        is_by_form = form is not None and is_plain(body) and form == form_of(thawed)
+        is_by_form = form is not None and is_plain(body) and form == form_of(thawed) and _has_sources(thawed)
     except Exception as error:  # noqa: BLE001 - as in `thaw`; here, a construct can be written but not read
         _log.debug("a document of ours could not be read back", exc_info=error)
         hint = getattr(error, "hint", None)
@@ -215,8 +215,9 @@ def _read(body: dict[str, Any], decoder: Decoder) -> Statement:
 def form_of(statement: Any) -> object | None:
     """What a statement has in common with others of one SQL text: SQLAlchemy's cache key, and what that does not tell.
 
-    SQLAlchemy runs all statements of one key by the SQL of the first. The key does not tell the values, names and kinds
-    of parameters, and the types of labels. None if there is no key, or a value without an unambiguous form.
+    SQLAlchemy runs all statements of one key by the SQL of the first. The key does not tell execution options, the
+    values, names and kinds of parameters, the types of labels and how their names are quoted. None if there is no key,
+    or a value without an unambiguous form.
     """
     key = internals.cache_key(statement)
     if key is None or key.params:
@@ -225,9 +226,10 @@ def form_of(statement: Any) -> object | None:
     if values is None:
         return None
     outputs = internals.outputs_of(statement) if isinstance(statement, Select) else ()
-    types = [_type_form(each.type) for each in outputs if not isinstance(each, Column)]
+    labels = [_output_form(each) for each in outputs if not isinstance(each, Column)]
+    options = sorted(statement.get_execution_options())
     # The number of columns: a table may have more of them since the last time.
-    return (key.key, values, len(outputs), *map(_parameter_form, key.bindparams), *types)
+    return (key.key, values, len(outputs), *options, *map(_parameter_form, key.bindparams), *labels)
 
 
 # Not sets: what a document has there may be a list, which has no hash.
@@ -238,7 +240,7 @@ _PLAIN_NODES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "table": lambda fields: True,
     "column": lambda fields: "of" in fields,
     "label": lambda fields: type(fields["name"]) is str,
-    "bind": lambda fields: _type_name(fields.get("type")) in _PLAIN_TYPES,
+    "bind": lambda fields: fields["name"][:1] == ["anon"] and _type_name(fields.get("type")) in _PLAIN_TYPES,
     "binary": lambda fields: fields["operator"] in _COMPARISONS,
     "boolean": lambda fields: True,
     "unary": lambda fields: "operator" not in fields,
@@ -255,6 +257,21 @@ def is_plain(body: dict[str, Any]) -> bool:
     if body["text"] or body["clones"]:
         return False
     return all((allows := _PLAIN_NODES.get(tag)) and allows(fields) for tag, fields in body["nodes"])
+
+
+def _has_sources(thawed: Any) -> bool:
+    """Whether SQLAlchemy finds the sources of a statement: it does not for a join without a condition, for example."""
+    try:
+        internals.note_froms(thawed)
+    except UNCOMPILABLE:
+        return False
+    return True
+
+
+def _output_form(output: Any) -> tuple[Any, ...]:
+    """What a compiled statement has of a column that belongs to no table."""
+    name = getattr(output, "name", None)
+    return type(name), getattr(name, "quote", None), _type_form(output.type)
 
 
 def _parameter_form(bound: Any) -> tuple[Any, ...]:

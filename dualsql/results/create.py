@@ -241,8 +241,7 @@ class ShownSample(NamedTuple):
 def shown_sample(view: View, sample: Sample) -> ShownSample:
     """What a response shows of a sample."""
     maker = view.record_maker()
-    has_odd_times = maker.has_odd_times(sample.rows)
-    plain = json.exact_values(maker.records(sample.rows), has_odd_times=has_odd_times)
+    plain = json.read_back(maker.records(sample.rows))
     if plain is None:
         from dualsql.formats.json_fallback import inexact_columns, require_writable
 
@@ -253,7 +252,7 @@ def shown_sample(view: View, sample: Sample) -> ShownSample:
         except ValueNotRepresentableError:
             require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
             raise
-    return ShownSample(sample, plain, [column.copy() for column in maker.described], view.as_of)
+    return ShownSample(sample, plain, maker.describe(), view.as_of)
 
 
 async def _show(view: View, sample: Sample) -> ShownSample:
@@ -555,7 +554,7 @@ class Creator:
             source=view.source.name,
             document=creation.document,
             signature=b"",
-            columns=view.record_maker().described,
+            columns=view.record_maker().describe(),
             total_count=None,
             total_count_kind="none",
             created_at=now,

@@ -337,7 +337,7 @@ class ResultPages:
 
         records, cut = await run_heavy(make_records) if is_heavy else make_records()
         return ResultPage(
-            columns=maker.described,
+            columns=maker.describe(),
             rows=records,
             text=text,
             columns_text=None if text is None else maker.described_text,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -20,13 +21,14 @@ from sqlalchemy import (
     bindparam,
     not_,
     or_,
+    quoted_name,
     select,
 )
 from sqlalchemy.sql import operators
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import DualResponseError
-from dualsql.freeze import UNCOMPILABLE, Registry, form_of, freeze, is_plain, prove_equal, thaw
+from dualsql.freeze import UNCOMPILABLE, Proofs, Registry, form_of, freeze, is_plain, prove_equal, thaw
 from dualsql.freeze.codec import node_kind_of
 from dualsql.freeze.document import AnySelect, unpack
 from dualsql.freeze.fields import _MEMOS
@@ -43,7 +45,7 @@ _EVERY = {
     "join": (
         select(orders_.id, customers_.name, (customers_.id == orders_.id).label("same"))
         .join_from(orders, customers, orders_.customer_id == customers_.id, isouter=True)
-        .where(or_(customers_.name == "a", and_(customers_.id > 1, orders_.paid == bindparam("paid", True))))
+        .where(or_(customers_.name == "a", and_(customers_.id > 1, orders_.paid == True)))  # noqa: E712
     ),
     "sort": (
         select(customers, not_(customers_.id != 3).label("x"))
@@ -150,6 +152,39 @@ def test_an_attribute_that_changes_sql_is_seen(name: str) -> None:
         else:
             different += 1
     assert different > alike
+
+
+def _outcome(statement: AnySelect, proofs: Proofs | None) -> object:
+    try:
+        return freeze(statement, OPEN, proofs=proofs)
+    except (*UNCOMPILABLE, NotImplementedError, DualResponseError) as error:
+        return type(error)
+
+
+_LABELS = ["x", "X", quoted_name("x", True), quoted_name("x", None), quoted_name("x y", False), "x y", None]
+_CHANGES: list[Callable[[AnySelect], AnySelect]] = [
+    lambda each: each.where(customers_.id == 1),
+    lambda each: each.where(customers_.id == True),  # noqa: E712
+    lambda each: each.where(customers_.id == bindparam("id_1", 1)),
+    lambda each: each.execution_options(yield_per=5),
+    lambda each: each.execution_options(tenant=5),
+    lambda each: each.params(id_1=9),
+    lambda each: each.distinct().with_for_update(),
+    lambda each: each.join(orders, onclause=None),
+]
+
+
+def test_a_known_form_has_the_document_that_a_new_one_would_have() -> None:
+    proofs, rng, known = Proofs(), random.Random(1), 0
+    for _ in range(1_000):
+        column = rng.choice([customers.c.id, customers.c.name]).label(rng.choice(_LABELS))
+        statement = reduce(
+            lambda one, change: change(one), rng.sample(_CHANGES, rng.randrange(3)), select(column)
+        )
+        is_known = (form := form_of(statement)) is not None and form in proofs
+        assert _outcome(statement, proofs) == _outcome(statement, None)
+        known += is_known
+    assert known > 100
 
 
 def _mutants(seed: int, count: int) -> int:
