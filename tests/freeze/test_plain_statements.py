@@ -45,7 +45,7 @@ _EVERY = {
     "join": (
         select(orders_.id, customers_.name, (customers_.id == orders_.id).label("same"))
         .join_from(orders, customers, orders_.customer_id == customers_.id, isouter=True)
-        .where(or_(customers_.name == "a", and_(customers_.id > 1, orders_.paid == True)))  # noqa: E712
+        .where(or_(customers_.name == "a", and_(customers_.id > 1, orders_.id > 1)))
     ),
     "sort": (
         select(customers, not_(customers_.id != 3).label("x"))
@@ -182,7 +182,11 @@ def test_a_known_form_has_the_document_that_a_new_one_would_have() -> None:
             lambda one, change: change(one), rng.sample(_CHANGES, rng.randrange(3)), select(column)
         )
         is_known = (form := form_of(statement)) is not None and form in proofs
-        assert _outcome(statement, proofs) == _outcome(statement, None)
+        one, other = _outcome(statement, proofs), _outcome(statement, None)
+        if one != other:  # the order of its nodes is that of the calls
+            assert isinstance(one, bytes)
+            assert isinstance(other, bytes)
+            _require_equal(thaw(one, OPEN), _thawed(unpack(other, SIZE)))
         known += is_known
     assert known > 100
 
