@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import SQLType
 from dualsql.errors import QueryExecutionError
-from dualsql.formats.cells import Processor
+from dualsql.formats.cells import Processor, without_collector
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
 
@@ -103,7 +103,8 @@ def driver_statement(
 ) -> DriverStatement | None:
     """The statement compiled on `dialect` with its values; None if its columns cannot be matched by position."""
     # Sorted, as Connection._execute_clauseelement() does (engine/base.py): both find the same entry of the cache.
-    entry = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
+    with without_collector():  # compiling makes thousands of objects, most for a moment
+        entry = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
     compiled = entry.compiled
     if not internals.has_columns_by_position(compiled):
         return None
