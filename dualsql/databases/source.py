@@ -81,6 +81,8 @@ class Source:
 
     def freeze(self, statement: Statement) -> bytes:
         """The statement with its columns written out, as a document verified on this database's dialect."""
+        if (known := self.proofs.known(statement)) is not None:
+            return known
         written = plan.written_out(statement)
         return freeze(written, self.registry, dialect=self.engine.dialect, proofs=self.proofs)
 

@@ -76,6 +76,11 @@ class Proofs(util.LRUCache[object, tuple[bytes, bytes]]):
         super().__init__(500)
         self.last: tuple[bytes, Statement | None] = (b"", None)
 
+    def known(self, statement: Statement) -> bytes | None:
+        """The document of a plain statement; None if it has to be written."""
+        digest, document = self.get(form_of(statement)) or (None, b"")
+        return document if digest == b"" else None
+
     def taken(self, document: bytes) -> Statement | None:
         """What was read back from this document to be compared, once, if it is the last one that was written."""
         (last, statement), self.last = self.last, (b"", None)
@@ -109,12 +114,9 @@ def freeze(
 
 
 def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
-    form = form_of(statement)
-    of_digest, known = (None if form is None or proofs is None else proofs.get(form)) or (None, b"")
-    if of_digest == b"":
-        return known
-    plain = _dump(statement, encoder)
+    plain, form = _dump(statement, encoder), form_of(statement)
     digest = sha256(plain).digest()
+    of_digest, known = (None if form is None or proofs is None else proofs.get(form)) or (None, b"")
     if of_digest == digest:
         return known or deflate(plain)
     thawed, is_by_form = _compared(statement, plain, encoder, dialect, form)
