@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from sqlalchemy import FromClause, Table
+from sqlalchemy import Column, FromClause, Table
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import PropComparator
 from sqlalchemy.sql.elements import ColumnClause
@@ -78,7 +78,8 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
         counts[id(element)] = len(counts)
         alive.append(element)
         if not isinstance(element, ColumnClause):
-            waiting.extend(() if isinstance(element, Table) else element.get_children())
+            children = () if isinstance(element, Table) else element.get_children()
+            waiting += [each for each in children if type(each) is not Column or type(each.table) is not Table]
         elif isinstance(element.name, internals.AnonymousLabel) and element.table is not None:
             has_unnamed = True
             matches = (position for position, one in enumerate(element.table.c) if one.name == element.name)

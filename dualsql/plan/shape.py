@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, FromClause, Join, Select, Table, TextClause, TextualSelect
+from sqlalchemy import Column, ColumnElement, FromClause, Join, Select, Table, TextClause, TextualSelect
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.elements import BindParameter, ColumnClause, Label
 from sqlalchemy.sql.functions import FunctionElement
@@ -235,7 +235,8 @@ def reads_row_by_row(select: AnySelect) -> bool:
 def _computed(select: AnySelect) -> list[Any]:
     """Its outputs and what it sorts by, without plain columns, which hold nothing."""
     sorting = (split_modifiers(clause)[0] for clause in internals.order_by_clauses(select))
-    parts = map(unlabelled, (*internals.all_selected_columns(select), *sorting))
+    outputs = (each for each in internals.all_selected_columns(select) if type(each) is not Column)
+    parts = map(unlabelled, (*outputs, *sorting))
     return [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
 
 
