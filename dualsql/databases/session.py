@@ -174,7 +174,7 @@ async def _begin(
             raise
         # A driver, a resolver or the network may raise anything; the caller's query is not the cause.
         except Exception as error:
-            if connection is None:
+            if connection is None:  # it was still connecting
                 from dualsql.databases.failures import error_of_connecting
 
                 raise error_of_connecting(error, source) from error
@@ -529,7 +529,8 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
         except DualResponseError as error:
             if not first:
                 raise
-            if not isinstance(error, DatabaseBusyError):  # else the count runs again, in a session of its own
+            # After a connection that was lost, the count runs again, in a session of its own.
+            if counter.source.failure_kind(error.__cause__) is not FailureKind.BROKEN:
                 last.set_exception(error)
         finally:
             timer.cancel()

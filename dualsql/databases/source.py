@@ -75,7 +75,7 @@ class Source:
         name = self.row_numbers.get((table.schema, table.name))
         return None if name is None or name in table.c else name
 
-    def failure_kind(self, error: BaseException) -> FailureKind | None:
+    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """What an error means; stream backends get the driver's errors, and SQLAlchemy wraps them."""
         return self.guard.failure_kind(error.orig if isinstance(error, DBAPIError) else error)
 

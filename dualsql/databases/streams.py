@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, cast
 from anyio import BrokenResourceError, create_memory_object_stream
 from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.util import await_only, greenlet_spawn
 
 from dualsql.columns.result import DriverNames, ResultColumn, driver_names
 from dualsql.databases.driver import driver_statement, must_use_sqlalchemy, require_described
@@ -28,7 +27,7 @@ Put = Callable[[Chunk], Awaitable[None]]
 
 BATCH_BYTES = 256 * 1024
 
-_FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
+_FIRST_ROWS, _MOST_ROWS, _MOST_FETCHED, _GROWTH = 100, 4_000, 500, 4
 
 PIECE_ROWS = 100
 """Rows of a batch that are read before one of them is measured; see `read_rows`."""
@@ -85,12 +84,9 @@ class Pace:
 
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
     """Stream through SQLAlchemy, on any asynchronous engine."""
-    from dualsql.formats.row_objects import read_rows
-
     pace = Pace()
     async with _rows(job, connection) as result:
-        read = partial(read_rows, lambda most: await_only(result.fetchmany(most)))
-        while rows := await greenlet_spawn(read, pace.rows, BATCH_BYTES, pace.piece):
+        while rows := await result.fetchmany(min(pace.rows, _MOST_FETCHED)):
             chunk = await encode(job, [tuple(row) for row in rows])
             pace.note(chunk, len(rows))
             with job.source.guard.without_read_ahead(connection):

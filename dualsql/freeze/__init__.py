@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 _PLAIN = StrCompileDialect()
 # Anonymous names differ in their seed, which is a memory address.
 _SEED = re.compile(r"%\(\S+ ")
-_LONGEST_KNOWN = 8 * 1024
+_LARGEST_KEPT = 8 * 1024
 """Bytes of a document that is kept."""
 UNCOMPILABLE = (
     SQLAlchemyError,
@@ -124,7 +124,7 @@ def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proo
     if proofs is not None:
         proofs.last = document, thawed
         if form is not None:
-            is_small = len(document) <= _LONGEST_KNOWN
+            is_small = len(document) <= _LARGEST_KEPT
             proofs[form] = b"" if is_by_form and is_small else digest, document if is_small else b""
     return document
 

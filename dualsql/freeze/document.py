@@ -180,7 +180,7 @@ class Seal:
         self._keyed = [hmac.new(secret, digestmod=sha256) for secret in self._secrets]
         self._subkeys: dict[bytes, tuple[bytes, ...]] = {}
         self._known: dict[bytes, tuple[bytes | str | None, ...]] = {}
-        return {*former} <= {*self._secrets}
+        return not former or former[0] in self._secrets
 
     def __repr__(self) -> str:
         return f"Seal({len(self._secrets)} secrets)"

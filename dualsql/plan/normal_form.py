@@ -79,7 +79,9 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
         alive.append(element)
         if not isinstance(element, ColumnClause):
             children = () if isinstance(element, Table) else element.get_children()
-            waiting += [each for each in children if type(each) is not Column or type(each.table) is not Table]
+            waiting += [
+                each for each in children if type(each) is not Column or type(each.table) is not Table
+            ]
         elif isinstance(element.name, internals.AnonymousLabel) and element.table is not None:
             has_unnamed = True
             matches = (position for position, one in enumerate(element.table.c) if one.name == element.name)

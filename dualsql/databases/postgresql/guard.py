@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, literal_column, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases.driver import driver_of, must_use_sqlalchemy, synchronous
+from dualsql.databases.driver import USED, driver_of, memory_of, must_use_sqlalchemy, synchronous
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
 from dualsql.errors import ConfigurationError
@@ -161,6 +161,8 @@ class PostgreSQLGuard(Guard):
                 yield
             return
         if driver.is_in_transaction():
+            if USED in memory_of(connection):
+                raise ConnectionError("It came back in a transaction.")  # another one is taken
             await connection.invalidate()
             raise ConfigurationError(
                 "A connection of the engine is in a transaction before it is used.",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -354,10 +356,10 @@ async def prepare(connection: AsyncConnection, sql: str) -> Any:
 
 
 async def prepare_readably(
-    connection: AsyncConnection, statement: DriverStatement, prepared: Any, attributes: Sequence[Any]
+    connection: AsyncConnection, statement: DriverStatement, prepared: Any
 ) -> tuple[ReadableStatement, Any]:
-    """The readable form of the statement `prepared`, which has these columns, and that form prepared."""
-    readable = ReadableStatement(statement, attributes)
+    """The readable form of the statement `prepared`, and that form prepared."""
+    readable = ReadableStatement(statement, prepared.get_attributes())
     return readable, await prepare(connection, readable.sql) if readable.is_rewritten else prepared
 
 
@@ -396,13 +398,10 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
             "A value of the result cannot be read.",
             hint="If the column is a date or an interval, CAST it to text.",
         )
-    try:
-        prepared, attributes = await internals.prepared(adapted_of(connection), statement.sql, dialect)
-        readable, prepared = await prepare_readably(connection, statement, prepared, attributes)
-        return readable.rows(await prepared.fetch(*statement.parameters))
-    except dialect.dbapi.asyncpg.PostgresError:
-        internals.forget_prepared(dialect)  # its form may be that of other types
-        raise
+    # Anew: since SQLAlchemy prepared it, a column may have another type, on which the readable form depends.
+    prepared = await prepare(connection, statement.sql)
+    readable, prepared = await prepare_readably(connection, statement, prepared)
+    return readable.rows(await prepared.fetch(*statement.parameters))
 
 
 async def _rows_of_sqlalchemy(fetch: Fetch, connection: AsyncConnection) -> Rows | None:
@@ -437,17 +436,12 @@ async def choose_stream(
 ) -> StreamBackend:
     """The stream backend for a statement on asyncpg: COPY if it is exact, otherwise a cursor."""
     prepared = await prepare(connection, statement.sql)
-    attributes = prepared.get_attributes()
-    require_described([attribute.name for attribute in attributes], statement.described)
+    require_described([attribute.name for attribute in prepared.get_attributes()], statement.described)
     copied = by_copy(job, statement, driver_of(connection), prepared)
     if copied is not None:
         return copied
-    readable, prepared = await prepare_readably(connection, statement, prepared, attributes)
+    readable, prepared = await prepare_readably(connection, statement, prepared)
     return by_asyncpg_cursor(readable, prepared, statement.parameters)
-
-
-_MOST_ROWS = 500
-"""Rows that a cursor fetches at once, whatever their length. With 250, streams of short rows took a tenth more time."""
 
 
 def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Sequence[Any]) -> StreamBackend:
@@ -455,7 +449,7 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         cursor, pace = await prepared.cursor(*parameters), Pace()
-        while records := await cursor.fetch(min(pace.rows, _MOST_ROWS)):
+        while records := await cursor.fetch(pace.rows):
             chunk = await encode(job, readable.rows(records))
             pace.note(chunk, len(records))
             await put(chunk)
@@ -579,6 +573,10 @@ async def _copy(
     await taker.pass_on()
 
 
+_LONGEST_GAP = 1.0
+"""Seconds after which the lines of a slow statement are passed on, however few they are."""
+
+
 class _Taker:
     """Passes lines to a sink in pieces. After the sink raises, all further lines are accepted and dropped.
 
@@ -590,7 +588,7 @@ class _Taker:
 
     def __init__(self, sink: Callable[[bytes], Any], least: int, most: int) -> None:
         self._sink, self._wanted, self._most = sink, least, most
-        self._gathered = bytearray()
+        self._gathered, self._due = bytearray(), math.inf
         self.refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def take(self, lines: bytes) -> None:
@@ -599,7 +597,7 @@ class _Taker:
             return
         self._gathered += lines
         try:
-            if len(self._gathered) >= self._wanted:
+            if len(self._gathered) >= self._wanted or time.monotonic() > self._due:
                 await self.pass_on()
         # The backend raises it.
         except Exception as error:  # noqa: BLE001
@@ -610,6 +608,7 @@ class _Taker:
         lines, self._gathered = self._gathered, bytearray()
         if lines:
             self._wanted = min(self._wanted + len(lines), self._most)
+            self._due = time.monotonic() + _LONGEST_GAP
             await self._sink(bytes(lines))
 
 
