@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
-import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -460,11 +458,10 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
 PARSED_BYTES = 512 * 1024
 """Of CSV that are parsed at once."""
 
-PASSED_BYTES = 64 * 1024
-"""Of CSV that are passed on at once. For pieces over 128 KB, malloc maps memory anew: 94 ms for 53 MB, not 36."""
-
 # asyncpg has a time limit for each command, none by default; a stream has its own limits.
 _NO_TIMEOUT = 30 * 24 * 3600.0
+
+_Sink = Callable[[bytes], Any]
 
 
 def by_copy(job: StreamJob, statement: DriverStatement, driver: Any, prepared: Any) -> StreamBackend | None:
@@ -520,9 +517,12 @@ def _outer_statement(sql: str, columns: int, positions: Sequence[int], expressio
 
 def by_csv_copy(query: str, statement: DriverStatement, types: Sequence[Any]) -> StreamBackend:
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-        write = cast("DatabaseCSVWriter", job.writer).text
-        taker = _Taker(lambda lines: put(write(lines)), 0, PASSED_BYTES)
-        await _copy(job, connection, query, taker, statement=statement, types=types)
+        writer = cast("DatabaseCSVWriter", job.writer)
+
+        async def pass_on(lines: bytes) -> None:
+            await put(writer.text(lines))
+
+        await _copy(job, connection, query, pass_on, statement=statement, types=types)
 
     return backend
 
@@ -531,9 +531,8 @@ def by_arrow_copy(query: str, statement: DriverStatement, types: Sequence[Any]) 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         parsing = _Parsing(job, put)
         try:
-            taker = _Taker(parsing.take, PARSED_BYTES, PARSED_BYTES)
-            await _copy(job, connection, query, taker, statement=statement, types=types)
-            await parsing.pass_on()
+            await _copy(job, connection, query, parsing.take, statement=statement, types=types)
+            await parsing.finish()
         finally:
             await parsing.settle()
 
@@ -544,7 +543,7 @@ async def _copy(
     job: StreamJob,
     connection: AsyncConnection,
     query: str,
-    taker: _Taker,
+    sink: _Sink,
     *,
     statement: DriverStatement,
     types: Sequence[Any],
@@ -553,6 +552,7 @@ async def _copy(
     # As parameters of a statement of their own: values are never written into SQL.
     if statement.parameters:
         await driver.fetch(setting_statement(types), *statement.parameters)
+    taker = _Taker(sink)
     copying = asyncio.ensure_future(
         driver.copy_from_query(query, output=taker.take, format="csv", timeout=_NO_TIMEOUT)
     )
@@ -570,71 +570,66 @@ async def _copy(
         # The caller that cancels has already tried to stop the database.
         driver.terminate()
         raise
-    await taker.pass_on()
-
-
-_LONGEST_GAP = 1.0
-"""Seconds after which the lines of a slow statement are passed on, however few they are."""
 
 
 class _Taker:
-    """Passes lines to a sink in pieces. After the sink raises, all further lines are accepted and dropped.
+    """Passes lines to a sink. After the sink raises, all further lines are accepted and dropped.
 
     Otherwise asyncpg would ask the server to cancel, and wait forever if the refused piece was the last one.
-
-    Args:
-        least, most: bytes of the first piece; each further one may be as long as all before it, up to `most`.
     """
 
-    def __init__(self, sink: Callable[[bytes], Any], least: int, most: int) -> None:
-        self._sink, self._wanted, self._most = sink, least, most
-        self._gathered, self._due = bytearray(), math.inf
+    def __init__(self, sink: _Sink) -> None:
+        self._sink = sink
         self.refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def take(self, lines: bytes) -> None:
         """Take some complete lines. Never raises."""
         if self.refused.done():
             return
-        self._gathered += lines
         try:
-            if len(self._gathered) >= self._wanted or time.monotonic() > self._due:
-                await self.pass_on()
+            await self._sink(lines)
         # The backend raises it.
         except Exception as error:  # noqa: BLE001
             self.refused.set_exception(error)
 
-    async def pass_on(self) -> None:
-        """Pass on the lines that were taken."""
-        lines, self._gathered = self._gathered, bytearray()
-        if lines:
-            self._wanted = min(self._wanted + len(lines), self._most)
-            self._due = time.monotonic() + _LONGEST_GAP
-            await self._sink(bytes(lines))
-
 
 class _Parsing:
-    """Takes CSV while a thread parses the part before."""
+    """Collects CSV while a thread parses the part before."""
 
     def __init__(self, job: StreamJob, put: Put) -> None:
         self._put = put
         self._parse = _parser(job)
+        self._gathered: list[bytes] = []
+        self._size = 0
         self._parsed: asyncio.Future[Chunk] | None = None
 
     async def take(self, lines: bytes) -> None:
         """Take some complete lines."""
-        await self.pass_on()
-        self._parsed = asyncio.ensure_future(asyncio.to_thread(self._parse, lines))
+        self._gathered.append(lines)
+        self._size += len(lines)
+        if self._size >= PARSED_BYTES:
+            await self._go_on()
 
-    async def pass_on(self) -> None:
-        """Pass on the lines that were taken."""
-        if self._parsed is not None:
-            parsed, self._parsed = self._parsed, None
-            await self._put(await shielded(parsed))
+    async def finish(self) -> None:
+        """Take the remaining lines."""
+        if self._gathered:
+            await self._go_on()
+        await self._pass_on()
 
     async def settle(self) -> None:
         """Wait for the parsing thread, because the writer that it uses may be needed for a last record."""
         if self._parsed is not None:
             await asyncio.wait({self._parsed})
+
+    async def _go_on(self) -> None:
+        await self._pass_on()
+        gathered, self._gathered, self._size = b"".join(self._gathered), [], 0
+        self._parsed = asyncio.ensure_future(asyncio.to_thread(self._parse, gathered))
+
+    async def _pass_on(self) -> None:
+        if self._parsed is not None:
+            parsed, self._parsed = self._parsed, None
+            await self._put(await shielded(parsed))
 
 
 def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
