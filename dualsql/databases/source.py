@@ -84,6 +84,8 @@ class Source:
         if (known := self.proofs.known(statement)) is not None:
             return known
         written = plan.written_out(statement)
+        if written is not statement and (known := self.proofs.known(written)) is not None:
+            return known
         return freeze(written, self.registry, dialect=self.engine.dialect, proofs=self.proofs)
 
     def thaw(self, document: bytes) -> Statement:

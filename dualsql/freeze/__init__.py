@@ -105,8 +105,6 @@ def freeze(
         NotFreezableError: it holds something that the registry does not allow or that no document can hold.
         LimitExceededError: it is larger than the registry's `maximum_size`.
     """
-    if proofs is not None and (known := proofs.known(statement)) is not None:
-        return known
     parts = (statement, *internals.earlier_selects(statement))
     if any(map(internals.statement_options, parts)):  # SQLAlchemy ignores those of a subquery
         # Most loader options shape objects and do not change the SQL. The comparison below finds those that do.

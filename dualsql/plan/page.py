@@ -18,7 +18,7 @@ from dualsql.columns.result import with_criteria_of
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key, Order, clauses_of
 from dualsql.plan.order import IsMasked, order_of
-from dualsql.plan.shape import Shape, distinct_on, is_distinct, merges_rows, unlabelled
+from dualsql.plan.shape import Shape, distinct_on, is_distinct, merges_rows, sorts_by_aggregate, unlabelled
 from dualsql_client.wire import SortKey
 
 
@@ -38,7 +38,7 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     # Which rows a LIMIT keeps depends on the order; how many does not.
     bare = internals.copy_with(shape.select, order_by_clauses=())
     # MariaDB makes one row of all if an aggregate stands in ORDER BY alone.
-    is_same = bare is shape.select or merges_rows(bare) is merges_rows(shape.select)
+    is_same = bare is shape.select or not sorts_by_aggregate(shape.select) or merges_rows(bare)
     bare = _without_windows(bare if is_same else shape.select)
     limit = smallest(shape.limit, None if cap is None else cap + 1)
     return bare if limit is None and not shape.offset else bare.limit(limit).offset(shape.offset or None)

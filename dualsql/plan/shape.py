@@ -234,22 +234,31 @@ def reads_row_by_row(select: AnySelect) -> bool:
 
 def _computed(select: AnySelect) -> list[Any]:
     """Its outputs and what it sorts by, without plain columns, which hold nothing."""
-    sorting = (split_modifiers(clause)[0] for clause in internals.order_by_clauses(select))
     outputs = (each for each in internals.all_selected_columns(select) if type(each) is not Column)
-    parts = map(unlabelled, (*outputs, *sorting))
+    parts = map(unlabelled, (*outputs, *_sorting(select)))
     return [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
 
 
+def _sorting(select: AnySelect) -> list[Any]:
+    return [split_modifiers(clause)[0] for clause in internals.order_by_clauses(select)]
+
+
+def _is_aggregate(function: FunctionElement[Any]) -> bool:
+    return function_name(function) not in _ROW_FUNCTIONS
+
+
 def merges_rows(
-    select: AnySelect,
-    is_aggregate: Callable[[FunctionElement[Any]], bool] = lambda each: (
-        function_name(each) not in _ROW_FUNCTIONS
-    ),
+    select: AnySelect, is_aggregate: Callable[[FunctionElement[Any]], bool] = _is_aggregate
 ) -> bool:
     """Whether GROUP BY, HAVING or an aggregate may make one row of several."""
     if internals.group_by_clauses(select) or internals.having_criteria(select):
         return True
     return any(_may_aggregate(element, is_aggregate) for element in _computed(select))
+
+
+def sorts_by_aggregate(select: AnySelect) -> bool:
+    """Whether an aggregate may stand in its ORDER BY."""
+    return any(_may_aggregate(element, _is_aggregate) for element in _sorting(select))
 
 
 def _may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], bool]) -> bool:
