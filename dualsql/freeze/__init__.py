@@ -5,7 +5,7 @@
     statement = thaw(document, registry)
 
 Read in this order: codec (with the table of what a document can hold), fields, document. A document is stored only if
-it compiles to the same SQL, parameters and columns.
+it gives the same SQL, parameters and columns: a plain one has the form of its statement, any other is compiled.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ UNCOMPILABLE = (
 
 
 class Proofs(util.LRUCache[object, tuple[bytes, bytes]]):
-    """By `form_of` a statement, a document that was compared with it, for one dialect and one registry.
+    """Documents that were compared with their statements, by `form_of` these, for one dialect and one registry.
 
-    Before it stands the digest of its plain form, or nothing where the form of the statement tells the document. Of a
-    large document, an empty one is kept in its place.
+    Each with the digest of its JSON, which is empty where the form alone tells the document. Of a large document, an
+    empty one is kept in its place.
     """
 
     # Several threads may use SQLAlchemy's LRUCache: statements of texts are frozen in worker threads.
@@ -96,7 +96,8 @@ def freeze(
 ) -> bytes:
     """Return the statement as a document, which `thaw` turns back into the same statement in any process.
 
-    The document is read back and both statements are compiled on `dialect` (the engine's own) and compared.
+    The document is read back, and both statements are compared: plain ones by `form_of`, all others compiled on
+    `dialect`, the engine's own.
 
     Args:
         proofs: remembers the comparisons for this registry and dialect; None to compare each time.
@@ -221,7 +222,8 @@ def form_of(statement: Any) -> object | None:
     values, names and kinds of parameters, the types of labels and how their names are quoted. None if there is no key,
     or a value without an unambiguous form.
     """
-    key = internals.cache_key(statement)
+    is_one = isinstance(statement, Select | CompoundSelect | TextualSelect)
+    key = internals.cache_key(statement) if is_one else None
     if key is None or key.params:
         return None
     values = exact_forms(bound.effective_value for bound in key.bindparams)
