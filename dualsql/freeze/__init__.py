@@ -117,8 +117,8 @@ def freeze(
 def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
     plain, form = _dump(statement, encoder), form_of(statement)
     digest = sha256(plain).digest()
-    of_digest, known = (None if form is None or proofs is None else proofs.get(form)) or (None, b"")
-    if of_digest == digest:
+    known_digest, known = (None if form is None or proofs is None else proofs.get(form)) or (None, b"")
+    if known_digest == digest:
         return known or deflate(plain)
     thawed, is_by_form = _compared(statement, plain, encoder, dialect, form)
     document = deflate(plain)
@@ -222,8 +222,8 @@ def form_of(statement: Any) -> object | None:
     values, names and kinds of parameters, the types of labels and how their names are quoted. None if there is no key,
     or a value without an unambiguous form.
     """
-    is_one = isinstance(statement, Select | CompoundSelect | TextualSelect)
-    key = internals.cache_key(statement) if is_one else None
+    is_statement = isinstance(statement, Select | CompoundSelect | TextualSelect)
+    key = internals.cache_key(statement) if is_statement else None
     if key is None or key.params:
         return None
     values = exact_forms(bound.effective_value for bound in key.bindparams)
