@@ -522,7 +522,7 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
             counting = asyncio.ensure_future(counter.total(method))
 
     timer = loop.call_later(counter.settings.count_head_start.total_seconds(), count_beside)
-    last: asyncio.Future[Rows] = loop.create_future()
+    last: asyncio.Future[Rows] = loop.create_future()  # of the sample, or of the count that followed it
     try:
         try:
             last.set_result(await sample.rows(then))

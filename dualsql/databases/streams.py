@@ -27,7 +27,10 @@ Put = Callable[[Chunk], Awaitable[None]]
 
 BATCH_BYTES = 256 * 1024
 
-_FIRST_ROWS, _MOST_ROWS, _MOST_FETCHED, _GROWTH = 100, 4_000, 500, 4
+_FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
+
+_MOST_FETCHED = 500
+"""Rows that SQLAlchemy fetches at once, which are measured when all have come."""
 
 PIECE_ROWS = 100
 """Rows of a batch that are read before one of them is measured; see `read_rows`."""

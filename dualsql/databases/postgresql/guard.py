@@ -144,11 +144,8 @@ class PostgreSQLGuard(Guard):
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. asyncpg begins and has the limit in one round trip, other drivers in two."""
-        sync_connection, driver, adapted = (
-            synchronous(connection),
-            driver_of(connection),
-            adapted_of(connection),
-        )
+        sync_connection, driver = synchronous(connection), driver_of(connection)
+        adapted = adapted_of(connection)
         if (
             not hasattr(driver, "get_server_pid")  # not asyncpg
             or adapted.isolation_level is not None
@@ -162,7 +159,7 @@ class PostgreSQLGuard(Guard):
             return
         if driver.is_in_transaction():
             if USED in memory_of(connection):
-                raise ConnectionError("It came back in a transaction.")  # another one is taken
+                raise ConnectionError("A connection came back in a transaction.")  # another is taken
             await connection.invalidate()
             raise ConfigurationError(
                 "A connection of the engine is in a transaction before it is used.",
