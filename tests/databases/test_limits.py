@@ -463,9 +463,8 @@ async def test_a_listener_that_leaves_a_transaction_open_is_named(database: Asyn
 
     async with opened(database.url) as engine:
         source = open_source("x", engine, Registry(Base))
-        async with read_only(
-            source, None
-        ):  # SQLAlchemy ends what the first connection of an engine has begun
+        # SQLAlchemy ends what the first connection of an engine has begun.
+        async with read_only(source, None):
             event.listen(engine.sync_engine, moment, begin)
             for number in (1, 2):
                 with pytest.raises(ConfigurationError) as refused:
