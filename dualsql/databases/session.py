@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -332,6 +332,8 @@ class Fetch:
         timeout: how long it may run.
         failure: the class of the error for what the database refuses.
         may_be_fast: the fast reader of the database may read them.
+        following: what may be read next in its session.
+        read_ahead: returns the rows, if they came with those of the statement before.
     """
 
     source: Source
@@ -341,6 +343,9 @@ class Fetch:
     timeout: timedelta
     failure: type[QueryExecutionError] = QueryExecutionError
     may_be_fast: bool = True
+    following: Following | None = None
+    read_ahead: Callable[[], Awaitable[Rows]] | None = field(default=None, init=False)
+    _deadline: Any = field(default=None, init=False)
     _by_dialect: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
@@ -358,15 +363,14 @@ class Fetch:
         require_described(list(result.keys()), self.described)
         return result
 
-    async def rows(self, then: Following = lambda _: None) -> Rows:
+    async def rows(self) -> Rows:
         """Each row a sequence of values in column order; see `page`."""
-        return cast("Rows", await self.page(None, then))
+        return cast("Rows", await self.page(None))
 
-    async def page(self, page: PlainPage | None, then: Following = lambda _: None) -> Rows | WrittenRows:
+    async def page(self, page: PlainPage | None) -> Rows | WrittenRows:
         """The rows: by the fast reader of the database, which may write those of a `page`, else in a session.
 
-        Args:
-            then: of the rows of a session, returns what is read next in it; then the result is the rows of that.
+        If what follows was needed in the session, the rows are those of that.
 
         Raises:
             QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
@@ -376,16 +380,16 @@ class Fetch:
         """
         if (fast := await self._fast_rows(page)) is not None:
             return fast
-        deadline = asyncio.timeout(None)
-
-        async def work(connection: AsyncConnection) -> Rows:
-            rows = await self._in_session(connection)
-            following = then(rows)
-            return rows if following is None else await following._rows_behind(self, connection, deadline)
-
+        self._deadline = deadline = asyncio.timeout(None)
         return await in_session(
-            self.source, self.rules, work, timeout=self.timeout, failure=self.failure, deadline=deadline
+            self.source, self.rules, self._work, timeout=self.timeout, failure=self.failure, deadline=deadline
         )
+
+    async def _work(self, connection: AsyncConnection) -> Rows:
+        rows, following = await self._in_session(connection), self.following
+        if following is None or not following.is_needed(rows):
+            return rows
+        return await following.fetch()._rows_behind(self, connection)
 
     async def _fast_rows(self, page: PlainPage | None) -> Rows | WrittenRows | None:
         source = self.source
@@ -399,22 +403,27 @@ class Fetch:
             # Without a slot: these run one after the other, and end at once.
             return await self._measure("page_reader", source.fast.fetch(statement, self.timeout, page))
 
-    async def _rows_behind(
-        self, first: Fetch, connection: AsyncConnection, deadline: asyncio.Timeout
-    ) -> Rows:
+    async def _rows_behind(self, first: Fetch, connection: AsyncConnection) -> Rows:
         """The rows, in the session of `first` if they are not read faster."""
         if (fast := await self._fast_rows(None)) is not None:
             return cast("Rows", fast)
         with DatabaseErrors(self.source, self.failure, limit=self.timeout):
-            _set_deadline(deadline, self.timeout)
-            terms, is_new = SessionTerms(self.timeout), self.timeout != first.timeout
-            await self.source.guard.renew_limit(connection, terms, is_new=is_new)
+            if self.read_ahead is None:
+                await self.renew_limit(first, connection, self.timeout)
             return await self._in_session(connection)
+
+    async def renew_limit(self, first: Fetch, connection: AsyncConnection, limit: timedelta) -> None:
+        """Give the next statement in the session of `first` its own time limit, and the session `limit` from now."""
+        _set_deadline(first._deadline, limit)
+        terms, is_new = SessionTerms(self.timeout), self.timeout != first.timeout
+        await self.source.guard.renew_limit(connection, terms, is_new=is_new)
 
     async def _in_session(self, connection: AsyncConnection) -> Rows:
         return await self._measure("session", self._read(connection))
 
     async def _read(self, connection: AsyncConnection) -> Rows:
+        if self.read_ahead is not None:
+            return await self.read_ahead()
         source = self.source
         own = source.backend.row_fetches.get(connection.dialect.driver)
         with (
@@ -439,8 +448,16 @@ class Fetch:
             note_slow(self.source, self.statement, self.rules, perf_counter() - start)
 
 
-Following = Callable[[Rows], Fetch | None]
-"""What is read next in the session of some rows."""
+class Following(NamedTuple):
+    """What may be read next in the session of some rows.
+
+    Attributes:
+        fetch: makes it, once.
+        is_needed: whether it is read, after these rows.
+    """
+
+    fetch: Callable[[], Fetch]
+    is_needed: Callable[[Rows], bool]
 
 
 class RowCounter(NamedTuple):
@@ -510,22 +527,23 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
     counting: asyncio.Task[Total] | None = None
     first: list[Rows] = []  # of the sample, if the count has followed it
 
-    def then(rows: Rows) -> Fetch | None:
-        if counting is not None or len(rows) <= size or method.way in ("none", "estimated"):
-            return None
-        first.append(rows)
-        return counter.fetch(method)
+    def is_counted(rows: Rows) -> bool:
+        if counting is None and len(rows) > size:
+            first.append(rows)
+        return bool(first)
 
     def count_beside() -> None:
         nonlocal counting
         if method.way != "none" and not first and counter.source.has_room():
             counting = asyncio.ensure_future(counter.total(method))
 
+    count = Following(cache(partial(counter.fetch, method)), is_counted)
+    sample.following = None if method.way in ("none", "estimated") else count
     timer = loop.call_later(counter.settings.count_head_start.total_seconds(), count_beside)
     last: asyncio.Future[Rows] = loop.create_future()  # of the sample, or of the count that followed it
     try:
         try:
-            last.set_result(await sample.rows(then))
+            last.set_result(await sample.rows())
         except DualResponseError as error:
             if not first:
                 raise
