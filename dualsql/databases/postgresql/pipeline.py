@@ -31,7 +31,7 @@ async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
     statement = _statement(fetch, connection) if has_pipeline(connection) else None
     if statement is None:
         return cast("Rows", (await fetch.execute(connection)).all())
-    quick = _quick.setdefault(fetch.source.engine.sync_engine, util.LRUCache(_MOST_QUICK))
+    quick = _quick_of(fetch.source.engine.sync_engine)
     following = fetch.following.fetch() if fetch.following and hash(statement.sql) in quick else None
     next_statement = None if following is None else _statement(following, connection)
     start, is_quick = perf_counter(), False
@@ -53,6 +53,12 @@ def _statement(fetch: Fetch, connection: AsyncConnection) -> DriverStatement | N
     with suppress(Exception):  # of a value that its type does not accept: SQLAlchemy raises its own
         return fetch.statement_for(connection.dialect)
     return None
+
+
+def _quick_of(engine: Any) -> Any:
+    if engine not in _quick:
+        _quick[engine] = util.LRUCache(_MOST_QUICK)
+    return _quick[engine]
 
 
 def _note(quick: Any, statement: DriverStatement, *, is_quick: bool) -> None:
