@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
@@ -29,8 +30,8 @@ BATCH_BYTES = 256 * 1024
 
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
 
-_MOST_FETCHED = 500
-"""Rows that SQLAlchemy fetches at once, which are measured when all have come."""
+MOST_FETCHED = 500
+"""Rows with texts or documents that an asynchronous driver fetches at once: they are measured when all have come."""
 
 PIECE_ROWS = 100
 """Rows of a batch that are read before one of them is measured; see `read_rows`."""
@@ -89,11 +90,21 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
     """Stream through SQLAlchemy, on any asynchronous engine."""
     pace = Pace()
     async with _rows(job, connection) as result:
-        while rows := await result.fetchmany(min(pace.rows, _MOST_FETCHED)):
-            chunk = await encode(job, [tuple(row) for row in rows])
-            pace.note(chunk, len(rows))
-            with job.source.guard.without_read_ahead(connection):
-                await put(chunk)
+        while fetched := await result.fetchmany(min(pace.rows, MOST_FETCHED)):
+            for rows in by_size(fetched):
+                chunk = await encode(job, [tuple(row) for row in rows])
+                pace.note(chunk, len(rows))
+                with job.source.guard.without_read_ahead(connection):
+                    await put(chunk)
+
+
+def by_size(rows: Sequence[Any]) -> Iterator[list[Any]]:
+    """Rows in pieces of the size of a chunk: where they are long, those that are encoded take no memory twice."""
+    from dualsql.formats.row_objects import read_rows
+
+    more = iter(rows)
+    while piece := read_rows(lambda most: islice(more, most), len(rows), BATCH_BYTES, PIECE_ROWS):
+        yield piece
 
 
 async def encode(job: StreamJob, rows: Rows) -> Chunk:
