@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from weakref import ref
 
 from sqlalchemy import util
 
@@ -430,17 +431,14 @@ class Creator:
             NotFreezableError: SQLAlchemy cannot compile one of them.
             NoTotalOrderError: the statement cannot be paged.
         """
-        view.derived.cached(("compiled", view.rules.form), lambda: self._compile_forms(view))
-
-    def _compile_forms(self, view: View) -> Literal[True]:
+        cache_key = internals.cache_key(view.shape.select)
+        statement = ref(view.derived) if cache_key is None else cache_key.key
+        window = (view.shape.limit is None, view.shape.offset > 0)
+        key = (view.source.name, view.rules.form, window, statement)
+        if key in self._compiled:
+            return
         is_plain = view.source.registry.writes_alike(view.dialect, [each.type for each in view.shape.columns])
         most = 1 if is_plain and not self.views.policy.has_functions else None
-        # SQLAlchemy's own cache knows the first, which is read at once.
-        cache_key = None if most else internals.cache_key(view.shape.select)
-        window = (view.shape.limit is None, view.shape.offset > 0)
-        key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
-        if key is not None and key in self._compiled:
-            return True
         try:
             for select in islice(chain.from_iterable(forms(view) for forms in self.forms), most):
                 view.compile(select)
@@ -449,9 +447,7 @@ class Creator:
                 f"The statement runs, but pages and queries cannot be derived from it ({type(error).__name__}).",
                 hint="Put it into a subquery and name its columns: inner = statement.subquery(); select(inner).",
             ) from error
-        if key is not None:
-            self._compiled[key] = True
-        return True
+        self._compiled[key] = True
 
     async def completed(
         self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None = None
