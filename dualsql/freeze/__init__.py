@@ -266,10 +266,10 @@ def is_plain(body: dict[str, Any]) -> bool:
 
 
 def _is_written_alone(thawed: Any, dialect: Dialect) -> bool:
-    """Whether SQLAlchemy writes a plain statement: no column has a type whose code writes SQL, and its sources are found.
+    """Whether SQLAlchemy finds the sources of a plain statement, and no type has code that writes a column's SQL.
 
-    They are not for a join without a condition, for example. That code, or code that chooses a type for the dialect,
-    may fail: the statement is compiled then, so that each has one error.
+    It does not for a join without a condition, for example. Such code, or code that chooses a type for the dialect, may
+    fail: the statement is compiled then, so that it has one error whether its form is known or not.
     """
     try:
         internals.note_froms(thawed)

@@ -29,7 +29,7 @@ from dualsql.columns.result import (
 )
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
-from dualsql.freeze.types import ROW_FUNCTIONS
+from dualsql.freeze.types import ROW_FUNCTIONS, SET_FUNCTIONS
 from dualsql.plan.keys import calls_in_text, split_modifiers, unpageable
 from dualsql.plan.normal_form import normal_form, with_distinct_key
 
@@ -128,6 +128,15 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
 
 def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None, offset: int = 0) -> Shape:
     """The shape of a Select without a limit, with a unique name for each output."""
+    # PostgreSQL calls such a function after DISTINCT ON only where there is an ORDER BY, and the function is not in it.
+    if (
+        distinct_on(statement)
+        and internals.order_by_clauses(statement)
+        and _may_compute(statement, _returns_rows)
+    ):
+        raise unpageable(
+            "DISTINCT ON with ORDER BY cannot be paged beside a function that returns several rows."
+        )
     for column in internals.raw_columns(statement):
         if isinstance(column, TextClause):
             raise NotFreezableError(
@@ -247,13 +256,21 @@ def _is_aggregate(function: FunctionElement[Any]) -> bool:
     return function_name(function) not in _ROW_FUNCTIONS
 
 
+def _returns_rows(function: FunctionElement[Any]) -> bool:
+    return function_name(function) in SET_FUNCTIONS
+
+
 def merges_rows(
     select: AnySelect, is_aggregate: Callable[[FunctionElement[Any]], bool] = _is_aggregate
 ) -> bool:
     """Whether GROUP BY, HAVING or an aggregate may make one row of several."""
     if internals.group_by_clauses(select) or internals.having_criteria(select):
         return True
-    return any(_may_aggregate(element, is_aggregate) for element in _computed(select))
+    return _may_compute(select, is_aggregate)
+
+
+def _may_compute(select: AnySelect, is_meant: Callable[[FunctionElement[Any]], bool]) -> bool:
+    return any(_may_aggregate(element, is_meant) for element in _computed(select))
 
 
 def sorts_by_aggregate(select: AnySelect) -> bool:
