@@ -155,8 +155,7 @@ def feature_routes(server: ResultServer) -> list[FeatureRoutes]:
     owners: dict[Any, Feature] = {}
     for feature in server.features:
         if isinstance(feature, Feature):
-            known = feature._known_routes or feature.routes(server)  # noqa: SLF001 - of the class above
-            feature._known_routes = known  # noqa: SLF001
+            feature._known_routes = known = feature._known_routes or feature.routes(server)  # noqa: SLF001
             routes.append(known)
             for what in _claims(routes[-1]):
                 _claim(owners, what, what, feature)

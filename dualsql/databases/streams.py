@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
@@ -88,23 +87,16 @@ class Pace:
 
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
     """Stream through SQLAlchemy, on any asynchronous engine."""
+    from dualsql.formats.row_objects import by_size
+
     pace = Pace()
     async with _rows(job, connection) as result:
         while fetched := await result.fetchmany(min(pace.rows, MOST_FETCHED)):
-            for rows in by_size(fetched):
+            for rows in by_size(fetched, BATCH_BYTES, PIECE_ROWS):
                 chunk = await encode(job, [tuple(row) for row in rows])
                 pace.note(chunk, len(rows))
                 with job.source.guard.without_read_ahead(connection):
                     await put(chunk)
-
-
-def by_size(rows: Sequence[Any]) -> Iterator[list[Any]]:
-    """Rows in pieces of the size of a chunk: where they are long, those that are encoded take no memory twice."""
-    from dualsql.formats.row_objects import read_rows
-
-    more = iter(rows)
-    while piece := read_rows(lambda most: islice(more, most), len(rows), BATCH_BYTES, PIECE_ROWS):
-        yield piece
 
 
 async def encode(job: StreamJob, rows: Rows) -> Chunk:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, islice
 from types import CodeType, FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -213,6 +213,13 @@ def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, 
         if size >= most_bytes:
             size = sum(map(_length, rows))
     return rows
+
+
+def by_size(rows: Rows, most_bytes: int, piece: int) -> Iterator[Rows]:
+    """Rows that were fetched in pieces of that size: where they are long, what is encoded is not as long as all."""
+    more = iter(rows)
+    while part := read_rows(lambda most: islice(more, most), len(rows), most_bytes, piece):
+        yield part
 
 
 _LONG, _NESTED, _ELEMENT = (str, bytes), (list, dict), 8

@@ -128,15 +128,6 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
 
 def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None, offset: int = 0) -> Shape:
     """The shape of a Select without a limit, with a unique name for each output."""
-    # PostgreSQL calls such a function after DISTINCT ON only where there is an ORDER BY, and the function is not in it.
-    if (
-        distinct_on(statement)
-        and internals.order_by_clauses(statement)
-        and _may_compute(statement, _returns_rows)
-    ):
-        raise unpageable(
-            "DISTINCT ON with ORDER BY cannot be paged beside a function that returns several rows."
-        )
     for column in internals.raw_columns(statement):
         if isinstance(column, TextClause):
             raise NotFreezableError(
@@ -148,6 +139,10 @@ def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None
                 f"literal_column({column.name[:80]!r}) stands for columns that are not known.",
                 hint="Name the columns, or select the table: select(table).",
             )
+    # PostgreSQL calls such a function after DISTINCT ON where there is an ORDER BY without it.
+    is_sorted = distinct_on(statement) and internals.order_by_clauses(statement)
+    if is_sorted and any(_may_aggregate(each, _returns_rows) for each in internals.outputs_of(statement)):
+        raise unpageable("DISTINCT ON with ORDER BY cannot be paged beside a function of several rows.")
     # Without a name, a cache key could not distinguish the column from the next one.
     plain, names = distinctly_named(statement, labels_unnamed=True)
     columns = result_columns(plain, meanings, names)
@@ -266,11 +261,7 @@ def merges_rows(
     """Whether GROUP BY, HAVING or an aggregate may make one row of several."""
     if internals.group_by_clauses(select) or internals.having_criteria(select):
         return True
-    return _may_compute(select, is_aggregate)
-
-
-def _may_compute(select: AnySelect, is_meant: Callable[[FunctionElement[Any]], bool]) -> bool:
-    return any(_may_aggregate(element, is_meant) for element in _computed(select))
+    return any(_may_aggregate(element, is_aggregate) for element in _computed(select))
 
 
 def sorts_by_aggregate(select: AnySelect) -> bool:

@@ -190,9 +190,6 @@ class CreateOptions:
 _MOST_LIMITED = 100
 """Rows of a query with a LIMIT of its own that are read to know how many there are."""
 
-_MOST_COMPILED = 500
-"""Statements. Those of one tool differ only in bound values and share one cache key of SQLAlchemy."""
-
 NOT_COUNTED = CountMethod("none")
 
 StatementForms = Callable[[View], Iterable[AnySelect]]
@@ -317,7 +314,8 @@ class Creator:
     refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
     answer_within: Callable[[Creation, timedelta], Awaitable[DualResponse]] | None = None
     open_text: Callable[[Source, CreateOptions], Awaitable[tuple[bytes, View] | None]] | None = None
-    _compiled: Any = field(default_factory=lambda: util.LRUCache(_MOST_COMPILED))
+    # Statements of one tool differ only in bound values, and share one cache key of SQLAlchemy.
+    _compiled: Any = field(default_factory=lambda: util.LRUCache(500))
 
     async def create_or_refine(self, options: CreateOptions) -> DualResponse:
         """The response of a Select, or of a refinement of a stored result."""
@@ -407,11 +405,10 @@ class Creator:
         if is_described and source.backend.described_type is not None:
             from dualsql.results.described import with_described_types
 
-            described = self.views.open(source, document, options.principal) if view is None else view
-            typed = await with_described_types(described, options.statement)
+            view = view or self.views.open(source, document, options.principal)
+            typed = await with_described_types(view, options.statement)
             if typed is not None:
                 return await self._freeze(source, replace(options, select=typed), is_described=False)
-            return document, described
         return document, view
 
     def open_view(self, creation: Creation, view: View | None = None) -> View:
@@ -433,8 +430,7 @@ class Creator:
         """
         cache_key = internals.cache_key(view.shape.select)
         statement = ref(view.derived) if cache_key is None else cache_key.key
-        window = (view.shape.limit is None, view.shape.offset > 0)
-        key = (view.source.name, view.rules.form, window, statement)
+        key = (view.source.name, view.rules.form, view.shape.limit is None, view.shape.offset > 0, statement)
         if key in self._compiled:
             return
         is_plain = view.source.registry.writes_alike(view.dialect, [each.type for each in view.shape.columns])

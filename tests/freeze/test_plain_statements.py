@@ -158,7 +158,7 @@ def _error(call: Callable[[], object]) -> object:
 def test_types_that_write_sql_have_the_errors_of_compiling(name: str, dialect: str) -> None:
     registry, proofs = Registry([_OWN.metadata]), Proofs()
     for statement in (select(_OWN.c[name]), select(_OWN.c.id, _OWN.c[name].label("x")), select(_OWN.c.id)):
-        error = _error(lambda each=statement: prove_equal(each, each, DIALECTS[dialect]))
+        error = _error(partial(prove_equal, statement, statement, DIALECTS[dialect]))
         for _ in range(2):
             known = proofs.known(statement)
             frozen = partial(freeze, statement, registry, dialect=DIALECTS[dialect], proofs=proofs)

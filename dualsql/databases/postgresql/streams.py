@@ -24,11 +24,21 @@ from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.postgresql.guard import adapted_of
 from dualsql.databases.session import Fetch
-from dualsql.databases.streams import MOST_FETCHED, Pace, Put, StreamBackend, StreamJob, by_size, encode
+from dualsql.databases.streams import (
+    BATCH_BYTES,
+    MOST_FETCHED,
+    PIECE_ROWS,
+    Pace,
+    Put,
+    StreamBackend,
+    StreamJob,
+    encode,
+)
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
+from dualsql.formats.row_objects import by_size
 from dualsql.formats.writer import BatchWriter, Chunk, Rows
 from dualsql.threads import shielded
 
@@ -453,7 +463,7 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows if readable.is_short else min(pace.rows, MOST_FETCHED)):
-            for piece in by_size(records):
+            for piece in by_size(records, BATCH_BYTES, PIECE_ROWS):
                 chunk = await encode(job, readable.rows(piece))
                 pace.note(chunk, len(piece))
                 await put(chunk)

@@ -38,6 +38,7 @@ from dualsql.plan.keys import calls_in_text, depends_on_time, is_random
 from dualsql.results.streams import StreamRequest
 from dualsql.tenancy import Hook
 from dualsql_client import DualResponseClient
+from dualsql_client.wire import SortKey
 from tests.engines import ENGINES, opened
 from tests.http.application import (
     ALL,
@@ -358,14 +359,12 @@ async def test_counts_pages_and_streams_have_the_rows_of_functions_of_several(
         resource = await server.unchecked.get(response.resource_id)
         assert resource is not None
         for column in resource.columns:
-            sort, offset = [{"field": column["name"], "order": "desc"}], 0
-            while (
-                len((await server.unchecked.read_page(resource, None, PageRequest(offset, 9, sort))).rows)
-                == 9
-            ):
-                offset += 9
-            page = await server.unchecked.read_page(resource, None, PageRequest(offset, 9, sort))
-            assert offset + len(page.rows) == expected
+            sort, number, size = [SortKey(field=column["name"], order="desc")], 0, 9
+            while size == 9:  # rows of a page
+                page = await server.unchecked.read_page(resource, None, PageRequest(number, 9, sort))
+                size = len(page.rows)
+                number += size
+            assert number == expected
             stream = await server.unchecked.stream(resource, None, StreamRequest(columns=(column["name"],)))
             assert sum([chunk.rows async for chunk in stream.chunks]) == expected
 
