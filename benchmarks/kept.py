@@ -23,7 +23,7 @@ from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import fastest, median_of
 from dualsql import DualResponseServer, Kept, PageRequest, Settings, StreamRequest
-from dualsql.features import default_features
+from dualsql.feature_list import default_features
 from dualsql.query import read_structured_query
 from dualsql_client.wire import SortKey
 

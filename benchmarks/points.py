@@ -21,7 +21,7 @@ from benchmarks.load import Request, pages_per_second
 from benchmarks.processes import uvicorn
 from benchmarks.report import Report, Section
 from dualsql import DualResponseServer, Kept, PageRequest, Settings
-from dualsql.features import default_features
+from dualsql.feature_list import default_features
 from dualsql.store import upgrade
 from dualsql_client.wire import SortKey
 from tests.failures.cluster import Cluster, cluster

@@ -19,7 +19,7 @@ from benchmarks.postgresql import connected
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import median_of
 from dualsql import DualResponseServer, Profiles, Settings
-from dualsql.features import default_features
+from dualsql.feature_list import default_features
 from dualsql.profiles.settings import ProfileSettings
 
 MOST = 2.5

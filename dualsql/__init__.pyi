@@ -61,10 +61,10 @@ from dualsql.extension import (
     Parts as Parts,
 )
 from dualsql.feature import Feature as Feature
+from dualsql.feature_list import default_features as default_features
 from dualsql.features import (
     DualResponseServer as DualResponseServer,
     ServerOptions as ServerOptions,
-    default_features as default_features,
 )
 from dualsql.formats.writer import (
     Chunk as Chunk,

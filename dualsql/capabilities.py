@@ -12,7 +12,6 @@ from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Dialect
 
@@ -185,12 +184,7 @@ class Capabilities:
 
 def capabilities_of(dialect: Dialect) -> Capabilities | None:
     """The capabilities of the dialect's database; None if dualsql does not support it."""
-    if dialect not in _KNOWN:
-        _KNOWN[dialect] = capabilities_named(dialect.name)
-    return _KNOWN[dialect]
-
-
-_KNOWN: WeakKeyDictionary[Dialect, Capabilities | None] = WeakKeyDictionary()
+    return capabilities_named(dialect.name)
 
 
 def capabilities_named(name: str) -> Capabilities | None:

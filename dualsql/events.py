@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from types import MappingProxyType, TracebackType
-from typing import Literal, NamedTuple, Protocol, Self
+from types import MappingProxyType
+from typing import Literal, NamedTuple, Protocol
 from weakref import WeakMethod
 
 from dualsql.errors import Cause
@@ -140,7 +140,7 @@ WorkKind = Literal["request", "tool", "step", "statement", "store"]
 """A step is a part of a request: creating, reading a page, a stream, answering a question."""
 
 
-class Measurement(Protocol):
+class Measurement(AbstractContextManager["Measurement"], Protocol):
     """A block of work that a listener measures.
 
     Attributes:
@@ -153,9 +153,7 @@ class Measurement(Protocol):
     is_seen: bool
 
     @property
-    def trace_id(self) -> str:
-        """See the attributes."""
-        ...
+    def trace_id(self) -> str: ...
 
     def note(self, attributes: Attributes) -> None:
         """Add what was found in the block."""
@@ -165,12 +163,6 @@ class Measurement(Protocol):
 
     def fail(self, code: str) -> None:
         """Say that the work failed, with an error code."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
 
     def end(self, error: BaseException | None = None) -> None:
         """End the block, in the task that began it; with the error that it raised."""
@@ -252,6 +244,4 @@ def step(name: str) -> AbstractContextManager[Measurement | None]:
 
 def store_operation(operation: str) -> AbstractContextManager[Measurement | None]:
     """An operation of the store, as a block: what it does, or the name of its method."""
-    if EVENTS.listener is None:
-        return UNMEASURED
     return EVENTS.measured("store", f"store {operation}", {"dualsql.store.operation": operation})

@@ -51,8 +51,7 @@ class Feature(Extension):
     is_attached = False
     """Whether a server has it."""
 
-    known_routes: FeatureRoutes | None = None
-    """What `routes` returned."""
+    _known_routes: FeatureRoutes | None = None
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """Build the parts of the feature, when the server is created.
@@ -156,8 +155,8 @@ def feature_routes(server: ResultServer) -> list[FeatureRoutes]:
     owners: dict[Any, Feature] = {}
     for feature in server.features:
         if isinstance(feature, Feature):
-            feature.known_routes = feature.known_routes or feature.routes(server)
-            routes.append(feature.known_routes)
+            feature._known_routes = known = feature._known_routes or feature.routes(server)  # noqa: SLF001
+            routes.append(known)
             for what in _claims(routes[-1]):
                 _claim(owners, what, what, feature)
     return routes

@@ -1,19 +1,16 @@
-"""The server with the features of the package. No other module names all of them.
-
-`DualResponseServer` adds to `ResultServer` the default list of features, and an attribute for each of them.
-"""
+"""The server with the features of the package: `ResultServer`, and an attribute for each that applications call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dualsql.extension import KernelOptions
 from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router
 from dualsql.server import ResultServer
-from dualsql.settings import Settings, settings_in, takes
+from dualsql.settings import takes
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -28,60 +25,18 @@ if TYPE_CHECKING:
     from dualsql.sql.service import SQLService
 
 
-def default_features(*own: Feature) -> list[Feature]:
-    """The features that a server has unless it is given others.
-
-    Args:
-        own: features to add. One takes the place of the default one of its class, which has no arguments:
-            `default_features(Kept("/var/lib/dualsql"), Pages(), SignedLinks())`.
-    """
-    from dualsql.catalogue.feature import Tables
-    from dualsql.changes import Changes
-    from dualsql.charts.feature import Charts
-    from dualsql.dual_mode import DualMode
-    from dualsql.health import Health
-    from dualsql.kept.feature import Kept
-    from dualsql.openapi.feature import OpenAPI
-    from dualsql.pending.feature import Pending
-    from dualsql.profiles.feature import Profiles
-    from dualsql.query.feature import Queries
-    from dualsql.request_log import Log
-    from dualsql.samples import Samples
-    from dualsql.sql.feature import SQL
-    from dualsql.telemetry import Telemetry
-
-    kinds: tuple[type[Feature], ...] = (
-        *(Telemetry, Log, Health, Pending, Samples, Changes),
-        *(Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode),
-    )
-    replaced = [kind for kind in kinds if any(isinstance(feature, kind) for feature in own)]
-    return [*(kind() for kind in kinds if kind not in replaced), *own]
-
-
-def _owner_of(keyword: str) -> str | None:
-    """Where an argument belongs that a server does not take."""
-    from dualsql.links import SignedLinks
-    from dualsql.rates import Rates
-    from dualsql.web.feature import Pages
-
-    settings = [each.name for each in settings_in(Settings)]
-    # sample_size is default_sample_size here: a tool has the short name.
-    if setting := next((name for name in (keyword, f"default_{keyword}") if name in settings), None):
-        return f"It is a setting: settings=Settings({setting}=...)."
-    for feature in default_features(Pages(), SignedLinks(), Rates()):
-        name, group = type(feature).__name__, feature.settings_group
-        if group is not None and keyword in {each.name for each in fields(group)}:
-            return f"It is an argument of a feature: features=default_features({name}({keyword}=...))."
-        if keyword.replace("_", "").lower() == name.lower():
-            return f"It is a feature: features=default_features({name}(...))."
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ServerOptions(KernelOptions):
     """The arguments of `DualResponseServer`, which documents them."""
 
     features: Sequence[Feature] | None = None
+
+
+def _owner_of(keyword: str) -> str | None:
+    """Where an argument belongs that a server does not take."""
+    from dualsql.feature_list import owner_of
+
+    return owner_of(keyword)
 
 
 class DualResponseServer(ResultServer):
@@ -116,7 +71,12 @@ class DualResponseServer(ResultServer):
     @takes(ServerOptions, elsewhere=_owner_of)
     def __init__(self, options: ServerOptions) -> None:
         super().__init__(options)
-        attach_features(self, default_features() if options.features is None else options.features)
+        features = options.features
+        if features is None:
+            from dualsql.feature_list import default_features
+
+            features = default_features()
+        attach_features(self, features)
 
     @property
     def sql(self) -> SQLService:

@@ -87,22 +87,19 @@ def log_failure(
     where: str,
     *,
     incident: str = "",
-    level: int | None = None,
+    level: int = logging.ERROR,
 ) -> None:
     """Log an expected error in one line: code, place, its message and hint if callers get others, and cause.
 
     Args:
         where: the request or the tool, without ids, query strings and values.
-        level: by default ERROR.
     """
     words = f"{error.code} in {where}" if where else error.code
     if error.caller_words is not None:  # callers do not see its own
         words += f": {error}"
     cause = cause_of(error)
     number = f"incident {incident}: " if incident else ""
-    logger.log(
-        logging.ERROR if level is None else level, "%s%s%s", number, words, f": {cause}" if cause else ""
-    )
+    logger.log(level, "%s%s%s", number, words, f": {cause}" if cause else "")
 
 
 def log_unforeseen(logger: logging.Logger, error: BaseException, message: str, *values: object) -> None:

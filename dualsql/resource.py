@@ -150,6 +150,9 @@ def calls_in(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
 
 
+MIME_TYPE = "application/json"
+"""What is at the URL of a result, unless that is of a picture."""
+
 RELATION = "data"
 """The name of the stored result in a SQL text about it."""
 

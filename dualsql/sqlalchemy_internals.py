@@ -314,9 +314,9 @@ def has_columns_by_position(compiled: Any) -> bool:
 
 
 has_events: Reader[bool] = attrgetter("_has_events")
+"""Whether something listens to the events of an Engine, Dialect or Connection (`engine/events.py`)."""
 logs: Reader[bool] = methodcaller("_should_log_info")
 """Whether an engine logs its statements, by `echo` or by the level of its logger (`log.py`)."""
-"""Whether something listens to the events of an Engine, Dialect or Connection (`engine/events.py`)."""
 
 
 def json_reader(dialect: Any) -> Any:

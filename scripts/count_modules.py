@@ -26,7 +26,7 @@ from starlette.routing import Mount
 
 import dualsql
 from dualsql import DualResponseServer, Settings
-from dualsql.features import default_features
+from dualsql.feature_list import default_features
 from dualsql.kept.feature import Kept
 
 ROOT = Path(dualsql.__file__).parent

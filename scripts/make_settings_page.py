@@ -11,7 +11,7 @@ from typing import Any
 
 from dualsql import Pages, Settings, SignedLinks
 from dualsql.feature import Feature
-from dualsql.features import default_features
+from dualsql.feature_list import default_features
 from dualsql.settings import as_code, default_of, settings_in, type_name
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"

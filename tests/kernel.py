@@ -194,9 +194,9 @@ def pytest_load_initial_conftests() -> None:
     """From here on, nothing else can be imported, and a server has no feature unless it is given some."""
     assert "dualsql" not in sys.modules
     sys.meta_path.insert(0, OnlyTheKernel())
-    from dualsql import features
+    from dualsql import feature_list
 
-    features.default_features = lambda **_: []
+    feature_list.default_features = lambda **_: []
 
 
 @pytest.hookimpl(tryfirst=True)

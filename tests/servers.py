@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import MetaData, Table, create_engine, insert, make_url
 
 from dualsql import Feature, Settings
-from dualsql.features import DualResponseServer, ServerOptions, default_features
+from dualsql.feature_list import default_features
+from dualsql.features import DualResponseServer, ServerOptions
 
 _SYNCHRONOUS = {"sqlite+aiosqlite": "sqlite", "postgresql+asyncpg": "postgresql+psycopg"}
 OF_SERVERS = {each.name for each in fields(ServerOptions)}

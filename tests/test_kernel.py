@@ -17,8 +17,8 @@ from tests.kernel import FEATURES, FILES, OF_FEATURES, TESTS, OnlyTheKernel, is_
 from tests.test_requirements import exists
 
 ROOT = TESTS.parent
-BESIDE_FEATURES = {"features", "mcp", "testing"}
-"""Modules that the kernel may not import either, and that cannot be deleted: `features` imports `mcp.options`."""
+BESIDE_FEATURES = {"feature_list", "features", "mcp", "testing"}
+"""Modules that the kernel may not import either, and that its tests need: `features` imports `mcp.options`."""
 WALK = "docs/test_tour.py"
 
 

@@ -26,6 +26,7 @@ from sqlalchemy import (
     ForeignKey,
     Integer,
     String,
+    TypeDecorator,
     bindparam,
     column,
     create_engine,
@@ -112,6 +113,17 @@ class Manager(Person):
 
 
 configure_mappers()
+
+
+class Whispered(TypeDecorator[str]):
+    """A type that writes SQL."""
+
+    impl = String
+    cache_ok = True
+
+    def column_expression(self, column: Any) -> Any:
+        """The text in lower case."""
+        return func.lower(column)
 
 
 def option_parts(option: Any) -> list[Any]:
@@ -391,6 +403,10 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         equal(["next", "name", None]),
     ),
     "scalar_type": (lambda: private.scalar_type(select(TABLE.c.name)), same(TABLE.c.name.type)),
+    "has_column_expression": (
+        lambda: [private.has_column_expression(one) for one in (String(), Whispered(), postgresql.INET())],
+        equal([False, True, False]),
+    ),
     "resolved_lambda": (lambda: internals.resolved_lambda(_LAMBDA), same(TABLE.c.id)),
     "is_implicitly_boolean": (
         lambda: [private.is_implicitly_boolean(one) for one in (_CONDITION, _KEY, TABLE)],

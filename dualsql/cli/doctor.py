@@ -39,7 +39,8 @@ from dualsql.databases.session import in_session
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.unproved import unproved_notice
 from dualsql.errors import ConfigurationError, DualResponseError
-from dualsql.features import DualResponseServer, default_features
+from dualsql.feature_list import default_features
+from dualsql.features import DualResponseServer
 from dualsql.freeze import Registry
 from dualsql.kept import ObjectResultStorage, storage_at
 from dualsql.kept.files import require_packages

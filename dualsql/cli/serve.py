@@ -54,7 +54,8 @@ from dualsql.errors import (
     QueryTimeoutError,
     StorageError,
 )
-from dualsql.features import DualResponseServer, default_features
+from dualsql.feature_list import default_features
+from dualsql.features import DualResponseServer
 from dualsql.health import Health, routes_until_started
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError

@@ -246,13 +246,12 @@ def _type_of_function(capabilities: Capabilities, name: str, arguments: Sequence
 
 
 def open_sources(
-    databases: Database | Mapping[str, Database], registry: Registry, settings: Settings | None = None
+    databases: Database | Mapping[str, Database], registry: Registry, settings: Settings
 ) -> Sources:
     """A source named "default", or one for each name in a mapping."""
     by_name = databases if isinstance(databases, Mapping) else {"default": databases}
     if not by_name:
         raise ConfigurationError("A database is required.", hint="Pass the URL of a database, or an engine.")
-    settings = settings or Settings()
     if settings.unproved_read_only:
         from dualsql.databases.unproved import require_source_names
 

@@ -29,8 +29,8 @@ BATCH_BYTES = 256 * 1024
 
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
 
-_MOST_FETCHED = 500
-"""Rows that SQLAlchemy fetches at once, which are measured when all have come."""
+MOST_FETCHED = 500
+"""Rows with texts or documents that an asynchronous driver fetches at once: they are measured when all have come."""
 
 PIECE_ROWS = 100
 """Rows of a batch that are read before one of them is measured; see `read_rows`."""
@@ -87,13 +87,16 @@ class Pace:
 
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
     """Stream through SQLAlchemy, on any asynchronous engine."""
+    from dualsql.formats.row_objects import by_size
+
     pace = Pace()
     async with _rows(job, connection) as result:
-        while rows := await result.fetchmany(min(pace.rows, _MOST_FETCHED)):
-            chunk = await encode(job, [tuple(row) for row in rows])
-            pace.note(chunk, len(rows))
-            with job.source.guard.without_read_ahead(connection):
-                await put(chunk)
+        while fetched := await result.fetchmany(min(pace.rows, MOST_FETCHED)):
+            for rows in by_size(fetched, BATCH_BYTES, PIECE_ROWS):
+                chunk = await encode(job, [tuple(row) for row in rows])
+                pace.note(chunk, len(rows))
+                with job.source.guard.without_read_ahead(connection):
+                    await put(chunk)
 
 
 async def encode(job: StreamJob, rows: Rows) -> Chunk:

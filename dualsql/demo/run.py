@@ -8,7 +8,8 @@ from starlette.applications import Starlette
 from dualsql.demo.app import build_app
 from dualsql.demo.database import Base, build, default_folder, keep_secret, sqlite_url
 from dualsql.demo.host import act
-from dualsql.features import DualResponseServer, default_features
+from dualsql.feature_list import default_features
+from dualsql.features import DualResponseServer
 from dualsql.serve.listening import running
 from dualsql.serve.sockets import listen, origin_of_listener, stop_on_signals
 from dualsql.settings import ALL_ACTIONS, Settings

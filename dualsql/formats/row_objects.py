@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, islice
 from types import CodeType, FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +198,7 @@ INFINITIES = frozenset({math.inf, -math.inf})
 
 
 def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, piece: int) -> list[Any]:
-    """The next rows: `most` of them, or fewer whose texts and bytes are together as long as `most_bytes`.
+    """The next rows: `most` of them, or fewer whose texts, bytes and documents are as long as `most_bytes`.
 
     They are read in pieces, of at most so many rows and no more than were read before. Of each piece, one row is
     measured, which the clock chooses, so that a statement cannot avoid it; all rows are, where that one is long.
@@ -215,8 +215,24 @@ def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, 
     return rows
 
 
-_LONG = (str, bytes)
+def by_size(rows: Rows, most_bytes: int, piece: int) -> Iterator[Rows]:
+    """Rows that were fetched in pieces of that size: where they are long, what is encoded is not as long as all."""
+    more = iter(rows)
+    while part := read_rows(lambda most: islice(more, most), len(rows), most_bytes, piece):
+        yield part
+
+
+_LONG, _NESTED, _ELEMENT = (str, bytes), (list, dict), 8
 
 
 def _length(row: Sequence[Any]) -> int:
-    return sum([len(cell) for cell in row if isinstance(cell, _LONG)])
+    """Bytes of texts, also of those in documents, and some for each element of a document."""
+    length, parts = 0, list[Any]((row,))
+    for part in parts:  # without recursion: documents are deep
+        for cell in part:
+            if isinstance(cell, _LONG):
+                length += len(cell)
+            elif isinstance(cell, _NESTED):
+                length += _ELEMENT * len(cell)
+                parts += (cell, cell.values()) if isinstance(cell, dict) else (cell,)
+    return length

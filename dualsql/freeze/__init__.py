@@ -39,6 +39,7 @@ from dualsql.freeze.document import (
     unpack,
 )
 from dualsql.freeze.registry import Registry
+from dualsql.freeze.sqlalchemy_internals import has_column_expression
 from dualsql.freeze.values import exact_forms
 
 __all__ = ["UNCOMPILABLE", "Proofs", "Registry", "Seal", "freeze", "thaw"]
@@ -141,7 +142,8 @@ def _compared(
         thawed = _read(body, decoder)
         if decoder.dependencies != encoder.dependencies:
             malformed("other tables and columns than were written")
-        is_by_form = form is not None and is_plain(body) and form == form_of(thawed) and _has_sources(thawed)
+        is_by_form = form is not None and is_plain(body) and form == form_of(thawed)
+        is_by_form = is_by_form and _is_written_alone(thawed, dialect or _PLAIN)
     except Exception as error:  # noqa: BLE001 - as in `thaw`; here, a construct can be written but not read
         _log.debug("a document of ours could not be read back", exc_info=error)
         hint = getattr(error, "hint", None)
@@ -263,13 +265,18 @@ def is_plain(body: dict[str, Any]) -> bool:
     return all((allows := _PLAIN_NODES.get(tag)) and allows(fields) for tag, fields in body["nodes"])
 
 
-def _has_sources(thawed: Any) -> bool:
-    """Whether SQLAlchemy finds the sources of a statement: it does not for a join without a condition, for example."""
+def _is_written_alone(thawed: Any, dialect: Dialect) -> bool:
+    """Whether SQLAlchemy finds the sources of a plain statement, and no type has code that writes a column's SQL.
+
+    It does not for a join without a condition, for example. Such code, or code that chooses a type for the dialect, may
+    fail: the statement is compiled then, so that it has one error whether its form is known or not.
+    """
     try:
         internals.note_froms(thawed)
-    except UNCOMPILABLE:
+        kinds = [column.type.dialect_impl(dialect) for column in internals.outputs_of(thawed)]
+    except Exception:  # noqa: BLE001 - of an application's code; compiling the statement raises it
         return False
-    return True
+    return not any(map(has_column_expression, kinds))
 
 
 def _output_form(output: Any) -> tuple[Any, ...]:

@@ -55,6 +55,8 @@ labelled_element: Reader[ColumnElement[Any]] = attrgetter("_element")
 """What a Label names, without the parentheses that `Label.element` adds."""
 scalar_type: Reader[TypeEngine[Any]] = methodcaller("_scalar_type")
 """The type of a scalar subquery: its first column's."""
+has_column_expression: Reader[bool] = attrgetter("_has_column_expression")
+"""Whether a type writes the SQL of the columns that a Select returns (`TypeEngine.column_expression`)."""
 
 
 def is_implicitly_boolean(element: Any) -> bool:

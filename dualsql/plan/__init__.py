@@ -1,6 +1,7 @@
 """Derives counts, samples and pages from a Select. Each function takes a Select and returns one, without a connection.
 
-    normal_form       joins with their left side, cache keys that differ
+    normal_form       one form of a Select, cache keys that differ
+    joins             the left side of a join that SQLAlchemy would guess
     words             DISTINCT as a prefix or a function, text around the columns
     entities          the columns that the rows of mapped classes have, written out
     other_statements  set operations and text() as a Select

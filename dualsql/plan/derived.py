@@ -228,8 +228,9 @@ def _orders_by_name(statement: Any) -> bool:
 
 
 def _guesses_a_join(statement: Any) -> bool:
-    """Whether SQLAlchemy finds the left side of a join from the selected columns."""
-    return any(left is None for _, _, left, _ in internals.setup_joins(statement))
+    """Whether SQLAlchemy finds the left side of a join from the selected columns, or from those selected before."""
+    parts = (statement, *internals.earlier_selects(statement))
+    return any(left is None for part in parts for _, _, left, _ in internals.setup_joins(part))
 
 
 def with_types(statement: Statement, kinds: Sequence[SQLType], meanings: Meanings) -> AnySelect:

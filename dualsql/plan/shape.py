@@ -29,7 +29,7 @@ from dualsql.columns.result import (
 )
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
-from dualsql.freeze.types import ROW_FUNCTIONS
+from dualsql.freeze.types import ROW_FUNCTIONS, SET_FUNCTIONS
 from dualsql.plan.keys import calls_in_text, split_modifiers, unpageable
 from dualsql.plan.normal_form import normal_form, with_distinct_key
 
@@ -139,6 +139,10 @@ def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None
                 f"literal_column({column.name[:80]!r}) stands for columns that are not known.",
                 hint="Name the columns, or select the table: select(table).",
             )
+    # PostgreSQL calls such a function after DISTINCT ON where there is an ORDER BY without it.
+    is_sorted = distinct_on(statement) and internals.order_by_clauses(statement)
+    if is_sorted and any(_may_aggregate(each, _returns_rows) for each in internals.outputs_of(statement)):
+        raise unpageable("DISTINCT ON with ORDER BY cannot be paged beside a function of several rows.")
     # Without a name, a cache key could not distinguish the column from the next one.
     plain, names = distinctly_named(statement, labels_unnamed=True)
     columns = result_columns(plain, meanings, names)
@@ -245,6 +249,10 @@ def _sorting(select: AnySelect) -> list[Any]:
 
 def _is_aggregate(function: FunctionElement[Any]) -> bool:
     return function_name(function) not in _ROW_FUNCTIONS
+
+
+def _returns_rows(function: FunctionElement[Any]) -> bool:
+    return function_name(function) in SET_FUNCTIONS
 
 
 def merges_rows(

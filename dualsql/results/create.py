@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from weakref import ref
 
 from sqlalchemy import util
 
@@ -189,9 +190,6 @@ class CreateOptions:
 _MOST_LIMITED = 100
 """Rows of a query with a LIMIT of its own that are read to know how many there are."""
 
-_MOST_COMPILED = 500
-"""Statements. Those of one tool differ only in bound values and share one cache key of SQLAlchemy."""
-
 NOT_COUNTED = CountMethod("none")
 
 StatementForms = Callable[[View], Iterable[AnySelect]]
@@ -316,7 +314,8 @@ class Creator:
     refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
     answer_within: Callable[[Creation, timedelta], Awaitable[DualResponse]] | None = None
     open_text: Callable[[Source, CreateOptions], Awaitable[tuple[bytes, View] | None]] | None = None
-    _compiled: Any = field(default_factory=lambda: util.LRUCache(_MOST_COMPILED))
+    # Statements of one tool differ only in bound values, and share one cache key of SQLAlchemy.
+    _compiled: Any = field(default_factory=lambda: util.LRUCache(500))
 
     async def create_or_refine(self, options: CreateOptions) -> DualResponse:
         """The response of a Select, or of a refinement of a stored result."""
@@ -406,11 +405,10 @@ class Creator:
         if is_described and source.backend.described_type is not None:
             from dualsql.results.described import with_described_types
 
-            described = self.views.open(source, document, options.principal) if view is None else view
-            typed = await with_described_types(described, options.statement)
+            view = view or self.views.open(source, document, options.principal)
+            typed = await with_described_types(view, options.statement)
             if typed is not None:
                 return await self._freeze(source, replace(options, select=typed), is_described=False)
-            return document, described
         return document, view
 
     def open_view(self, creation: Creation, view: View | None = None) -> View:
@@ -430,17 +428,13 @@ class Creator:
             NotFreezableError: SQLAlchemy cannot compile one of them.
             NoTotalOrderError: the statement cannot be paged.
         """
-        view.derived.cached(("compiled", view.rules.form), lambda: self._compile_forms(view))
-
-    def _compile_forms(self, view: View) -> Literal[True]:
+        cache_key = internals.cache_key(view.shape.select)
+        statement = ref(view.derived) if cache_key is None else cache_key.key
+        key = (view.source.name, view.rules.form, view.shape.limit is None, view.shape.offset > 0, statement)
+        if key in self._compiled:
+            return
         is_plain = view.source.registry.writes_alike(view.dialect, [each.type for each in view.shape.columns])
         most = 1 if is_plain and not self.views.policy.has_functions else None
-        # SQLAlchemy's own cache knows the first, which is read at once.
-        cache_key = None if most else internals.cache_key(view.shape.select)
-        window = (view.shape.limit is None, view.shape.offset > 0)
-        key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
-        if key is not None and key in self._compiled:
-            return True
         try:
             for select in islice(chain.from_iterable(forms(view) for forms in self.forms), most):
                 view.compile(select)
@@ -449,9 +443,7 @@ class Creator:
                 f"The statement runs, but pages and queries cannot be derived from it ({type(error).__name__}).",
                 hint="Put it into a subquery and name its columns: inner = statement.subquery(); select(inner).",
             ) from error
-        if key is not None:
-            self._compiled[key] = True
-        return True
+        self._compiled[key] = True
 
     async def completed(
         self, view: View, resource: Resource, creation: Creation, progress: RunProgress | None = None

@@ -170,8 +170,7 @@ class View:
         """The rows of a query over this statement, which may read all of its rows."""
         # An empty name matches any: `require_described` compares the number of columns only.
         described = ("",) * len(select.selected_columns)
-        fetch = self._fetch(select, self.rules, described, timeout)
-        return await replace(fetch, may_be_fast=False).rows()
+        return await replace(self._fetch(select, self.rules, described, timeout), may_be_fast=False).rows()
 
     async def sample(self, size: int, method: CountMethod) -> Sample:
         """The first rows, and the total."""

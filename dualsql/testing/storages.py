@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, select
 
 from dualsql.errors import StorageError
-from dualsql.features import DualResponseServer, default_features
+from dualsql.feature_list import default_features
+from dualsql.features import DualResponseServer
 from dualsql.resource import new_resource_id
 
 if TYPE_CHECKING:

@@ -46,6 +46,7 @@ PARTS = (
         (
             *(
                 "features",
+                "feature_list",
                 "server",
                 "settings",
                 "feature",

@@ -10,6 +10,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable
 from itertools import product
+from math import inf
 from typing import Any
 
 import pytest
@@ -87,12 +88,29 @@ def seconds(read: Callable[[Any], object], text: Any) -> float:
     return time.process_time() - started
 
 
+def _loop(turns: int) -> None:
+    for turn in range(turns):
+        str(turn)
+
+
+def is_at_once(read: Callable[[Any], object], text: Any, *, most: float) -> bool:
+    """Whether it takes `most` seconds of an idle core at most, by the CPU time of a loop that takes 0.1 of them.
+
+    The loop is measured beside it: a core that is shared, or slower, takes as much longer for the one as for the other.
+    """
+    return any(seconds(read, text) < 10 * most * seconds(_loop, 1_300_000) for _ in range(3))
+
+
 def check(read: Callable[[str], object], write: Callable[[int], str]) -> None:
     """Four times the text takes about four times as long; sixteen times would be quadratic."""
-    for _ in range(4):
-        large = seconds(read, write(4 * SIZE))
+    large = small = inf
+    for _ in range(6):  # of each the least: another process only adds
+        large = min(large, seconds(read, write(4 * SIZE)))
         # What takes 15 ms for 64 KB would take 4 seconds for the largest text, if it were quadratic.
-        if large < 0.015 or large < 8 * seconds(read, write(SIZE)):
+        if large < 0.015:
+            return
+        small = min(small, seconds(read, write(SIZE)))
+        if large < 8 * small:
             return
     raise AssertionError(f"{large:.2f} s for {4 * SIZE:,} characters")
 
@@ -123,14 +141,15 @@ def test_two_pieces_in_every_order(reader: str) -> None:
 def test_the_longest_text_of_small_tables_is_read_at_once(share: int) -> None:
     """It held the event loop for 23 seconds for 90 KB."""
     text = repeated("|a|b|\n|-|-|\n" + "|x|y|\n" * 3, size=1024 * 1024 // share)
-    assert seconds(parse_markdown, text) < 2 / share
+    assert is_at_once(parse_markdown, text, most=4 / share)
     assert len(parse_markdown("|a|b|\n|-|-|\n|x|y|\n" * 3).tables) == 3
 
 
 @pytest.mark.parametrize("share", [case_of(1, is_long=True), 4])
 def test_the_longest_texts_that_are_no_json_are_read_at_once(share: int) -> None:
     for piece in ("[[", '["', '{"a": "', '{"resource": "abc", def}\n', "{'a': 1, 'resource': 2}\n"):
-        assert seconds(find, f"resource {repeated(piece, size=4 * 1024 * 1024 // share)}") < 2 / share, piece
+        text = f"resource {repeated(piece, size=4 * 1024 * 1024 // share)}"
+        assert is_at_once(find, text, most=4 / share), piece
 
 
 @pytest.mark.long
@@ -139,7 +158,7 @@ def test_many_links_of_many_results() -> None:
     links = " ".join(
         f"resource://{with_checksum(f'Tq4x9hXv2ZkLwPmB7sYd1RcE{place:03}')}" for place in range(1_000)
     )
-    assert seconds(find, [f"{place} {links}" for place in range(100)]) < 5
+    assert is_at_once(find, [f"{place} {links}" for place in range(100)], most=7)
 
 
 @pytest.mark.long
@@ -151,7 +170,7 @@ def test_many_links_beside_many_breaks() -> None:
             " ".join(f"{each} ok role {beside * 295}" for each in ids[at : at + 200])
             for at in range(0, 2_000, 200)
         ]
-        assert seconds(find, texts) < 5, beside
+        assert is_at_once(find, texts, most=5), beside
 
 
 def test_values_that_stand_in_many_places_are_read_once() -> None:
@@ -159,7 +178,8 @@ def test_values_that_stand_in_many_places_are_read_once() -> None:
     value: object = {"S": "x"}
     for _ in range(32):
         value = {"M": {"a": {"M": {"b": value, "c": value}}, "d": value}}
-    assert seconds(find, [{"resource": value, "results": []}, [{"key": "a", "value": value}]]) < 2
+    results = [{"resource": value, "results": []}, [{"key": "a", "value": value}]]
+    assert is_at_once(find, results, most=2)
     itself: dict[str, object] = {}
     itself["M"] = {"a": itself, "uri": {"S": f"resource://{RESOURCE_ID}"}}
     assert len(find({"resource": itself})) == 1

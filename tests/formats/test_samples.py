@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from dualsql.formats.samples import fit, table
+from dualsql.formats.excerpts import fit, table
 
 Format = Literal["markdown", "csv"]
 FORMATS: tuple[Format, ...] = ("markdown", "csv")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pytest
@@ -13,17 +13,21 @@ from sqlalchemy import (
     Column,
     Date,
     Integer,
+    MetaData,
     Numeric,
     Select,
     String,
     Table,
+    TypeDecorator,
     and_,
     bindparam,
+    func,
     not_,
     or_,
     quoted_name,
     select,
 )
+from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import operators
 
 from dualsql import sqlalchemy_internals as internals
@@ -100,6 +104,67 @@ def test_each_kind_is_among_them() -> None:
     tags = {tag for body in BODIES.values() for tag, _ in body["nodes"]}
     assert tags == {"table", "column", "label", "bind", "binary", "boolean", "unary", "select"}
     assert set(_EVERY) - BODIES.keys() == {"negative"}  # a list of values is none of them
+
+
+class _Faulty(TypeDecorator[int]):
+    """A type whose code fails where a column of it is written."""
+
+    impl = Integer
+    cache_ok = True
+
+    def column_expression(self, column: Any) -> Any:
+        raise ValueError(column)
+
+
+class _Strange(TypeDecorator[int]):
+    """A type that knows no dialect."""
+
+    impl = Integer
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> Any:
+        raise RuntimeError(dialect)
+
+
+class _Written(TypeDecorator[str]):
+    """A type that writes SQL."""
+
+    impl = String
+    cache_ok = True
+
+    def column_expression(self, column: Any) -> Any:
+        return func.lower(column)
+
+
+_OWN = Table(
+    "own",
+    MetaData(),
+    Column("id", Integer, primary_key=True),
+    *(Column(name, type_()) for name, type_ in (("f", _Faulty), ("s", _Strange), ("w", _Written))),
+    Column("v", Integer().with_variant(_Faulty(), "sqlite")),
+)
+
+
+def _error(call: Callable[[], object]) -> object:
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - whatever the code of a type raises
+        return type(error), str(error), getattr(error, "details", None)
+    return None
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("name", ["f", "s", "w", "v"])
+def test_types_that_write_sql_have_the_errors_of_compiling(name: str, dialect: str) -> None:
+    registry, proofs = Registry([_OWN.metadata]), Proofs()
+    for statement in (select(_OWN.c[name]), select(_OWN.c.id, _OWN.c[name].label("x")), select(_OWN.c.id)):
+        error = _error(partial(prove_equal, statement, statement, DIALECTS[dialect]))
+        for _ in range(2):
+            known = proofs.known(statement)
+            frozen = partial(freeze, statement, registry, dialect=DIALECTS[dialect], proofs=proofs)
+            assert known or _error(frozen) == error
+            assert not (known and error)
+    assert is_plain(unpack(freeze(select(_OWN.c.id, _OWN.c.w), registry), SIZE))
 
 
 _OTHERS: dict[type, Callable[[Any], list[Any]]] = {

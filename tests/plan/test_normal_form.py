@@ -12,6 +12,7 @@ from sqlalchemy.sql.elements import UnaryExpression
 
 from dualsql.errors import NotFreezableError
 from dualsql.plan import shape
+from dualsql.plan.derived import projected
 from tests.freeze.own import Everything
 from tests.plan.test_statements import sql
 from tests.schools import School
@@ -156,6 +157,14 @@ def test_more_columns_and_conditions_leave_the_joins_as_they_are(name: str) -> N
     keys = keys or [Owner.id, Pet.id, Toy.id]
     more = statement.add_columns(*(key.label(None) for key in keys)).where(*(key > 0 for key in keys))
     assert sql(more).partition("FROM")[2].partition("WHERE")[0].strip() == joined
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_fewer_columns_leave_the_joins_as_they_are_or_are_not_chosen(name: str) -> None:
+    statement = shape(JOINS[name]).select
+    for position in range(len(statement.selected_columns)):
+        fewer = projected(statement, [position])
+        assert fewer is None or sql(fewer).partition("FROM")[2] == sql(statement).partition("FROM")[2]
 
 
 # Columns of subqueries that have no name of their own: SQLAlchemy's cache keys tell none from the next.

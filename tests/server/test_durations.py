@@ -15,7 +15,7 @@ from sqlalchemy import select
 import dualsql
 from dualsql import DualResponseServer, Kept, SettingsGroup, SignedLinks
 from dualsql.errors import BadParameterError, ConfigurationError
-from dualsql.features import default_features
+from dualsql.feature_list import default_features
 from dualsql.links import Links
 from dualsql.mcp import add_catalogue, add_execute_query, add_query, add_resources, add_result_tools, tool
 from dualsql.mcp.dual_responses import DualResponses

@@ -47,7 +47,7 @@ from dualsql import (
     Settings,
     SettingsGroup,
 )
-from dualsql.features import default_features
+from dualsql.feature_list import default_features
 from dualsql.kept.settings import KeptSettings
 from dualsql.pending.progress import RunRecords
 from dualsql.profiles.service import ProfileService
@@ -492,12 +492,12 @@ LOADED_LATER = {
     "databases.sqlite.process_stream", "databases.sqlite.processes", "databases.sqlite.query",
     "databases.sqlite.reader_process", "databases.sqlite.rows", "databases.sqlite.text", "databases.text_threads",
     "databases.threads",
-    "databases.unproved", "databases.url_errors", "formats.arrow", "formats.bind_values", "formats.cell_limit",
-    "formats.csv", "formats.json_array", "formats.json_fallback", "formats.ndjson", "formats.ranges",
-    "formats.row_objects", "formats.unfit_cells", "formats.xlsx", "http.cors",
+    "databases.unproved", "databases.url_errors", "feature_list", "formats.arrow", "formats.bind_values",
+    "formats.cell_limit", "formats.csv", "formats.excerpts", "formats.json_array", "formats.json_fallback",
+    "formats.ndjson", "formats.ranges", "formats.row_objects", "formats.unfit_cells", "formats.xlsx", "http.cors",
     "freeze.kinds_options", "freeze.kinds_own", "freeze.paths", "freeze.shadowing", "hints", "plan.derived",
-    "plan.entities", "plan.other_statements", "plan.sampling", "plan.sqlalchemy_internals", "plan.texts", "plan.words",
-    "query_dialects",
+    "plan.entities", "plan.joins", "plan.other_statements", "plan.sampling", "plan.sqlalchemy_internals", "plan.texts",
+    "plan.words", "query_dialects", "response.content",
     "results.audit", "results.described", "results.kept_rows", "results.quotas", "results.resources",
     "results.resuming", "results.row_cache", "results.snapshots",
     "store.eviction", "store.guard", "store.health", "tenancy.functions",

@@ -120,6 +120,34 @@ async def test_a_page_backward_is_compiled_where_it_has_a_form_of_its_own(dual: 
     assert numbers == [3, 4, 4]
 
 
+class Unkeyed(ColumnElement[int]):
+    """A number with which a statement has no cache key."""
+
+    inherit_cache = False
+    type = Integer()
+
+
+@compiles(Unkeyed)
+def _(element: Any, compiler: Any, **kw: Any) -> str:
+    return "1"
+
+
+@pytest.mark.parametrize(("condition", "number"), [(School.id < 3, 1), (School.id < 5, 2)])
+async def test_forms_without_a_cache_key_are_compiled_once_for_each_document(
+    make_server: MakeServer, condition: Any, number: int
+) -> None:
+    dual, views = make_server(tables=Registry(Base, elements=[Unkeyed])), list[Any]()
+
+    def noted(view: Any) -> Any:
+        views.append(view)
+        return page_forms(view)
+
+    dual.parts.creator.forms = [noted]
+    for chosen in (School.id < 3, condition, condition):
+        await dual.create_response(select(School.id, Unkeyed().label("one")).where(chosen), name="some")
+    assert len(views) == number
+
+
 async def test_no_value_of_the_author_becomes_the_limit_of_a_page(dual: DualResponseServer) -> None:
     statement = select(School.id).where(School.id > bindparam("dualsql_page_offset", 2))
     with pytest.raises(ForbiddenSQLError, match="'dualsql_page_offset'"):

@@ -34,7 +34,7 @@ from dualsql import (
     resource,
     run,
 )
-from dualsql.features import default_features
+from dualsql.feature_list import default_features
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import upgrade
 from tests.client.hosting import listening_socket

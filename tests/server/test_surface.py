@@ -29,7 +29,7 @@ from dualsql import (
     SignedLinks,
     errors,
 )
-from dualsql.features import default_features
+from dualsql.feature_list import default_features
 from dualsql.settings import default_of, settings_in, type_name
 
 SEALED = """

@@ -19,7 +19,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql.features import DualResponseServer, default_features
+from dualsql.feature_list import default_features
+from dualsql.features import DualResponseServer
 from dualsql.serve import Selection, build_mcp, build_server
 from dualsql.web.feature import Pages
 from tests.tasks import flights, habits, shop

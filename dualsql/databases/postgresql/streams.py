@@ -24,11 +24,21 @@ from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.postgresql.guard import adapted_of
 from dualsql.databases.session import Fetch
-from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, encode
+from dualsql.databases.streams import (
+    BATCH_BYTES,
+    MOST_FETCHED,
+    PIECE_ROWS,
+    Pace,
+    Put,
+    StreamBackend,
+    StreamJob,
+    encode,
+)
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
+from dualsql.formats.row_objects import by_size
 from dualsql.formats.writer import BatchWriter, Chunk, Rows
 from dualsql.threads import shielded
 
@@ -103,6 +113,9 @@ def _quote(name: str) -> str:
 _INTEGERS = (20, 21, 23)
 _TEXTS = (25, 1042, 1043, 19)
 _DECIMAL = 1700
+
+_SHORT = frozenset({16, 700, 701, 1082, 1083, 1114, 1184, 1186, 1266, 2950, *_INTEGERS})
+"""Types of a fixed length."""
 
 # to_json() writes ISO 8601 whatever the session's DateStyle.
 _ISO = "btrim(to_json({c})::text, '\"')"
@@ -285,12 +298,14 @@ class ReadableStatement:
 
     Attributes:
         sql: takes the same parameters.
+        is_short: no value can be long.
     """
 
     def __init__(self, statement: DriverStatement, attributes: Sequence[Any]) -> None:
         self._statement = statement
         self._oids = [attribute.type.oid for attribute in attributes]
         self._positions = [position for position, oid in enumerate(self._oids) if oid in READABLE]
+        self.is_short = _SHORT.issuperset(self._oids)
         is_cut = _reads_floats(statement.dialect)
         self._documents = [
             position for position, oid in enumerate(self._oids) if is_cut and oid in _DOCUMENTS
@@ -447,10 +462,11 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         cursor, pace = await prepared.cursor(*parameters), Pace()
-        while records := await cursor.fetch(pace.rows):
-            chunk = await encode(job, readable.rows(records))
-            pace.note(chunk, len(records))
-            await put(chunk)
+        while records := await cursor.fetch(pace.rows if readable.is_short else min(pace.rows, MOST_FETCHED)):
+            for piece in by_size(records, BATCH_BYTES, PIECE_ROWS):
+                chunk = await encode(job, readable.rows(piece))
+                pace.note(chunk, len(piece))
+                await put(chunk)
 
     return backend
 

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from itertools import islice
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, Text, column, func, insert, literal, select, text
+from sqlalchemy import (
+    JSON,
+    Column,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    column,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+)
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, QueryExecutionError, Registry, plan
 from dualsql.databases.source import Source, open_source
 from dualsql.databases.streams import BATCH_BYTES, PIECE_ROWS, Pace
 from dualsql.formats.ndjson import NDJSONWriter
+from dualsql.formats.row_objects import read_rows
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, Rows, WriterOptions
 from dualsql.results.streams import StreamRequest
@@ -236,6 +252,57 @@ async def test_long_rows_behind_short_ones_come_in_small_pieces(database: Any, d
         sizes = [len(chunk.data) async for chunk in chunks]
     assert sum(sizes) > 150_000_000
     assert max(sizes) < 100_010 * (500 if source.engine.dialect.is_async else PIECE_ROWS)
+    await source.close()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"a": {"b": ["tenletters"] * 10_000}},
+        [[{"a": n} for n in range(5_000)]],
+        {str(n): n for n in range(9_000)},
+    ],
+)
+def test_documents_are_measured_by_what_they_hold(document: Any) -> None:
+    """Drivers and SQLAlchemy make dicts and lists of them."""
+    rows = iter([(n, "x") for n in range(200)] + [(n, document) for n in range(3_000)])
+    assert (
+        len(read_rows(lambda most: islice(rows, most), 4_000, BATCH_BYTES, PIECE_ROWS))
+        <= 200 + 2 * PIECE_ROWS
+    )
+    for _ in range(3):
+        assert len(read_rows(lambda most: islice(rows, most), 4_000, BATCH_BYTES, PIECE_ROWS)) < 10
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert len(read_rows(lambda most: [(deep,)][:most], 1, BATCH_BYTES, PIECE_ROWS)) == 1
+
+
+_DOCUMENT = "json_build_object('a', array_fill(repeat('x', n / 60), ARRAY[1000]))"
+
+
+@pytest.mark.parametrize("shown", ["repeat('x', 100000)", _DOCUMENT], ids=["text", "document"])
+async def test_of_long_rows_behind_short_ones_few_are_in_memory(
+    postgresql_url: str, make_engine: Any, shown: str
+) -> None:
+    """A fetch of asyncpg, whose rows are short until then, has at most 500, and they are not encoded at once."""
+    source = open_source("x", make_engine(postgresql_url), Registry(Base))
+    type_ = Text if shown.startswith("repeat") else JSON
+    short = "'x'" if type_ is Text else "'1'::json"
+    numbers = "generate_series(1, 7500) AS n"
+    rows = text(f"SELECT CASE WHEN n > 6100 THEN {shown} ELSE {short} END AS t FROM {numbers}")
+    tracemalloc.start()
+    try:
+        with backends_taken() as taken:
+            async with aclosing(chunks_of(source, rows.columns(Column("t", type_)), "ndjson")) as chunks:
+                sizes = [len(chunk.data) async for chunk in chunks]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken == ["by_asyncpg_cursor"]
+    assert sum(sizes) > 1_400 * 100_000
+    assert max(sizes) < 2 * PIECE_ROWS * 120_000
+    assert peak < 500 * 120_000 + 100_000_000  # a piece, as text, as values and as what is written
     await source.close()
 
 

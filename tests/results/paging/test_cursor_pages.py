@@ -21,6 +21,7 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import (
@@ -34,8 +35,10 @@ from dualsql import (
 )
 from dualsql.errors import BadCursorError
 from dualsql.plan.keys import calls_in_text, depends_on_time, is_random
+from dualsql.results.streams import StreamRequest
 from dualsql.tenancy import Hook
 from dualsql_client import DualResponseClient
+from dualsql_client.wire import SortKey
 from tests.engines import ENGINES, opened
 from tests.http.application import (
     ALL,
@@ -319,6 +322,68 @@ async def test_calls_in_text_lose_no_row(filled: AsyncEngine, name: str) -> None
             rows += [tuple(row.values()) for row in page.rows]
             cursor = page.next_cursor
         assert sorted(rows) == expected
+
+
+_SET = func.generate_series(1, notes.c.id, type_=Integer).label("item")
+_SPLIT = func.regexp_split_to_table(notes.c.word, "").label("part")
+# What PostgreSQL makes of one row by functions that it knows.
+SETS = {
+    "of nothing": select(func.generate_series(1, 3), func.generate_series(1, 5).label("b")),
+    "of unequal length": select(notes.c.id, _SET, _SPLIT),
+    "documents": select(
+        notes.c.id, func.json_array_elements(func.json_build_array(1, notes.c.word)).label("x")
+    ),
+    "sorted by alone": select(notes.c.id).order_by(_SET.element),
+    "limited": select(notes.c.id, _SET).order_by(notes.c.id).limit(7).offset(2),
+    "distinct": select(notes.c.other, _SET).distinct(),
+    "distinct on": select(notes.c.word, _SET).ext(distinct_on(notes.c.word)),
+    "grouped": select(func.count(), _SET).group_by("item"),
+    "of a group": select(notes.c.word, func.unnest(func.array_agg(notes.c.id)).label("x")).group_by(
+        notes.c.word
+    ),
+    "of each other": select(func.generate_series(1, _SET.element).label("x")).select_from(notes),
+    "beside a window": select(func.row_number().over(order_by=notes.c.id), (_SET.element * 2).label("x")),
+}
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("name", SETS)
+async def test_counts_pages_and_streams_have_the_rows_of_functions_of_several(
+    filled: AsyncEngine, name: str
+) -> None:
+    async with filled.connect() as connection:
+        expected = len((await connection.execute(SETS[name])).all())
+    async with create_server(filled, base_url="http://h/r", tables=metadata) as server:
+        response = await server.create_response(SETS[name], name=name, sample_size=1, count="exact")
+        assert response.total_count == expected
+        resource = await server.unchecked.get(response.resource_id)
+        assert resource is not None
+        for column in resource.columns:
+            sort, number, size = [SortKey(field=column["name"], order="desc")], 0, 9
+            while size == 9:  # rows of a page
+                page = await server.unchecked.read_page(resource, None, PageRequest(number, 9, sort))
+                size = len(page.rows)
+                number += size
+            assert number == expected
+            stream = await server.unchecked.stream(resource, None, StreamRequest(columns=(column["name"],)))
+            assert sum([chunk.rows async for chunk in stream.chunks]) == expected
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_rows_of_a_function_behind_distinct_on_are_not_paged(filled: AsyncEngine) -> None:
+    """PostgreSQL calls it for the rows that are left; where it has to sort by it, for all of them."""
+    first = select(notes.c.word, _SET).ext(distinct_on(notes.c.word))
+    later = first.order_by(notes.c.word, notes.c.id.desc())
+    async with filled.connect() as connection:
+        expected = len((await connection.execute(later)).all())
+    async with create_server(filled, base_url="http://h/r", tables=metadata) as server:
+        with pytest.raises(NoTotalOrderError) as refused:
+            await server.create_response(later, name="later")
+        assert "subquery" in refused.value.hint
+        response = await server.create_response(
+            select(later.subquery()), name="inner", sample_size=1, count="exact"
+        )
+        assert response.total_count == expected
 
 
 TEXTS = {
