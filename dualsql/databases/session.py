@@ -64,6 +64,7 @@ class DatabaseErrors(AbstractContextManager[None, None]):
 
     Args:
         limit: how long the session's statements may run.
+        started_at: when they began, by time.monotonic(); now, if not given.
 
     Raises:
         QueryTimeoutError: the database stopped the statement.
@@ -78,8 +79,10 @@ class DatabaseErrors(AbstractContextManager[None, None]):
         failure: type[QueryExecutionError] = QueryExecutionError,
         *,
         limit: timedelta | None = None,
+        started_at: float | None = None,
     ) -> None:
-        self._context, self._started_at = (source, failure, limit), time.monotonic()
+        self._context = source, failure, limit
+        self._started_at = time.monotonic() if started_at is None else started_at
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         # A driver, a type's own processor or the network may raise anything, and its text may hold data.
@@ -154,10 +157,12 @@ async def _begin(
 ) -> AsyncConnection:
     """A connection in a read-only transaction; both end with `session`.
 
-    If a connection of an earlier session turns out to be dead, because its database was restarted, another one is
-    taken. A ping at each checkout (`pool_pre_ping`) would cost three round trips more with asyncpg.
+    If a connection that was used before turns out to be dead, because its database was restarted, another one is taken.
+    A ping at each checkout (`pool_pre_ping`) would cost three round trips more with asyncpg. An application may have
+    used any connection of its engine, of which there are `maximum_connections`.
     """
     loop, seconds = asyncio.get_running_loop(), source.limits.connection_timeout.total_seconds()
+    left = 0 if source.owns_engine else source.maximum_connections
     while True:
         connection, memory = None, dict[Any, Any]()
         try:
@@ -181,7 +186,8 @@ async def _begin(
             if isinstance(error, TimeoutError):
                 raise DatabaseBusyError("The database did not answer in time.") from error
             is_lost = getattr(error, "connection_invalidated", isinstance(error, ConnectionError))
-            if USED not in memory or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
+            left -= USED not in memory
+            if left < 0 or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
                 raise
             await connection.invalidate()
             await session.aclose()
@@ -333,7 +339,7 @@ class Fetch:
         failure: the class of the error for what the database refuses.
         may_be_fast: the fast reader of the database may read them.
         following: what may be read next in its session.
-        read_ahead: returns the rows, if they came with those of the statement before.
+        read_ahead: returns the rows, if they came with those of the statement before, and was sent at `sent_at`.
     """
 
     source: Source
@@ -345,6 +351,7 @@ class Fetch:
     may_be_fast: bool = True
     following: Following | None = None
     read_ahead: Callable[[], Awaitable[Rows]] | None = field(default=None, init=False)
+    sent_at: float | None = field(default=None, init=False)
     _deadline: Any = field(default=None, init=False)
     _by_dialect: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
 
@@ -407,7 +414,7 @@ class Fetch:
         """The rows, in the session of `first` if they are not read faster."""
         if (fast := await self._fast_rows(None)) is not None:
             return cast("Rows", fast)
-        with DatabaseErrors(self.source, self.failure, limit=self.timeout):
+        with DatabaseErrors(self.source, self.failure, limit=self.timeout, started_at=self.sent_at):
             if self.read_ahead is None:
                 await self.renew_limit(first, connection, self.timeout)
             return await self._in_session(connection)
@@ -535,6 +542,7 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
     def count_beside() -> None:
         nonlocal counting
         if method.way != "none" and not first and counter.source.has_room():
+            sample.following = None
             counting = asyncio.ensure_future(counter.total(method))
 
     count = Following(cache(partial(counter.fetch, method)), is_counted)

@@ -428,14 +428,21 @@ async def test_a_connection_whose_session_did_not_begin_or_end_is_closed(
     source = (await make_server()).parts.sources["default"]
     async with source.engine.connect() as connection:
         driver = driver_of(connection)
-    execute = type(driver).execute
+    execute, rollback = type(driver).execute, getattr(type(driver), "rollback", None)
 
     async def fail(self: Any, query: str, **options: Any) -> None:
         await execute(self, query if beginning == "BEGIN" else "SELECT 1", **options)
         if query.startswith(beginning):
             raise error
 
+    async def fail_at_the_end(self: Any) -> None:
+        await rollback(self)
+        if beginning == "ROLLBACK":
+            raise error
+
     monkeypatch.setattr(type(driver), "execute", fail)
+    if rollback is not None:  # of psycopg
+        monkeypatch.setattr(type(driver), "rollback", fail_at_the_end)
     rows: Any = None
     with suppress(error):
         async with read_only(source, None) as connection:

@@ -183,13 +183,16 @@ async def _begun_by_driver(connection: AsyncConnection, terms: SessionTerms) -> 
             "A connection of the engine is in a transaction before it is used.",
             hint="A listener for `connect` or `checkout` has to end what it begins: dbapi_connection.commit().",
         )
-    # Several statements cannot be prepared, as psycopg does with what it is given often.
-    execute = driver.execute if is_asyncpg else partial(driver.execute, prepare=False)
+    # psycopg prepares what it is given often, and forgets it when `rollback` ends the transaction: behind a pooler, a
+    # prepared statement may be another one of another process.
+    begin, end = driver.execute, driver.execute
+    if not is_asyncpg:
+        begin, end = partial(driver.execute, prepare=False), lambda _: driver.rollback()
     # SQLAlchemy sends no BEGIN and no ROLLBACK,
     await _set_autocommit(adapted, driver, is_on=True)
     synchronous(connection).begin()  # and takes no other connection if this one is lost
     with noticing_loss(driver):
-        await run_or_close(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=execute)
+        await run_or_close(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=begin)
     try:
         if terms.settings:
             await connection.run_sync(partial(_set, terms=terms))
@@ -197,7 +200,7 @@ async def _begun_by_driver(connection: AsyncConnection, terms: SessionTerms) -> 
     finally:
         try:
             with suppress(Exception):  # what was read is complete
-                await run_or_close(connection, "ROLLBACK", execute=execute)
+                await run_or_close(connection, "ROLLBACK", execute=end)
         finally:
             with suppress(Exception):
                 await _set_autocommit(adapted, driver, is_on=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -28,7 +29,8 @@ _quick: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement by psycopg; those of what follows it come along if both were quick when they ran last."""
-    statement = _statement(fetch, connection) if has_pipeline(connection) else None
+    is_ours = has_pipeline(connection) and driver_of(connection).pgconn.transaction_status
+    statement = _statement(fetch, connection) if is_ours else None
     if statement is None:
         return cast("Rows", (await fetch.execute(connection)).all())
     quick = _quick_of(fetch.source.engine.sync_engine)
@@ -83,12 +85,16 @@ async def _read_both(
 ) -> Rows:
     driver, failure = driver_of(connection), None
     cursor, next_cursor = driver.cursor(), driver.cursor()
+
+    async def send() -> None:
+        await cursor.execute(statement.sql, statement.parameters)
+        await following.renew_limit(fetch, connection, fetch.timeout + following.timeout)
+        await next_cursor.execute(next_statement.sql, next_statement.parameters)
+
+    following.sent_at = monotonic()
     try:
         with noticing_loss(driver):
-            async with driver.pipeline():
-                await cursor.execute(statement.sql, statement.parameters)
-                await following.renew_limit(fetch, connection, fetch.timeout + following.timeout)
-                await next_cursor.execute(next_statement.sql, next_statement.parameters)
+            await _pipelined(driver, send)
     except Exception as error:
         if cursor.pgresult is None:
             raise
@@ -101,6 +107,21 @@ async def _read_both(
 
     following.read_ahead = read_ahead
     return await _rows(cursor, statement)
+
+
+async def _pipelined(driver: Any, send: Callable[[], Awaitable[None]]) -> None:
+    """Send in a pipeline; raises the first error of what was sent."""
+    failures: list[Exception] = []
+    try:
+        async with driver.pipeline():
+            try:
+                await send()
+            except Exception as error:  # noqa: BLE001 - psycopg logs what leaves its pipeline, and raises another one
+                failures.append(error)
+    except Exception as error:  # noqa: BLE001 - raised below
+        failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 async def _rows(cursor: Any, statement: DriverStatement) -> Rows:

@@ -25,11 +25,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import DatabaseBusyError, Registry
+from dualsql import DatabaseBusyError, QueryTimeoutError, Registry
 from dualsql.databases.postgresql import pipeline
 from dualsql.databases.session import Sample
 from dualsql.databases.source import Source, open_source
-from dualsql.errors import CountExecutionError
+from dualsql.errors import CountExecutionError, QueryExecutionError
 from dualsql.resource import Total
 from tests.engines import opened
 from tests.relay import Relay, relaying
@@ -187,7 +187,7 @@ async def test_a_sample_that_fails_is_an_error_of_the_sample(source: Source, wri
     statement = with_obstacle(1 / (items.c.id - items.c.id))
     await known(source, statement)
     await obstruct(writer, 1)
-    with pytest.raises(Exception, match="divides by zero") as raised:
+    with pytest.raises(QueryExecutionError, match="divides by zero") as raised:
         await sampled(source, statement, "exact", query_timeout=MINUTE)
     assert not isinstance(raised.value, CountExecutionError)
 
@@ -204,6 +204,9 @@ async def test_a_count_that_has_become_slow_ends_at_its_own_limit(
         sample = await sampled(source, statement, "auto", query_timeout=MINUTE, count_budget=budget)
     assert len(sample.rows) == 5
     assert sample.total.kind != "exact"
+    for _ in range(2):
+        with pytest.raises(QueryTimeoutError, match=r"longer than 0\.1 seconds"):
+            await sampled(source, statement, "exact", query_timeout=budget)
 
 
 async def test_a_connection_that_is_lost_at_the_count_is_replaced(
@@ -218,6 +221,46 @@ async def test_a_connection_that_is_lost_at_the_count_is_replaced(
     async with writer.begin() as connection:
         await connection.execute(delete(obstacles))
     assert (await known(source, statement)).total == Total(ITEMS, "exact")
+
+
+async def test_nothing_stays_prepared(source: Source, writer: AsyncEngine) -> None:
+    """Behind a pooler, a prepared statement may be another one; after ALTER TABLE, it fails."""
+    statement = select(items.c.id).order_by(items.c.id)
+    prepared = text("SELECT count(*) FROM pg_prepared_statements")
+    for _ in range(10):
+        await sampled(source, statement, "exact", query_timeout=MINUTE)
+    async with source.engine.connect() as connection:
+        assert await connection.scalar(prepared) == 0
+    async with writer.begin() as connection:
+        await connection.execute(text("ALTER TABLE items ALTER COLUMN id TYPE bigint"))
+    assert (await sampled(source, statement, "exact", query_timeout=MINUTE)).total == Total(ITEMS, "exact")
+
+
+async def test_a_sample_that_fails_in_a_pipeline_leaves_no_trace(
+    source: Source, writer: AsyncEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    statement = with_obstacle(1 / (items.c.id - items.c.id))
+    await known(source, statement)
+    await obstruct(writer, 1)
+    for _ in range(10):
+        with pytest.raises(QueryExecutionError):
+            await sampled(source, statement, "exact", query_timeout=MINUTE)
+    async with writer.begin() as connection:
+        await connection.execute(delete(obstacles))
+    assert (await known(source, statement)).total == Total(ITEMS, "exact")
+    assert not [record for record in caplog.records if record.name == "psycopg"]
+
+
+async def test_a_count_that_began_beside_the_sample_is_not_sent_along(
+    source: Source, relay: Messages
+) -> None:
+    statement = select(items.c.id).order_by(items.c.id)
+    await known(source, statement)
+    relay.sent_at_once.clear()
+    await sampled(source, statement, "exact", query_timeout=MINUTE, count_head_start=timedelta(0))
+    sent = [names(each) for each in relay.sent_at_once]
+    assert sent.count(COUNT) == 1
+    assert BOTH not in sent
 
 
 async def test_who_leaves_stops_both(source: Source, writer: AsyncEngine) -> None:
