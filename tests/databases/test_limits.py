@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from functools import partial
 from threading import Event
@@ -25,7 +25,7 @@ from dualsql import (
     Settings,
     TooManyQueriesError,
 )
-from dualsql.databases.driver import CompiledStatements, driver_of
+from dualsql.databases.driver import CompiledStatements, driver_of, memory_of
 from dualsql.databases.engines import async_url
 from dualsql.databases.reach import reach
 from dualsql.databases.session import Session, read_only
@@ -321,6 +321,22 @@ async def test_connections_that_the_database_has_closed_are_replaced(
         await _end_sessions(operator)
         stream = await server.stream(response.resource_id, None, StreamRequest(format="ndjson"))
         assert sum([chunk.rows async for chunk in stream.chunks]) == len(SCHOOLS)
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg async"], indirect=True)
+async def test_dead_connections_that_only_the_application_has_used_are_replaced(
+    make_server: MakeServer, database: AsyncEngine
+) -> None:
+    server = await make_server()
+    async with AsyncExitStack() as used:
+        connections = [await used.enter_async_context(database.connect()) for _ in range(4)]
+        for connection in connections:
+            memory_of(connection).clear()
+    async with opened(async_url(database.url)) as engine, engine.connect() as operator:
+        await _end_sessions(operator)
+    response = await server.create_response(select(School), name="schools")
+    assert response.total_count == len(SCHOOLS)
 
 
 @pytest.mark.quick(1, "postgresql")
