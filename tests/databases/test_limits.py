@@ -444,7 +444,8 @@ async def test_a_connection_whose_session_did_not_begin_or_end_is_closed(
     source = (await make_server()).parts.sources["default"]
     async with source.engine.connect() as connection:
         driver = driver_of(connection)
-    execute, rollback = type(driver).execute, getattr(type(driver), "rollback", None)
+    execute = type(driver).execute
+    rollback: Any = getattr(type(driver), "rollback", None)
 
     async def fail(self: Any, query: str, **options: Any) -> None:
         await execute(self, query if beginning == "BEGIN" else "SELECT 1", **options)
