@@ -59,7 +59,12 @@ async def create(_: Note, __: Options) -> Report:
     """create_response against its two queries by hand."""
     known = await creating.measure(database())
     async with loaded() as url:
-        engines = {"SQLite": f"sqlite:///{database()}", "PostgreSQL": url}
+        by_psycopg = url.replace("+asyncpg", "+psycopg")
+        engines = {
+            "SQLite": f"sqlite:///{database()}",
+            "PostgreSQL": url,
+            "PostgreSQL, psycopg": by_psycopg,
+        }
         small = [await creating.measure_small(name, place) for name, place in engines.items()]
     return creating.report(known, [cost for group in small for cost in group])
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -64,6 +64,7 @@ class DatabaseErrors(AbstractContextManager[None, None]):
 
     Args:
         limit: how long the session's statements may run.
+        started_at: when they began, by time.monotonic(); now, if not given.
 
     Raises:
         QueryTimeoutError: the database stopped the statement.
@@ -78,8 +79,10 @@ class DatabaseErrors(AbstractContextManager[None, None]):
         failure: type[QueryExecutionError] = QueryExecutionError,
         *,
         limit: timedelta | None = None,
+        started_at: float | None = None,
     ) -> None:
-        self._context, self._started_at = (source, failure, limit), time.monotonic()
+        self._context = source, failure, limit
+        self._started_at = time.monotonic() if started_at is None else started_at
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         # A driver, a type's own processor or the network may raise anything, and its text may hold data.
@@ -154,10 +157,12 @@ async def _begin(
 ) -> AsyncConnection:
     """A connection in a read-only transaction; both end with `session`.
 
-    If a connection of an earlier session turns out to be dead, because its database was restarted, another one is
-    taken. A ping at each checkout (`pool_pre_ping`) would cost three round trips more with asyncpg.
+    If a connection that was used before turns out to be dead, because its database was restarted, another one is taken.
+    A ping at each checkout (`pool_pre_ping`) would cost three round trips more with asyncpg. An application may have
+    used any connection of its engine, of which there are `maximum_connections`.
     """
     loop, seconds = asyncio.get_running_loop(), source.limits.connection_timeout.total_seconds()
+    left = 0 if source.owns_engine else source.maximum_connections
     while True:
         connection, memory = None, dict[Any, Any]()
         try:
@@ -181,7 +186,8 @@ async def _begin(
             if isinstance(error, TimeoutError):
                 raise DatabaseBusyError("The database did not answer in time.") from error
             is_lost = getattr(error, "connection_invalidated", isinstance(error, ConnectionError))
-            if USED not in memory or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
+            left -= USED not in memory
+            if left < 0 or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
                 raise
             await connection.invalidate()
             await session.aclose()
@@ -332,6 +338,8 @@ class Fetch:
         timeout: how long it may run.
         failure: the class of the error for what the database refuses.
         may_be_fast: the fast reader of the database may read them.
+        following: what may be read next in its session.
+        read_ahead: returns the rows, if they came with those of the statement before, and was sent at `sent_at`.
     """
 
     source: Source
@@ -341,6 +349,10 @@ class Fetch:
     timeout: timedelta
     failure: type[QueryExecutionError] = QueryExecutionError
     may_be_fast: bool = True
+    following: Following | None = None
+    read_ahead: Callable[[], Awaitable[Rows]] | None = field(default=None, init=False)
+    sent_at: float | None = field(default=None, init=False)
+    _deadline: Any = field(default=None, init=False)
     _by_dialect: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
@@ -358,15 +370,14 @@ class Fetch:
         require_described(list(result.keys()), self.described)
         return result
 
-    async def rows(self, then: Following = lambda _: None) -> Rows:
+    async def rows(self) -> Rows:
         """Each row a sequence of values in column order; see `page`."""
-        return cast("Rows", await self.page(None, then))
+        return cast("Rows", await self.page(None))
 
-    async def page(self, page: PlainPage | None, then: Following = lambda _: None) -> Rows | WrittenRows:
+    async def page(self, page: PlainPage | None) -> Rows | WrittenRows:
         """The rows: by the fast reader of the database, which may write those of a `page`, else in a session.
 
-        Args:
-            then: of the rows of a session, returns what is read next in it; then the result is the rows of that.
+        If what follows was needed in the session, the rows are those of that.
 
         Raises:
             QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
@@ -376,16 +387,16 @@ class Fetch:
         """
         if (fast := await self._fast_rows(page)) is not None:
             return fast
-        deadline = asyncio.timeout(None)
-
-        async def work(connection: AsyncConnection) -> Rows:
-            rows = await self._in_session(connection)
-            following = then(rows)
-            return rows if following is None else await following._rows_behind(self, connection, deadline)
-
+        self._deadline = deadline = asyncio.timeout(None)
         return await in_session(
-            self.source, self.rules, work, timeout=self.timeout, failure=self.failure, deadline=deadline
+            self.source, self.rules, self._work, timeout=self.timeout, failure=self.failure, deadline=deadline
         )
+
+    async def _work(self, connection: AsyncConnection) -> Rows:
+        rows, following = await self._in_session(connection), self.following
+        if following is None or not following.is_needed(rows):
+            return rows
+        return await following.fetch()._rows_behind(self, connection)
 
     async def _fast_rows(self, page: PlainPage | None) -> Rows | WrittenRows | None:
         source = self.source
@@ -399,22 +410,27 @@ class Fetch:
             # Without a slot: these run one after the other, and end at once.
             return await self._measure("page_reader", source.fast.fetch(statement, self.timeout, page))
 
-    async def _rows_behind(
-        self, first: Fetch, connection: AsyncConnection, deadline: asyncio.Timeout
-    ) -> Rows:
+    async def _rows_behind(self, first: Fetch, connection: AsyncConnection) -> Rows:
         """The rows, in the session of `first` if they are not read faster."""
         if (fast := await self._fast_rows(None)) is not None:
             return cast("Rows", fast)
-        with DatabaseErrors(self.source, self.failure, limit=self.timeout):
-            _set_deadline(deadline, self.timeout)
-            terms, is_new = SessionTerms(self.timeout), self.timeout != first.timeout
-            await self.source.guard.renew_limit(connection, terms, is_new=is_new)
+        with DatabaseErrors(self.source, self.failure, limit=self.timeout, started_at=self.sent_at):
+            if self.read_ahead is None:
+                await self.renew_limit(first, connection, self.timeout)
             return await self._in_session(connection)
+
+    async def renew_limit(self, first: Fetch, connection: AsyncConnection, limit: timedelta) -> None:
+        """Give the next statement in the session of `first` its own time limit, and the session `limit` from now."""
+        _set_deadline(first._deadline, limit)
+        terms, is_new = SessionTerms(self.timeout), self.timeout != first.timeout
+        await self.source.guard.renew_limit(connection, terms, is_new=is_new)
 
     async def _in_session(self, connection: AsyncConnection) -> Rows:
         return await self._measure("session", self._read(connection))
 
     async def _read(self, connection: AsyncConnection) -> Rows:
+        if self.read_ahead is not None:
+            return await self.read_ahead()
         source = self.source
         own = source.backend.row_fetches.get(connection.dialect.driver)
         with (
@@ -439,8 +455,16 @@ class Fetch:
             note_slow(self.source, self.statement, self.rules, perf_counter() - start)
 
 
-Following = Callable[[Rows], Fetch | None]
-"""What is read next in the session of some rows."""
+class Following(NamedTuple):
+    """What may be read next in the session of some rows.
+
+    Attributes:
+        fetch: makes it, once.
+        is_needed: whether it is read, after these rows.
+    """
+
+    fetch: Callable[[], Fetch]
+    is_needed: Callable[[Rows], bool]
 
 
 class RowCounter(NamedTuple):
@@ -510,22 +534,24 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
     counting: asyncio.Task[Total] | None = None
     first: list[Rows] = []  # of the sample, if the count has followed it
 
-    def then(rows: Rows) -> Fetch | None:
-        if counting is not None or len(rows) <= size or method.way in ("none", "estimated"):
-            return None
-        first.append(rows)
-        return counter.fetch(method)
+    def is_counted(rows: Rows) -> bool:
+        if counting is None and len(rows) > size:
+            first.append(rows)
+        return bool(first)
 
     def count_beside() -> None:
         nonlocal counting
         if method.way != "none" and not first and counter.source.has_room():
+            sample.following = None
             counting = asyncio.ensure_future(counter.total(method))
 
+    count = Following(cache(partial(counter.fetch, method)), is_counted)
+    sample.following = None if method.way in ("none", "estimated") else count
     timer = loop.call_later(counter.settings.count_head_start.total_seconds(), count_beside)
     last: asyncio.Future[Rows] = loop.create_future()  # of the sample, or of the count that followed it
     try:
         try:
-            last.set_result(await sample.rows(then))
+            last.set_result(await sample.rows())
         except DualResponseError as error:
             if not first:
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from functools import partial
 from threading import Event
@@ -25,7 +25,7 @@ from dualsql import (
     Settings,
     TooManyQueriesError,
 )
-from dualsql.databases.driver import CompiledStatements, driver_of
+from dualsql.databases.driver import CompiledStatements, driver_of, memory_of
 from dualsql.databases.engines import async_url
 from dualsql.databases.reach import reach
 from dualsql.databases.session import Session, read_only
@@ -324,7 +324,23 @@ async def test_connections_that_the_database_has_closed_are_replaced(
 
 
 @pytest.mark.quick(1, "postgresql")
-@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg async"], indirect=True)
+async def test_dead_connections_that_only_the_application_has_used_are_replaced(
+    make_server: MakeServer, database: AsyncEngine
+) -> None:
+    server = await make_server()
+    async with AsyncExitStack() as used:
+        connections = [await used.enter_async_context(database.connect()) for _ in range(4)]
+        for connection in connections:
+            memory_of(connection).clear()
+    async with opened(async_url(database.url)) as engine, engine.connect() as operator:
+        await _end_sessions(operator)
+    response = await server.create_response(select(School), name="schools")
+    assert response.total_count == len(SCHOOLS)
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg async"], indirect=True)
 async def test_a_connection_that_was_left_in_a_transaction_is_replaced(make_server: MakeServer) -> None:
     """SQLAlchemy returns one to its pool after a ROLLBACK that was cancelled."""
     server = await make_server()
@@ -337,7 +353,7 @@ async def test_a_connection_that_was_left_in_a_transaction_is_replaced(make_serv
 
 
 @pytest.mark.quick(1, "postgresql")
-@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg async"], indirect=True)
 async def test_a_connection_is_kept_until_the_request_to_cancel_has_been_sent(
     make_server: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,7 +417,25 @@ async def test_a_session_is_one_message_its_statements_and_one_message(make_serv
 
 
 @pytest.mark.quick(1, "postgresql")
-@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+@pytest.mark.parametrize("driver", ["psycopg async"], indirect=True)
+async def test_a_connection_of_psycopg_has_no_other_settings_afterwards(make_server: MakeServer) -> None:
+    source = (await make_server()).parts.sources["default"]
+    shown = text("SELECT current_setting('transaction_read_only'), current_setting('statement_timeout')")
+    async with read_only(source, None, limit=SHORT) as connection:
+        driver, loaders = driver_of(connection), driver_of(connection).adapters
+        assert driver.autocommit
+        assert (await connection.execute(shown)).one() == ("on", "100ms")
+        changed = loaders.get_loader(1184, 0)
+    async with source.engine.connect() as connection:
+        assert driver_of(connection) is driver
+        assert (driver.autocommit, driver.read_only) == (False, None)
+        assert loaders.get_loader(1184, 0) is not changed
+        assert (await connection.execute(shown)).one() == ("off", "0")
+        assert driver.info.transaction_status.name == "INTRANS"
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg async"], indirect=True)
 @pytest.mark.parametrize("error", [OSError, asyncio.CancelledError])
 @pytest.mark.parametrize("beginning", ["BEGIN", "ROLLBACK"])
 async def test_a_connection_whose_session_did_not_begin_or_end_is_closed(
@@ -411,26 +445,34 @@ async def test_a_connection_whose_session_did_not_begin_or_end_is_closed(
     async with source.engine.connect() as connection:
         driver = driver_of(connection)
     execute = type(driver).execute
+    rollback: Any = getattr(type(driver), "rollback", None)
 
-    async def fail(self: Any, query: str) -> None:
-        await execute(self, query if beginning == "BEGIN" else "SELECT 1")
+    async def fail(self: Any, query: str, **options: Any) -> None:
+        await execute(self, query if beginning == "BEGIN" else "SELECT 1", **options)
         if query.startswith(beginning):
             raise error
 
+    async def fail_at_the_end(self: Any) -> None:
+        await rollback(self)
+        if beginning == "ROLLBACK":
+            raise error
+
     monkeypatch.setattr(type(driver), "execute", fail)
+    if rollback is not None:  # of psycopg
+        monkeypatch.setattr(type(driver), "rollback", fail_at_the_end)
     rows: Any = None
     with suppress(error):
         async with read_only(source, None) as connection:
             rows = (await connection.execute(text("SELECT 1"))).all()
     monkeypatch.undo()
     assert (rows is None) == (beginning == "BEGIN")
-    assert driver.is_closed()
+    assert driver.closed if hasattr(driver, "closed") else driver.is_closed()
     async with source.engine.connect() as connection:
         assert await connection.scalar(text("SHOW transaction_read_only")) == "off"
 
 
 @pytest.mark.quick(1, "postgresql")
-@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg async"], indirect=True)
 async def test_a_session_whose_connection_is_lost_gets_no_other_one(source: Source) -> None:
     """Another one would not be read-only, and would have no limit, no role and no settings."""
     async with read_only(source, None) as connection:
@@ -440,7 +482,7 @@ async def test_a_session_whose_connection_is_lost_gets_no_other_one(source: Sour
 
 
 @pytest.mark.quick(1, "postgresql")
-@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg async"], indirect=True)
 async def test_the_isolation_level_of_an_engine_is_that_of_its_sessions(database: AsyncEngine) -> None:
     names = ("transaction_isolation", "transaction_read_only", "statement_timeout")
     shown = select(*(func.current_setting(name) for name in names))
@@ -452,7 +494,7 @@ async def test_the_isolation_level_of_an_engine_is_that_of_its_sessions(database
 
 
 @pytest.mark.quick(1, "postgresql")
-@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg async"], indirect=True)
 @pytest.mark.parametrize("moment", ["connect", "checkout"])
 async def test_a_listener_that_leaves_a_transaction_open_is_named(database: AsyncEngine, moment: str) -> None:
     connections: list[Any] = []

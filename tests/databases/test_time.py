@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from dualsql import DualResponseServer, QueryTimeoutError
 from dualsql.databases import session
 from dualsql.databases.guard import FailureKind, SessionTerms
-from dualsql.databases.session import Fetch, in_session, read_only
+from dualsql.databases.session import Fetch, Following, in_session, read_only
 from dualsql.databases.source import Database, Source, open_source
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.threads import ThreadedEngine
@@ -113,14 +113,15 @@ async def test_a_statement_behind_another_one_has_its_own_limit(
     last = Fetch(source=source, statement=count, rules=rules, described=("",), timeout=SHORT)
     read: list[Any] = []
 
-    def then(rows: Any) -> Fetch:
+    def is_needed(rows: Any) -> bool:
         read.extend(rows)
-        return last
+        return True
 
     first = Fetch(source=source, statement=MANY.limit(6), rules=rules, described=("id",), timeout=minute)
+    first.following = Following(lambda: last, is_needed)
     began = time.monotonic()
     with pytest.raises(QueryTimeoutError):
-        await first.rows(then)
+        await first.rows()
     assert time.monotonic() - began < 20
     assert len(read) == 6
 

@@ -16,6 +16,7 @@ from dualsql.databases.postgresql.capabilities import CAPABILITIES
 from dualsql.databases.postgresql.copied_csv import copied_csv_writer
 from dualsql.databases.postgresql.described import described_type
 from dualsql.databases.postgresql.guard import PostgreSQLGuard
+from dualsql.databases.postgresql.pipeline import fetch_in_pipeline
 from dualsql.databases.postgresql.rights import PostgreSQLRights
 from dualsql.databases.postgresql.streams import choose_stream, fetch_exactly
 
@@ -224,7 +225,7 @@ BACKEND = Backend(
         "psycopg2": _SESSION_SETTINGS,
     },
     stream_backends={"asyncpg": choose_stream},
-    row_fetches={"asyncpg": fetch_exactly},
+    row_fetches={"asyncpg": fetch_exactly, "psycopg": fetch_in_pipeline},
     copied_writers={"csv": copied_csv_writer},
     described_type=described_type,
 )

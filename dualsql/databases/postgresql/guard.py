@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -133,6 +133,86 @@ def adapted_of(connection: AsyncConnection) -> Any:
     return synchronous(connection).connection.dbapi_connection
 
 
+def has_pipeline(connection: AsyncConnection) -> bool:
+    """Whether the driver is psycopg, used asynchronously, with a libpq that has pipelines (14 or later)."""
+    driver = driver_of(connection)
+    if not (connection.dialect.is_async and hasattr(driver, "pipeline")):
+        return False
+    import psycopg
+
+    return psycopg.AsyncPipeline.is_supported()
+
+
+@contextmanager
+def noticing_loss(driver: Any) -> Iterator[None]:
+    """Raises ConnectionError if the connection was lost: psycopg's own error has no code."""
+    try:
+        yield
+    except Exception as error:
+        if getattr(driver, "closed", False) and getattr(error, "sqlstate", None) is None:
+            raise ConnectionError("The database closed the connection.") from error
+        raise
+
+
+def _begins_by_driver(connection: AsyncConnection) -> bool:
+    """Whether the driver's own connection begins the session: no option and no listener of the application is lost."""
+    sync_connection, driver, adapted = synchronous(connection), driver_of(connection), adapted_of(connection)
+    if must_use_sqlalchemy(sync_connection.engine, sync_connection) or internals.logs(sync_connection.engine):
+        return False
+    if hasattr(driver, "get_server_pid"):  # asyncpg
+        return adapted.isolation_level is None
+    return has_pipeline(connection) and driver.isolation_level is None and not driver.autocommit
+
+
+@asynccontextmanager
+async def _begun_by_sqlalchemy(connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+    await connection.execution_options(postgresql_readonly=True)
+    await connection.run_sync(partial(_set, terms=terms))
+    yield
+
+
+@asynccontextmanager
+async def _begun_by_driver(connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+    driver, adapted = driver_of(connection), adapted_of(connection)
+    is_asyncpg = hasattr(driver, "get_server_pid")
+    if driver.is_in_transaction() if is_asyncpg else driver.pgconn.transaction_status:
+        if USED in memory_of(connection):
+            raise ConnectionError("A connection came back in a transaction.")  # another is taken
+        await connection.invalidate()
+        raise ConfigurationError(
+            "A connection of the engine is in a transaction before it is used.",
+            hint="A listener for `connect` or `checkout` has to end what it begins: dbapi_connection.commit().",
+        )
+    # psycopg prepares what it is given often, and forgets it when `rollback` ends the transaction: behind a pooler, a
+    # prepared statement may be another one of another process.
+    begin, end = driver.execute, driver.execute
+    if not is_asyncpg:
+        begin, end = partial(driver.execute, prepare=False), lambda _: driver.rollback()
+    # SQLAlchemy sends no BEGIN and no ROLLBACK,
+    await _set_autocommit(adapted, driver, is_on=True)
+    synchronous(connection).begin()  # and takes no other connection if this one is lost
+    with noticing_loss(driver):
+        await run_or_close(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=begin)
+    try:
+        if terms.settings:
+            await connection.run_sync(partial(_set, terms=terms))
+        yield
+    finally:
+        try:
+            with suppress(Exception):  # what was read is complete
+                await run_or_close(connection, "ROLLBACK", execute=end)
+        finally:
+            with suppress(Exception):
+                await _set_autocommit(adapted, driver, is_on=False)
+
+
+async def _set_autocommit(adapted: Any, driver: Any, *, is_on: bool) -> None:
+    if hasattr(driver, "set_autocommit"):  # psycopg
+        await driver.set_autocommit(is_on)
+    else:
+        adapted.autocommit = is_on
+
+
 class PostgreSQLGuard(Guard):
     """For asyncpg, psycopg and any other driver.
 
@@ -143,39 +223,15 @@ class PostgreSQLGuard(Guard):
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.read_only`. asyncpg begins and has the limit in one round trip, other drivers in two."""
-        sync_connection, driver = synchronous(connection), driver_of(connection)
-        adapted = adapted_of(connection)
-        if (
-            not hasattr(driver, "get_server_pid")  # not asyncpg
-            or adapted.isolation_level is not None
-            or must_use_sqlalchemy(sync_connection.engine, sync_connection)
-            or internals.logs(sync_connection.engine)
-        ):
-            await connection.execution_options(postgresql_readonly=True)
-            await connection.run_sync(partial(_set, terms=terms))
+        """See `Guard.read_only`. To begin takes asyncpg and psycopg one round trip, other drivers two."""
+        driver, is_of_driver = driver_of(connection), _begins_by_driver(connection)
+        begin = _begun_by_driver if is_of_driver else _begun_by_sqlalchemy
+        async with begin(connection, terms):
+            if is_of_driver and not has_pipeline(connection):  # asyncpg
+                yield
+                return
             with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
                 yield
-            return
-        if driver.is_in_transaction():
-            if USED in memory_of(connection):
-                raise ConnectionError("A connection came back in a transaction.")  # another is taken
-            await connection.invalidate()
-            raise ConfigurationError(
-                "A connection of the engine is in a transaction before it is used.",
-                hint="A listener for `connect` or `checkout` has to end what it begins: dbapi_connection.commit().",
-            )
-        adapted.autocommit = True  # SQLAlchemy sends no BEGIN and no ROLLBACK,
-        sync_connection.begin()  # and takes no other connection if this one is lost
-        await run_or_close(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=driver.execute)
-        try:
-            if terms.settings:
-                await connection.run_sync(partial(_set, terms=terms))
-            yield
-        finally:
-            adapted.autocommit = False
-            with suppress(Exception):  # what was read is complete
-                await run_or_close(connection, "ROLLBACK", execute=driver.execute)
 
     async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
         if is_new:
@@ -186,10 +242,15 @@ class PostgreSQLGuard(Guard):
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`. A driver that cancels by itself closes its connection, and may do so too early."""
         driver = driver_of(connection)
-        if not hasattr(driver, "get_server_pid"):  # not asyncpg
-            await repeat_until_done(working, lambda: asyncio.to_thread(driver.cancel))
-            return
-        await repeat_until_done(working, lambda: _cancel(driver))
+        attempt: Callable[[], Any]
+        if hasattr(driver, "get_server_pid"):  # asyncpg
+            attempt = partial(_cancel, driver)
+        elif hasattr(driver, "cancel_safe"):  # psycopg: all threads wait until its `cancel` is answered
+            cancel = partial(driver.cancel_safe, timeout=_CANCEL_SECONDS)
+            attempt = cancel if connection.dialect.is_async else partial(asyncio.to_thread, cancel)
+        else:
+            attempt = partial(asyncio.to_thread, driver.cancel)
+        await repeat_until_done(working, attempt)
 
     @contextmanager
     def limited_bytes(self, connection: AsyncConnection, most: int) -> Iterator[None]:
@@ -213,7 +274,8 @@ class PostgreSQLGuard(Guard):
     def codes_of(self, error: BaseException | None) -> Iterable[str]:
         """See `Guard.codes_of`. The SQLSTATE and its class."""
         state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
-        if state is None and type(error).__name__ in _OF_CLIENTS and _UNUSABLE.search(str(error)):
+        is_unusable = type(error).__name__ in _OF_CLIENTS and _UNUSABLE.search(str(error))
+        if state is None and (is_unusable or isinstance(error, ConnectionError)):
             state = "08003"
         return () if state is None else (state, state[:2])
 

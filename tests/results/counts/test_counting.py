@@ -14,20 +14,18 @@ from sqlalchemy import create_engine, event, func, literal, or_, select, text, u
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from dualsql import DualResponse, DualResponseServer, PageRequest, QueryTimeoutError, Registry
-from dualsql.databases.session import Fetch, RowCounter, Sample, fetch_sample
+from dualsql import DualResponse, DualResponseServer, PageRequest, QueryTimeoutError
+from dualsql.databases.session import Following, fetch_sample
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError
 from dualsql.freeze.document import Statement
 from dualsql.plan import count, shape
 from dualsql.resource import CountMethod, Total, parse_count
-from dualsql.results.view import Derived
-from dualsql.settings import Settings
-from dualsql.tenancy import Policy
 from tests.databases.kinds import SLOW as SLOW_EVERYWHERE
 from tests.quick import case_of
-from tests.results.counts.conftest import MANY, METADATA, events
-from tests.schools import Base, Program, School
+from tests.results.counts.conftest import MANY, events
+from tests.results.counts.counting import MINUTE, counter, first_rows, sampled
+from tests.schools import Program, School
 from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
 from tests.waiting import PATIENCE, until
 
@@ -170,19 +168,6 @@ _numbers = select(literal(1).label("n")).cte("endless", recursive=True)
 ENDLESS = select(_numbers.union_all(select(_numbers.c.n + 1)).c.n)
 
 
-def counter(source: Source, statement: Any, **settings: Any) -> RowCounter:
-    """Of a statement as it is, without its sample."""
-    rules = Policy(Registry([Base, METADATA])).rules_for(None)
-    return RowCounter(
-        source=source,
-        shape=shape(statement),
-        counting=Derived(statement).counting,
-        rules=rules,
-        settings=Settings(**settings),
-        may_estimate=True,
-    )
-
-
 SLOW = select(func.count().label("n")).select_from(ENDLESS.subquery())
 
 
@@ -220,24 +205,6 @@ async def test_whoever_insists_waits_as_long_as_a_query_may(source: Source, engi
 FEW = select(School.id).order_by(School.id)
 LATE = select(School.id).where(or_(School.id <= 20, SLOW_EVERYWHERE.scalar_subquery() < 0))
 """Its first rows are there at once, and its last in years."""
-MINUTE = timedelta(minutes=1)
-
-
-def first_rows(counting: RowCounter, statement: Any) -> Fetch:
-    """Six rows."""
-    return Fetch(
-        source=counting.source,
-        statement=statement.limit(6),
-        rules=counting.rules,
-        described=("",) * len(statement.selected_columns),
-        timeout=counting.settings.query_timeout,
-    )
-
-
-async def sampled(source: Source, statement: Any, how: str, **settings: Any) -> Sample:
-    """Five rows and the total."""
-    counting = counter(source, statement, **{"count_head_start": MINUTE, **settings})
-    return await fetch_sample(first_rows(counting, statement), counting, parse_count(how), size=5)
 
 
 @pytest.mark.parametrize("how", ["exact", "auto", "capped:10"])
@@ -379,11 +346,12 @@ async def test_both_are_of_one_transaction_and_one_backend(source: Source, engin
     counting = counter(source, statement)
     sample, read = first_rows(counting, statement), list[Any]()
 
-    def then(rows: Any) -> Fetch:
+    def is_counted(rows: Any) -> bool:
         read.extend(rows)
-        return counting.fetch(CountMethod("exact"))
+        return True
 
-    sampling = asyncio.ensure_future(sample.rows(then))
+    sample.following = Following(lambda: counting.fetch(CountMethod("exact")), is_counted)
+    sampling = asyncio.ensure_future(sample.rows())
     running = text(
         "SELECT pid, xact_start FROM pg_stat_activity WHERE query LIKE '%count(%slow_8%'"
         " AND state = 'active' AND pid <> pg_backend_pid()"
