@@ -19,6 +19,7 @@ from dualsql.columns.result import ResultColumn
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
 from dualsql.formats.cells import Unfit
+from dualsql.formats.odd_times import checked_places, columns_at, have_odd_times
 from dualsql.formats.row_objects import csv_lines
 from dualsql.formats.writer import Chunk, PlainColumns, Rows, StreamEnd, WriterOptions
 
@@ -48,7 +49,9 @@ class CSVWriter:
         self._columns, self._dialect = columns, dialect
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect)
-        self._has_odd_times = json.time_check(columns)
+        checked = checked_places(columns, dialect)
+        unchecked = [place for place in range(len(columns)) if place not in checked]
+        self._unchecked = columns_at(unchecked, len(columns))
         self._is_guarded = options.guards
         self._is_for_excel = options.excel
         self._structured = [
@@ -84,7 +87,8 @@ class CSVWriter:
     def _lines(self, rows: Rows) -> bytes:
         if self._is_guarded:
             return _one_by_one(rows, _excel_cell if self._is_for_excel else _guarded_cell)
-        lines = csv_lines(json.dumps(rows, has_odd_times=self._has_odd_times(rows)), rows)
+        has_odd_times = have_odd_times(self._unchecked(rows))
+        lines = csv_lines(json.dumps(rows, has_odd_times=has_odd_times), rows)
         return _one_by_one(rows, _cell) if lines is None else lines
 
 

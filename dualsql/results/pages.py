@@ -160,7 +160,7 @@ class ResultPage:
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
         as_of: when the run began that the rows are of, if they are kept.
         is_heavy: the rows are written in a thread; see `formats.cells.are_heavy`.
-        has_odd_times: see `formats.json.time_check`.
+        has_odd_times: see `formats.odd_times`.
         cut: the cells that `PageRequest.cell_limit` cut; None if none was asked for.
     """
 
@@ -327,15 +327,15 @@ class ResultPages:
         values = [row[: len(view.columns)] for row in unwritten] if select.added else unwritten
         is_heavy = bool(values) and are_heavy(view.columns, values)
 
-        def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
-            records = maker.records(values) if values else []
+        def make_records() -> tuple[list[Row], bool, Sequence[CutCell] | None]:
+            records = maker.page_records(values) if values else ([], False)
             if request.cell_limit is None:
-                return records, None
+                return *records, None
             from dualsql.formats.cell_limit import cut_cells
 
-            return records, cut_cells(records, request.cell_limit)
+            return *records, cut_cells(records[0], request.cell_limit)
 
-        records, cut = await run_heavy(make_records) if is_heavy else make_records()
+        records, has_odd_times, cut = await run_heavy(make_records) if is_heavy else make_records()
         return ResultPage(
             columns=maker.describe(),
             rows=records,
@@ -343,7 +343,7 @@ class ResultPages:
             columns_text=None if text is None else maker.described_text,
             row_count=page_rows.row_count,
             is_heavy=is_heavy,
-            has_odd_times=bool(values) and maker.has_odd_times(values),
+            has_odd_times=has_odd_times,
             cut=cut,
             total_count=total.rows,
             total_count_kind=total.kind,
