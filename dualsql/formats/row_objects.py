@@ -200,23 +200,34 @@ INFINITIES = frozenset({math.inf, -math.inf})
 def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, piece: int) -> list[Any]:
     """The next rows: `most` of them, or fewer whose texts and bytes are together as long as `most_bytes`.
 
-    They are read in pieces, of at most so many rows and no more than were read before. Of each piece, one row is
-    measured, which the clock chooses, so that a statement cannot avoid it; all rows are, where that one is long.
+    They are read in pieces of at most so many rows, the first of one row. Of each piece, one row is measured, which the
+    clock chooses, so that a statement cannot avoid it; all rows are, where that one is long.
     """
     rows: list[Any] = []
     size = 0
     while (count := len(rows)) < most and size < most_bytes:
-        rows.extend(more(min(piece, count or 1, most - count)))
+        rows.extend(more(min(piece, count * _GROWTH or 1, most - count)))
         if not (added := len(rows) - count):
             break
-        size += added * _length(rows[count + time.perf_counter_ns() % added])
+        size += added * byte_length(rows[count + time.perf_counter_ns() % added])
         if size >= most_bytes:
-            size = sum(map(_length, rows))
+            size = sum(map(byte_length, rows))
     return rows
 
 
-_LONG = (str, bytes)
+_GROWTH = 25
+_SHORT = (int, float, NoneType)
 
 
-def _length(row: Sequence[Any]) -> int:
-    return sum([len(cell) for cell in row if isinstance(cell, _LONG)])
+def byte_length(row: Iterable[Any]) -> int:
+    """Bytes of the texts, in UTF-8, and of the bytes among the cells; of one that does not fit, those of its text."""
+    return sum([_bytes(cell) for cell in row if not isinstance(cell, _SHORT)])
+
+
+def _bytes(cell: Any) -> int:
+    if isinstance(cell, bytes):
+        return len(cell)
+    text = cell if isinstance(cell, str) else getattr(cell, "text", None)
+    if not isinstance(text, str):
+        return 0
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
