@@ -26,7 +26,7 @@ from dualsql.columns.exact import PIECE_CHARACTERS, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import Fits, Unfit, WordedItems, fit_of
+from dualsql.formats.cells import Fits, Unfit, WordedItems, fit_of, loose_encodings
 from dualsql.formats.text import duration
 from dualsql.formats.writer import PlainColumns, Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
@@ -49,7 +49,7 @@ def dumps(value: object, encode: Converter = encoded, *, has_odd_times: bool = T
 
     Args:
         encode: called for each value that orjson does not know.
-        has_odd_times: whether Python has to write its times and dates; see `odd_times`.
+        has_odd_times: whether Python has to write its times and dates; see `are_odd_times`.
 
     Raises:
         ValueNotRepresentableError: it contains a type without an encoding.
@@ -164,7 +164,7 @@ class RecordMaker:
         integer_strings: Sequence[str] = (),
         text_columns: Collection[str] = (),
     ) -> None:
-        from dualsql.formats.odd_times import checked_places, columns_at
+        from dualsql.formats.row_objects import columns_at
 
         self._described, as_strings = [column.describe() for column in columns], frozenset(integer_strings)
         for column in self._described:
@@ -178,7 +178,8 @@ class RecordMaker:
         items = [column.get("items", column["encoding"]) for column in self._described]
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
         own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
-        loose = {place: fits[place] for place in checked_places(columns, dialect) if place in fits}
+        encodings = loose_encodings(dialect)
+        loose = {place: fit for place, fit in own.items() if columns[place].encoding in encodings}
         self._every, self._own, self._fits = fits, own, Fits(loose)
         converting = dict(self._converters)
         unchecked = [place for place in fits if place in converting or place not in loose]
@@ -212,11 +213,11 @@ class RecordMaker:
         return self.page_records(rows)[0]
 
     def page_records(self, rows: Rows) -> tuple[list[Row], bool]:
-        """The rows as objects, and whether they have odd times; see `odd_times`."""
+        """The rows as objects, and whether they have odd times; see `are_odd_times`."""
         return self._records(rows, self._fits)
 
     def _records(self, rows: Rows, fits: Fits) -> tuple[list[Row], bool]:
-        from dualsql.formats.odd_times import are_odd_times, classes_of
+        from dualsql.formats.row_objects import are_odd_times, classes_of
 
         fitting = self._with_words(fits.marked(rows))
         ready = self._converted(fitting)
@@ -234,7 +235,7 @@ class RecordMaker:
 
     def lines(self, rows: Rows) -> bytes:
         """The rows as JSON objects, each on a line of its own."""
-        from dualsql.formats.odd_times import have_odd_times
+        from dualsql.formats.row_objects import have_odd_times
 
         odd: list[Any] = []
         expected = self._expected

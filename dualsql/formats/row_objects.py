@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from datetime import date, datetime, timedelta
 from functools import lru_cache, partial
 from itertools import chain
+from operator import itemgetter
 from types import CodeType, FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,17 @@ class PlainObjects:
             TypeError, ValueError: a cell has another class or no date, or is infinite, or its zone has seconds.
             LookupError: too few cells.
         """
-        return self._make(zip(*self._columns(rows))) if rows else []  # noqa: B905 - equally long
+        if not rows:
+            return []
+        columns: list[Any] = list(zip(*rows))  # noqa: B905 - rows are equally long
+        read = self._read_columns(columns)
+        width = len(self._names)
+        records = self._make(rows if len(columns) == width else [row[:width] for row in rows])
+        for place, cells in read.items():
+            name = self._names[place]
+            for record, cell in zip(records, cells):  # noqa: B905
+                record[name] = cell
+        return records
 
     def ndjson(self, rows: Rows, dumps: Callable[[Any], bytes]) -> bytes:
         """At least one row as lines of NDJSON; raises as `objects` does."""
@@ -91,18 +102,21 @@ class PlainObjects:
         Raises:
             ValueError: see `csv_lines`. Others: see `objects`.
         """
-        ready = list(zip(*self._columns(rows)))  # noqa: B905
+        columns: list[Any] = list(zip(*rows))  # noqa: B905
+        for place, cells in self._read_columns(columns).items():
+            columns[place] = cells
+        ready = list(zip(*columns[: len(self._names)]))  # noqa: B905
         lines = csv_lines(dumps(ready), ready)
         if lines is None:
             raise ValueError
         return lines
 
-    def _columns(self, rows: Rows) -> list[Any]:
-        columns: list[Any] = list(zip(*rows))[: len(self._names)]  # noqa: B905 - rows are equally long
+    def _read_columns(self, columns: Sequence[Sequence[Any]]) -> dict[int, list[Any]]:
+        """Those of the columns whose cells are other values than SQLite stores; raises as `objects` does."""
+        read: dict[int, list[Any]] = {}
         for kind, places in self._places.items():
             if kind in _READERS:
-                for place in places:
-                    columns[place] = _READERS[kind](columns[place])
+                read |= {place: _READERS[kind](columns[place]) for place in places}
                 continue
             cells = [columns[place] for place in places if not self._proves(kind, place, columns[place])]
             if not {_CLASSES[kind], NoneType}.issuperset(set(map(type, chain.from_iterable(cells)))):
@@ -110,7 +124,7 @@ class PlainObjects:
             # orjson would write them as null.
             if kind == "float" and not INFINITIES.isdisjoint(chain.from_iterable(cells)):
                 raise TypeError
-        return columns
+        return read
 
     def _proves(self, kind: str, place: int, column: Sequence[Any]) -> bool:
         """Whether the sum or the join of a column shows the class of all its cells, in a third of the time of a look at
@@ -195,6 +209,48 @@ _READERS: dict[str, Callable[[Sequence[Any]], list[Any]]] = {
     "bool": partial(_read, bool),
 }
 INFINITIES = frozenset({math.inf, -math.inf})
+_SCALARS = (bool, int, float, str, bytes, timedelta)
+_WITHOUT_TIMES = frozenset({NoneType, date, *_SCALARS})
+
+
+def classes_of(cells: Sequence[Any]) -> Set[type[Any]]:
+    """The classes of one or more cells; none if their sum or join shows that all are numbers or texts.
+
+    That takes half the time of a look at each.
+    """
+    try:
+        ("".join if type(cells[0]) is str else sum)(cells)
+    except (TypeError, ArithmeticError):
+        return set(map(type, cells))
+    return set()
+
+
+def are_odd_times(classes: Set[type[Any]], cells: Iterable[Any]) -> bool:
+    """Whether Python has to write the times and dates in cells of these classes, whatever their column announces.
+
+    orjson 3.13 makes 01:24:17.70000 of the time of day 01:24:17.070000, and leaves the seconds out of a zone.
+    """
+    others = classes - _WITHOUT_TIMES
+    if not others:
+        return False
+    from decimal import Decimal  # reader processes have none
+    from uuid import UUID
+
+    # Lists and objects may hold times, too.
+    scalars = (*_SCALARS, Decimal, UUID, datetime)
+    return not all(issubclass(kind, scalars) for kind in others) or has_odd_zone(cells)
+
+
+def have_odd_times(columns: Iterable[Sequence[Any]]) -> bool:
+    """Whether some columns have odd times; see `are_odd_times`."""
+    return any(are_odd_times(classes_of(cells), cells) for cells in columns)
+
+
+def columns_at(places: Sequence[int], width: int) -> Callable[[Rows], Iterable[Sequence[Any]]]:
+    """The function that returns the columns at these positions of rows of that width."""
+    if len(places) == width:
+        return lambda rows: zip(*rows)  # noqa: B905 - rows are equally long
+    return lambda rows: [list(map(itemgetter(place), rows)) for place in places] if rows else []
 
 
 def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, piece: int) -> list[Any]:

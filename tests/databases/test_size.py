@@ -142,6 +142,7 @@ async def test_a_few_long_rows_end_no_page(long_at_the_end: tuple[DualResponseSe
     for _ in range(10):  # any row of a piece may be measured
         page = await server.read_page(resource_id, None, PageRequest(offset=19_912, limit=100))
         assert sorted({len(row["text"]) for row in page.rows}) == [len("short"), LONG]
+        assert page.row_count == 100
 
 
 MOST = 100_000
