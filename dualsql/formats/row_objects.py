@@ -80,17 +80,7 @@ class PlainObjects:
             TypeError, ValueError: a cell has another class or no date, or is infinite, or its zone has seconds.
             LookupError: too few cells.
         """
-        if not rows:
-            return []
-        columns: list[Any] = list(zip(*rows))  # noqa: B905 - rows are equally long
-        read = self._read_columns(columns)
-        width = len(self._names)
-        records = self._make(rows if len(columns) == width else [row[:width] for row in rows])
-        for place, cells in read.items():
-            name = self._names[place]
-            for record, cell in zip(records, cells):  # noqa: B905
-                record[name] = cell
-        return records
+        return self._make(zip(*self._columns(rows))) if rows else []  # noqa: B905 - equally long
 
     def ndjson(self, rows: Rows, dumps: Callable[[Any], bytes]) -> bytes:
         """At least one row as lines of NDJSON; raises as `objects` does."""
@@ -102,21 +92,18 @@ class PlainObjects:
         Raises:
             ValueError: see `csv_lines`. Others: see `objects`.
         """
-        columns: list[Any] = list(zip(*rows))  # noqa: B905
-        for place, cells in self._read_columns(columns).items():
-            columns[place] = cells
-        ready = list(zip(*columns[: len(self._names)]))  # noqa: B905
+        ready = list(zip(*self._columns(rows)))  # noqa: B905
         lines = csv_lines(dumps(ready), ready)
         if lines is None:
             raise ValueError
         return lines
 
-    def _read_columns(self, columns: Sequence[Sequence[Any]]) -> dict[int, list[Any]]:
-        """Those of the columns whose cells are other values than SQLite stores; raises as `objects` does."""
-        read: dict[int, list[Any]] = {}
+    def _columns(self, rows: Rows) -> list[Any]:
+        columns: list[Any] = list(zip(*rows))[: len(self._names)]  # noqa: B905 - rows are equally long
         for kind, places in self._places.items():
             if kind in _READERS:
-                read |= {place: _READERS[kind](columns[place]) for place in places}
+                for place in places:
+                    columns[place] = _READERS[kind](columns[place])
                 continue
             cells = [columns[place] for place in places if not self._proves(kind, place, columns[place])]
             if not {_CLASSES[kind], NoneType}.issuperset(set(map(type, chain.from_iterable(cells)))):
@@ -124,7 +111,7 @@ class PlainObjects:
             # orjson would write them as null.
             if kind == "float" and not INFINITIES.isdisjoint(chain.from_iterable(cells)):
                 raise TypeError
-        return read
+        return columns
 
     def _proves(self, kind: str, place: int, column: Sequence[Any]) -> bool:
         """Whether the sum or the join of a column shows the class of all its cells, in a third of the time of a look at

@@ -214,3 +214,18 @@ async def test_a_page_of_one_long_row_is_refused_by_every_door(tmp_path: Path, d
             assert refused.value.code == "LIMIT_EXCEEDED"
         assert (await page(60, 40)).row_count == 40
         assert (await page(0, 98)).row_count == 98
+
+
+@pytest.mark.parametrize("door", ["session", "event loop"])
+async def test_rows_of_which_most_are_long_do_not_end_a_page_that_has_room_for_them(
+    tmp_path: Path, door: str
+) -> None:
+    path = tmp_path / "rows.sqlite"
+    lengths = [1, *[MOST // 25 + 50] * 24, *[1] * 25]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, value)")
+        connection.executemany("INSERT INTO rows (value) VALUES (?)", [("x" * length,) for length in lengths])
+    async with opened_by(door, path) as page:
+        for _ in range(5):
+            rows = (await page(0, 60)).rows
+            assert [len(row["value"]) for row in rows] == lengths

@@ -47,6 +47,8 @@ def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_by
         require_described([column[0] for column in cursor.description], statement.described)
         piece = min(_PIECE_OF_PAGE, piece_of(statement))
         rows = read_rows(partial(next_rows, cursor), sys.maxsize, most_bytes + 1, piece)
+        if next_rows(cursor, 1):
+            raise too_large()
         require_size(rows, most_bytes)
         return processed(rows, statement.processors())
 
