@@ -621,6 +621,7 @@ BEYOND: dict[str, str] = {
     "databases/test_limits.py": "how many queries run at once, and what the others are told",
     "databases/test_drivers.py": "nine drivers, from the statement to bytes over HTTP",
     "databases/test_parity.py": "MariaDB and DuckDB: rows, formats and questions are those of plain execution",
+    "databases/test_announced.py": "samples, pages and streams show one text for a time, whatever its column announces",
     "databases/test_size.py": "rows that weigh more than a server can hold",
     "machines/test_pooler.py": "PgBouncer in transaction mode before data and store",
     "machines/test_shards.py": "rows in shards are those of one server; one that is down",

@@ -15,11 +15,11 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns.result import ResultColumn
+from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
-from dualsql.formats.cells import Unfit
-from dualsql.formats.row_objects import csv_lines
+from dualsql.formats.cells import Unfit, loose_encodings
+from dualsql.formats.row_objects import columns_at, csv_lines, have_odd_times
 from dualsql.formats.writer import Chunk, PlainColumns, Rows, StreamEnd, WriterOptions
 
 # A spreadsheet leaves out what nobody sees before a formula, and East Asian ones read signs of full width. The class
@@ -48,7 +48,14 @@ class CSVWriter:
         self._columns, self._dialect = columns, dialect
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect)
-        self._has_odd_times = json.time_check(columns)
+        # In the other columns, cells are as the database stores them: no time is one.
+        encodings = loose_encodings(dialect)
+        unchecked = [
+            place
+            for place, column in enumerate(columns)
+            if column.encoding not in encodings or not is_sqlalchemys_own(column.type, dialect)
+        ]
+        self._unchecked = columns_at(unchecked, len(columns))
         self._is_guarded = options.guards
         self._is_for_excel = options.excel
         self._structured = [
@@ -84,7 +91,8 @@ class CSVWriter:
     def _lines(self, rows: Rows) -> bytes:
         if self._is_guarded:
             return _one_by_one(rows, _excel_cell if self._is_for_excel else _guarded_cell)
-        lines = csv_lines(json.dumps(rows, has_odd_times=self._has_odd_times(rows)), rows)
+        has_odd_times = have_odd_times(self._unchecked(rows))
+        lines = csv_lines(json.dumps(rows, has_odd_times=has_odd_times), rows)
         return _one_by_one(rows, _cell) if lines is None else lines
 
 

@@ -49,7 +49,7 @@ def dumps(value: object, encode: Converter = encoded, *, has_odd_times: bool = T
 
     Args:
         encode: called for each value that orjson does not know.
-        has_odd_times: whether Python has to write its times and dates; see `time_check`.
+        has_odd_times: whether Python has to write its times and dates; see `are_odd_times`.
 
     Raises:
         ValueNotRepresentableError: it contains a type without an encoding.
@@ -65,23 +65,6 @@ def dumps(value: object, encode: Converter = encoded, *, has_odd_times: bool = T
 
 
 _WITH_TIMES = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-_WITHOUT_TIMES = frozenset(
-    "boolean integer integer-string decimal float text date datetime interval uuid".split()
-)
-"""Encodings of values among which no time of day is."""
-
-
-def time_check(columns: Sequence[ResultColumn]) -> Callable[[Rows], bool]:
-    """The function that says of rows of these columns whether Python has to write the times and dates in them.
-
-    orjson 3.13 leaves the first zero out of the time of day 01:24:17.070000, and the seconds out of a zone.
-    """
-    if any(column.encoding not in _WITHOUT_TIMES or column.meaning.reads is not None for column in columns):
-        return lambda _: True
-    from dualsql.formats.row_objects import has_odd_zone
-
-    places = [place for place, column in enumerate(columns) if column.encoding == "datetime"]
-    return lambda rows: any(has_odd_zone(map(itemgetter(place), rows)) for place in places)
 
 
 def text(value: Any) -> str:
@@ -171,9 +154,6 @@ class RecordMaker:
     Args:
         integer_strings: names of columns whose whole numbers become strings.
         text_columns: names of columns whose values become texts, as in CSV.
-
-    Attributes:
-        has_odd_times: see `time_check`.
     """
 
     def __init__(
@@ -184,6 +164,8 @@ class RecordMaker:
         integer_strings: Sequence[str] = (),
         text_columns: Collection[str] = (),
     ) -> None:
+        from dualsql.formats.row_objects import columns_at
+
         self._described, as_strings = [column.describe() for column in columns], frozenset(integer_strings)
         for column in self._described:
             if column["name"] in as_strings:
@@ -192,7 +174,6 @@ class RecordMaker:
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
-        self.has_odd_times = time_check(columns)
         fits = {place: fit_of(column) for place, column in enumerate(columns) if place not in self._texts}
         items = [column.get("items", column["encoding"]) for column in self._described]
         self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
@@ -202,8 +183,7 @@ class RecordMaker:
         self._every, self._own, self._fits = fits, own, Fits(loose)
         converting = dict(self._converters)
         unchecked = [place for place in fits if place in converting or place not in loose]
-        # Of one place, itemgetter() would not make a tuple.
-        self._unchecked = itemgetter(*unchecked, *unchecked[:1]) if unchecked else None
+        self._unchecked = columns_at(unchecked, len(columns))
 
     def describe(self) -> list[Column]:
         """The columns as answers describe them."""
@@ -224,27 +204,39 @@ class RecordMaker:
 
     @cached_property
     def _expected(self) -> tuple[type[Any], ...]:
-        """The classes of values that fit."""
+        """The classes of values that fit, and of times, which `encode` gets where Python writes them."""
         kinds = [fit.kinds for fit in self._every.values()]
-        return (object,) if None in kinds else tuple(chain.from_iterable(filter(None, kinds)))
+        return (object,) if None in kinds else (dt.date, dt.time, *chain.from_iterable(filter(None, kinds)))
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
+        return self.page_records(rows)[0]
+
+    def page_records(self, rows: Rows) -> tuple[list[Row], bool]:
+        """The rows as objects, and whether they have odd times; see `are_odd_times`."""
         return self._records(rows, self._fits)
 
-    def _records(self, rows: Rows, fits: Fits) -> list[Row]:
+    def _records(self, rows: Rows, fits: Fits) -> tuple[list[Row], bool]:
+        from dualsql.formats.row_objects import are_odd_times, classes_of
+
         fitting = self._with_words(fits.marked(rows))
         ready = self._converted(fitting)
         records = objects(self._names, ready)
-        unchecked = () if self._unchecked is None else chain.from_iterable(map(self._unchecked, ready))
-        if fitting is rows and Unfit not in set(map(type, unchecked)):
-            return records
+        is_unfit, has_odd_times = fitting is not rows, False
+        for cells in self._unchecked(ready):
+            classes = classes_of(cells)
+            is_unfit = is_unfit or Unfit in classes
+            has_odd_times = has_odd_times or are_odd_times(classes, cells)
+        if not is_unfit:
+            return records, has_odd_times
         from dualsql.formats.unfit_cells import with_unfit_columns
 
-        return with_unfit_columns(records, self._computed)
+        return with_unfit_columns(records, self._computed), has_odd_times
 
     def lines(self, rows: Rows) -> bytes:
         """The rows as JSON objects, each on a line of its own."""
+        from dualsql.formats.row_objects import have_odd_times
+
         odd: list[Any] = []
         expected = self._expected
 
@@ -256,8 +248,10 @@ class RecordMaker:
             return encoded(value)
 
         ready = self._converted(self._with_words(self._fits.marked(rows)))
-        data = lines(objects(self._names, ready), encode, has_odd_times=self.has_odd_times(ready))
-        return lines(self._records(rows, Fits(self._own))) if odd else data
+        data = lines(
+            objects(self._names, ready), encode, has_odd_times=have_odd_times(self._unchecked(ready))
+        )
+        return lines(self._records(rows, Fits(self._own))[0]) if odd else data
 
     def _with_words(self, rows: Rows) -> Rows:
         # orjson writes null for NaN and the infinities, which JSON does not have.

@@ -60,7 +60,7 @@ def _plainly(value: Any, encode: Encoder) -> Any:
 
 
 def _key(key: Any) -> Any:
-    # orjson rounds zones; see `dualsql.formats.json.time_check`.
+    # orjson rounds zones; see `dualsql.formats.row_objects.are_odd_times`.
     return key.isoformat() if isinstance(key, dt.date | dt.time) else key
 
 

@@ -151,8 +151,8 @@ class ResultPage:
     """Rows `offset` to `offset + len(rows)` of a result.
 
     Attributes:
-        rows: objects by column name; values are what `formats.json.dumps` takes. Empty if there is a `text`.
-        text, columns_text: the objects and the columns in JSON, see `PageRequest.takes_text`.
+        rows: objects by column name; values are what `formats.json.dumps` takes.
+        text, columns_text: in place of `rows` and `columns`, these in JSON, see `PageRequest.takes_text`.
         total_count, total_count_kind: as of creation or of a later count, corrected by what this page shows.
         offset: for a page by cursor, counted from the page that gave the cursor.
         cached: the rows come from the cache, see `Settings.result_cache`.
@@ -160,7 +160,7 @@ class ResultPage:
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
         as_of: when the run began that the rows are of, if they are kept.
         is_heavy: the rows are written in a thread; see `formats.cells.are_heavy`.
-        has_odd_times: see `formats.json.time_check`.
+        has_odd_times: see `formats.row_objects.are_odd_times`.
         cut: the cells that `PageRequest.cell_limit` cut; None if none was asked for.
     """
 
@@ -327,23 +327,23 @@ class ResultPages:
         values = [row[: len(view.columns)] for row in unwritten] if select.added else unwritten
         is_heavy = bool(values) and are_heavy(view.columns, values)
 
-        def make_records() -> tuple[list[Row], Sequence[CutCell] | None]:
-            records = maker.records(values) if values else []
+        def make_records() -> tuple[list[Row], bool, Sequence[CutCell] | None]:
+            records = maker.page_records(values) if values else ([], False)
             if request.cell_limit is None:
-                return records, None
+                return *records, None
             from dualsql.formats.cell_limit import cut_cells
 
-            return records, cut_cells(records, request.cell_limit)
+            return *records, cut_cells(records[0], request.cell_limit)
 
-        records, cut = await run_heavy(make_records) if is_heavy else make_records()
+        records, has_odd_times, cut = await run_heavy(make_records) if is_heavy else make_records()
         return ResultPage(
-            columns=maker.describe(),
+            columns=maker.describe() if text is None else (),
             rows=records,
             text=text,
             columns_text=None if text is None else maker.described_text,
             row_count=page_rows.row_count,
             is_heavy=is_heavy,
-            has_odd_times=bool(values) and maker.has_odd_times(values),
+            has_odd_times=has_odd_times,
             cut=cut,
             total_count=total.rows,
             total_count_kind=total.kind,

@@ -145,6 +145,29 @@ async def test_a_page_has_no_more_rows_than_its_size_and_may_be_reversed(process
             assert (len(page), rows_of(page)) == (4, VALUES[:size][:: -1 if is_reversed else 1])
 
 
+@pytest.mark.parametrize("way", ["written", "behind the page", "a key"])
+async def test_a_page_that_may_be_too_large_is_left_to_the_event_loop(path: Path, way: str) -> None:
+    """Which counts its rows, also those that are not written."""
+    most, long = 100_000, 40_000
+    own, size = {"written": ("t", 9), "behind the page": ("t", 2), "a key": ("1", 9)}[way]
+    sql = f"SELECT id, {own} AS text, t AS key FROM long WHERE id < ? ORDER BY id"
+    if way != "a key":
+        sql = sql.replace(", t AS key", "")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE long (id INTEGER PRIMARY KEY, t TEXT)")
+        connection.executemany("INSERT INTO long (t) VALUES (?)", [("x" * long,)] * 4)
+    reader = PageProcess(ReaderProcess(), str(path), most)
+    described = ("id", "text", *(["key"] if way == "a key" else []))
+    columns = some_columns("int", "int" if way == "a key" else "str")
+    try:
+        await until(partial(ready, reader))
+        page = PlainPage(columns, size, is_reversed=False)
+        assert await reader.fetch(sent(sql, 3, described=described), page) is not None
+        assert await reader.fetch(sent(sql, 4, described=described), page) is None
+    finally:
+        reader.close()
+
+
 def lists(rows: Any) -> list[list[Any]]:
     return [list(row) for row in rows]
 

@@ -5,16 +5,29 @@ from __future__ import annotations
 import gc
 import sqlite3
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Select, String, Table, func, literal, select
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import (
+    Column,
+    Integer,
+    MetaData,
+    Select,
+    String,
+    Table,
+    create_engine,
+    event,
+    func,
+    literal,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseServer, LimitExceededError
-from dualsql.results.pages import PageRequest
+from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.results.streams import StreamRequest
 from tests.schools import Base, fill
 from tests.server.conftest import BASE_URL
@@ -129,3 +142,90 @@ async def test_a_few_long_rows_end_no_page(long_at_the_end: tuple[DualResponseSe
     for _ in range(10):  # any row of a piece may be measured
         page = await server.read_page(resource_id, None, PageRequest(offset=19_912, limit=100))
         assert sorted({len(row["text"]) for row in page.rows}) == [len("short"), LONG]
+        assert page.row_count == 100
+
+
+MOST = 100_000
+DOORS = ("session", "event loop", "SQLAlchemy", "synchronous")
+"""What reads a page of SQLite. Of the application's engines, SQLAlchemy reads the pages of one with a listener."""
+
+
+@asynccontextmanager
+async def opened_by(door: str, path: Path) -> AsyncIterator[Callable[[int, int], Awaitable[ResultPage]]]:
+    """What reads pages of the rows of a file by a door: from an offset, so many."""
+    tables = MetaData()
+    rows = Table("rows", tables, Column("id", Integer, primary_key=True), Column("value", String))
+    async with AsyncExitStack() as stack:
+        database: Any = f"sqlite:///{path}"
+        if door == "SQLAlchemy":
+            database = create_async_engine(f"sqlite+aiosqlite:///{path}")
+            stack.push_async_callback(database.dispose)
+            event.listen(database.sync_engine, "before_cursor_execute", lambda *_: None)
+        elif door == "synchronous":
+            database = create_engine(database)
+            stack.callback(database.dispose)
+        server = await stack.enter_async_context(
+            create_server(database, base_url=BASE_URL, tables=tables, maximum_page_bytes=MOST)
+        )
+        response = await server.create_response(
+            select(rows).order_by(rows.c.id), name="Rows", sample_size=0, count="none"
+        )
+
+        async def page(offset: int, limit: int) -> ResultPage:
+            return await server.read_page(response.resource_id, None, PageRequest(offset=offset, limit=limit))
+
+        for _ in range(20 if door == "event loop" else 0):
+            await page(0, 40)
+        yield page
+
+
+def rows_of(path: Path, long: str) -> None:
+    """99 short rows, a long one, and an empty one; `long` is SQL for its value."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, value)")
+        connection.executemany("INSERT INTO rows (value) VALUES (?)", [("x",)] * 99)
+        connection.execute(f"INSERT INTO rows (value) VALUES ({long})")
+        connection.execute("INSERT INTO rows (value) VALUES ('')")
+
+
+LONG_VALUES = {
+    "text": lambda size: f"printf('%{size}d', 1)",
+    "characters of four bytes": lambda size: (
+        f"replace(printf('%{size // 4}d', 1), ' ', '🎈') || '{'x' * (size % 4 + 3)}'"
+    ),
+    "bytes": lambda size: f"zeroblob({size})",
+    "no UTF-8": lambda size: f"CAST(x'ff' || zeroblob({size - 4}) AS TEXT)",  # shown as \\xff
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("kind", LONG_VALUES)
+async def test_a_page_of_one_long_row_is_refused_by_every_door(tmp_path: Path, door: str, kind: str) -> None:
+    fitting, beyond = tmp_path / "fitting.sqlite", tmp_path / "beyond.sqlite"
+    rows_of(fitting, LONG_VALUES[kind](MOST - 40))
+    rows_of(beyond, LONG_VALUES[kind](MOST - 39))
+    async with opened_by(door, fitting) as page:
+        for _ in range(5):  # whichever row the clock chooses
+            assert (await page(59, 41)).row_count == 41
+    async with opened_by(door, beyond) as page:
+        for offset, limit in [(59, 41), (59, 42), (59, 40), (59, 41)] * 3:  # also as the row behind the page
+            with pytest.raises(LimitExceededError) as refused:
+                await page(offset, limit)
+            assert refused.value.code == "LIMIT_EXCEEDED"
+        assert (await page(60, 40)).row_count == 40
+        assert (await page(0, 98)).row_count == 98
+
+
+@pytest.mark.parametrize("door", ["session", "event loop"])
+async def test_rows_of_which_most_are_long_do_not_end_a_page_that_has_room_for_them(
+    tmp_path: Path, door: str
+) -> None:
+    path = tmp_path / "rows.sqlite"
+    lengths = [1, *[MOST // 25 + 50] * 24, *[1] * 25]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, value)")
+        connection.executemany("INSERT INTO rows (value) VALUES (?)", [("x" * length,) for length in lengths])
+    async with opened_by(door, path) as page:
+        for _ in range(5):
+            rows = (await page(0, 60)).rows
+            assert [len(row["value"]) for row in rows] == lengths

@@ -146,7 +146,7 @@ async def test_a_page_with_a_large_cell_is_written_beside_the_event_loop(
     async with engine.begin() as connection:
         await connection.run_sync(TABLE.metadata.create_all)
         await connection.execute(insert(TABLE), [{"id": 1, "body": [1] * size}])
-    records = RecordMaker.records
+    records = RecordMaker.page_records
 
     def noted(maker: RecordMaker, rows: Any) -> Any:
         writers.add(threading.current_thread())
@@ -156,7 +156,7 @@ async def test_a_page_with_a_large_cell_is_written_beside_the_event_loop(
         sqlite_url, base_url="http://testserver/resources", tables=TABLE.metadata, features=[]
     ) as server:
         created = await server.create_response(select(TABLE), name="x")
-        monkeypatch.setattr(RecordMaker, "records", noted)
+        monkeypatch.setattr(RecordMaker, "page_records", noted)
         page = await server.read_page(created.resource_id, None)
     assert len(page.rows) == len(writers) == 1 and page.is_heavy is is_beside
     assert (writers != {threading.main_thread()}) is is_beside

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, strategies as st
-from sqlalchemy import ARRAY, Integer, Numeric, String, Time, column, func, insert, literal, select
+from sqlalchemy import ARRAY, Date, Integer, Numeric, String, Time, column, func, insert, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -269,6 +269,29 @@ def test_objects_of_many_rows_with_names_that_are_not_kept() -> None:
     """Python keeps the names of attributes. Long names, and subclasses of str, make the same objects."""
     for names in (["a" * 3_000, "b"], [quoted_name("a", quote=True), "b"]):
         assert json.objects(names, [(1, 2)] * 16) == [{names[0]: 1, "b": 2}] * 16
+
+
+_ODD = (dt.time(1, 24, 17, 70_000), IN_SECONDS, [dt.time(1, 24, 17, 70_000)], {"at": IN_SECONDS})
+
+
+@given(
+    st.lists(st.sampled_from([*_ODD, None, 1, 0.5, "a", True, dt.date(2026, 1, 31)]), min_size=1, max_size=4),
+    st.sampled_from([String(), Integer(), Date(), None]),
+)
+def test_times_are_written_exactly_whatever_stands_beside_them_and_is_announced(
+    values: list[Any], announced: Any
+) -> None:
+    columns = result_columns(select(column("id", Integer), column("x", announced)))
+    rows = [(number, value) for number, value in enumerate(values)]
+    expected = [stdlib.loads(stdlib.dumps(value, default=lambda one: one.isoformat())) for value in values]
+    records, has_odd_times = json.RecordMaker(columns, DIALECT).page_records(rows)
+    written = stdlib.loads(json.dumps(records, has_odd_times=has_odd_times))
+    assert [record["x"] for record in written] == expected
+    for writer in (NDJSONWriter, CSVWriter):
+        lines = writer(columns, DIALECT, WriterOptions()).rows(rows).data
+        assert lines == b"".join(writer(columns, DIALECT, WriterOptions()).rows([row]).data for row in rows)
+        if writer is NDJSONWriter:
+            assert [stdlib.loads(line)["x"] for line in lines.splitlines()] == expected
 
 
 @pytest.mark.parametrize("microseconds", [0, 1, 9_999, 10_000, 70_000, 99_999, 100_000, 999_999])

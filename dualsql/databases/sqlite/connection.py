@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from subprocess import DEVNULL
@@ -205,6 +205,11 @@ class SQLiteGuard(Guard):
         if stop_elsewhere is not None:
             stop_elsewhere()
         await repeat_until_done(working, driver_of(connection).interrupt)
+
+    def limited_bytes(self, connection: AsyncConnection, most: int) -> AbstractContextManager[None]:
+        from dualsql.databases.sqlite.rows import limited_bytes
+
+        return limited_bytes(driver_of(connection), most)
 
     @contextmanager
     def tolerant_reading(self, connection: AsyncConnection) -> Iterator[None]:

@@ -20,8 +20,8 @@ _MOST_SLOW = 1_000
 class FileProcesses:
     """The reader processes of one file, started when they are needed. What they do not read, the caller reads."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, page_bytes: int) -> None:
+        self._path, self._page_bytes = path, page_bytes
         self.idle = ReaderProcesses()
         self.of_pages: PageProcess | None = None
         # Windows has no event loop that waits for pipes of another process.
@@ -46,7 +46,7 @@ class FileProcesses:
         # Without a process where there are too many, or too many open files.
         with suppress(OSError):
             if self._may_start:
-                self.of_pages = PageProcess(self.idle.take(), self._path)
+                self.of_pages = PageProcess(self.idle.take(), self._path, self._page_bytes)
 
     def stream(
         self, job: StreamJob, statement: DriverStatement, seconds: float, thread: StreamBackend

@@ -121,8 +121,6 @@ class FileReader:
         if page is not None and self._processes is not None:
             process = self._processes.page_process(statement, limit)
             written = None if process is None else await process.fetch(statement, page)
-            if written is not None and len(written.text) > self._page_bytes:
-                written = None  # it may be too large
         return self.fetch_at_once(statement, limit) if written is None else written
 
     def fetch_at_once(self, statement: DriverStatement, limit: timedelta) -> Rows | None:
@@ -168,7 +166,7 @@ class FileReader:
             if self._may_have_processes:
                 from dualsql.databases.sqlite.file_processes import FileProcesses
 
-                self._processes = FileProcesses(self._path)
+                self._processes = FileProcesses(self._path, self._page_bytes)
         return self._processes
 
     def close(self) -> None:

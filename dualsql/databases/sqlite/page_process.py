@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -46,6 +47,9 @@ class PageProcess:
     The work of SQLite, and making JSON of its cells, are half the time of a page. Another core does them here, while
     the event loop works for others. It is not replaced by itself once it has ended.
 
+    Args:
+        most_bytes: of a page that it writes.
+
     Attributes:
         limit: how long it works on a page at most: others wait meanwhile.
         is_open: whether it may answer yet. was_ready: it could read the file.
@@ -53,7 +57,7 @@ class PageProcess:
 
     limit = timedelta(milliseconds=20)
 
-    def __init__(self, process: ReaderProcess, path: str) -> None:
+    def __init__(self, process: ReaderProcess, path: str, most_bytes: int = sys.maxsize) -> None:
         self._process = process
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         self._terms = {
@@ -61,6 +65,7 @@ class PageProcess:
             "seconds": self.limit.total_seconds(),
             "lock_seconds": 0,
             "largest_value": _LARGEST_IN_PAGE,
+            "largest_page": min(_LARGEST_PAGE, most_bytes),
         }
         self._forms: dict[tuple[Any, ...], _SentForm] = {}
         self._numbers = count()
@@ -238,8 +243,8 @@ _Waiting = tuple[_SentForm, asyncio.Future[tuple[dict[str, Any], bytes] | None]]
 _ANSWER_SECONDS = 1.0
 """Seconds without an answer after which a process is given up; up to twice as many, if it has answered before."""
 
-_LARGEST_IN_PAGE = 1024 * 1024
-"""Bytes of one value."""
+_LARGEST_IN_PAGE, _LARGEST_PAGE = 1024 * 1024, 16 * 1024 * 1024
+"""Bytes of one value, and of the JSON of a page, with the cells that are not in it."""
 
 _TRIES, _TRIED_EVERY = 4, 16
 _MOST_WAITING = 16

@@ -241,8 +241,17 @@ class _Form:
 
     def __init__(self, definition: Mapping[str, Any], row_objects: Any) -> None:
         self.sql: str = definition["sql"]
-        self.objects = row_objects.PlainObjects(*json.loads(definition["columns"])).objects
+        names, kinds = json.loads(definition["columns"])
+        self.objects = row_objects.PlainObjects(names, kinds).objects
         self.terms = definition
+        self._columns, self._byte_length = len(names), row_objects.byte_length
+
+    def unwritten(self, rows: Sequence[Sequence[Any]], size: int) -> int:
+        """Bytes of the cells that are not written: of rows after so many, and of keys after the columns."""
+        rest = rows[size:]
+        if rows and len(rows[0]) > self._columns:
+            rest = [*rest, *(row[self._columns :] for row in rows[:size])]
+        return sum(map(self._byte_length, rest))
 
 
 class _PageConnection:
@@ -285,7 +294,7 @@ class _PageConnection:
         return names, rows
 
 
-MOST_FORMS, _LARGEST_PAGE = 1_000, 16 * 1024 * 1024
+MOST_FORMS = 1_000
 
 
 def _are_joinable(group: Sequence[Packed], other: Sequence[Packed]) -> bool:
@@ -327,7 +336,7 @@ class Reader:
             if not self._row_objects.INFINITIES.isdisjoint(chain.from_iterable(edges)):
                 raise Declined
             text = self._orjson.dumps(form.objects(rows))
-            if len(text) > _LARGEST_PAGE:
+            if len(text) + form.unwritten(read, len(rows)) > form.terms["largest_page"]:
                 raise Declined
             header = self._orjson.dumps({"names": names, "count": len(read), "edges": edges})
             self._write(header, [text])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sqlite3
 import sys
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from typing import Any
 
+import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
@@ -17,7 +19,7 @@ from dualsql.databases.failures import too_large
 from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.streams import PIECE_ROWS, Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.formats.cells import Unfit, processed
-from dualsql.formats.row_objects import read_rows
+from dualsql.formats.row_objects import byte_length, read_rows
 from dualsql.formats.writer import Rows
 
 _PIECE_OF_PAGE = 25
@@ -37,16 +39,54 @@ def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_by
     """All rows of a statement, read by this thread.
 
     Raises:
-        LimitExceededError: the first ones are longer than `most_bytes`, and others follow.
+        LimitExceededError: their texts and bytes are longer than `most_bytes`.
     """
     # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
     with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
+        cursor.row_factory = None  # of `limited_bytes`
         require_described([column[0] for column in cursor.description], statement.described)
         piece = min(_PIECE_OF_PAGE, piece_of(statement))
-        rows = read_rows(partial(next_rows, cursor), sys.maxsize, most_bytes, piece)
+        rows = read_rows(partial(next_rows, cursor), sys.maxsize, most_bytes + 1, piece)
         if next_rows(cursor, 1):
             raise too_large()
+        require_size(rows, most_bytes)
         return processed(rows, statement.processors())
+
+
+def require_size(rows: Sequence[Sequence[Any]], most_bytes: int) -> None:
+    """Raise LimitExceededError if the texts and bytes of rows are longer than that.
+
+    Their JSON cannot be shorter, and is written in a tenth of the time that it takes to look at each cell.
+    """
+    others = 0
+
+    def note(cell: Any) -> None:
+        nonlocal others
+        others += byte_length((cell,))
+
+    size = len(orjson.dumps(rows, note, orjson.OPT_PASSTHROUGH_DATACLASS))
+    if size + others > most_bytes and sum(map(byte_length, rows)) > most_bytes:
+        raise too_large()
+
+
+@contextmanager
+def limited_bytes(driver: Any, most_bytes: int) -> Iterator[None]:
+    """Count the bytes of the rows that SQLAlchemy fetches in the block; raises LimitExceededError as `read_all`."""
+    own, left = driver.row_factory, most_bytes
+
+    def counted(cursor: Any, row: Any) -> Any:
+        nonlocal left
+        left -= byte_length(row)
+        if left < 0:
+            raise too_large()
+        return row if own is None else own(cursor, row)
+
+    driver.row_factory = counted
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # a cancellation has closed it
+            driver.row_factory = own
 
 
 def piece_of(statement: DriverStatement) -> int:
