@@ -243,13 +243,15 @@ def columns_at(places: Sequence[int], width: int) -> Callable[[Rows], Iterable[S
 def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, piece: int) -> list[Any]:
     """The next rows: `most` of them, or fewer whose texts, bytes and documents are as long as `most_bytes`.
 
-    They are read in pieces of at most so many rows, the first of one row. Of each piece, one row is measured, which the
-    clock chooses, so that a statement cannot avoid it; all rows are, where that one is long.
+    They are read in pieces of at most so many rows, the first of one row, and of as many as the ones before let expect.
+    Of each piece, one row is measured, which the clock chooses, so that a statement cannot avoid it; all rows are,
+    where that one is long.
     """
     rows: list[Any] = []
     size = 0
     while (count := len(rows)) < most and size < most_bytes:
-        rows.extend(more(min(piece, count * _GROWTH or 1, most - count)))
+        fitting = (most_bytes - size) * count // size + 1 if size else most
+        rows.extend(more(min(piece, count * _GROWTH or 1, fitting, most - count)))
         if not (added := len(rows) - count):
             break
         size += added * byte_length(rows[count + time.perf_counter_ns() % added])
