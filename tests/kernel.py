@@ -37,6 +37,7 @@ OF_FEATURES = frozenset(
     databases/streams/test_described.py
     databases/streams/test_equal.py
     databases/streams/test_reader_process.py
+    databases/test_announced.py
     databases/test_answers.py::test_statements_of_duckdb_are_parsed_with_the_settings_of_their_database
     databases/test_callbacks.py
     databases/test_drivers.py
@@ -86,6 +87,7 @@ OF_FEATURES = frozenset(
     http/test_unknown_names.py
     http/typescript
     results/counts/test_later.py
+    results/counts/test_pipeline.py
     results/paging/test_cursor_pages.py::test_a_window_in_text_is_computed_before_a_filter
     results/paging/test_database_order.py::test_sorted_as_the_database_sorts
     results/paging/test_row_order.py
