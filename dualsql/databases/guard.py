@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from datetime import timedelta
 from enum import Enum
@@ -133,6 +133,9 @@ class Guard(ABC):
             LimitExceededError: the limit was exceeded.
         """
         return nullcontext()
+
+    def require_size(self, _rows: Sequence[Any], _most: int) -> None:  # noqa: B027 - most are read as they come
+        """Raise LimitExceededError if rows that SQLAlchemy has read are too large for a page."""
 
     def look(self, connection: Connection) -> None:
         """Let the database read its catalogue, as every user may, and as a file that was removed cannot."""

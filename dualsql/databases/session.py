@@ -370,6 +370,12 @@ class Fetch:
         require_described(list(result.keys()), self.described)
         return result
 
+    async def rows_of_sqlalchemy(self, connection: AsyncConnection) -> Rows:
+        """All rows as SQLAlchemy reads them; raises LimitExceededError as `page`."""
+        rows = cast("Rows", (await self.execute(connection)).all())
+        self.source.guard.require_size(rows, self.source.limits.page_bytes)
+        return rows
+
     async def rows(self) -> Rows:
         """Each row a sequence of values in column order; see `page`."""
         return cast("Rows", await self.page(None))
@@ -438,7 +444,7 @@ class Fetch:
             source.guard.tolerant_reading(connection),
         ):
             if own is None or must_use_sqlalchemy(source.engine.sync_engine, connection.sync_connection):
-                return cast("Rows", (await self.execute(connection)).all())
+                return await self.rows_of_sqlalchemy(connection)
             return await own(self, connection)
 
     async def _measure(self, lane: str, reading: Awaitable[RowsOrNone]) -> RowsOrNone:

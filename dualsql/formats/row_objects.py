@@ -6,6 +6,7 @@ Reader processes run this file, too, without the package: it imports nothing of 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import date, datetime, timedelta
@@ -254,10 +255,37 @@ def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, 
         rows.extend(more(min(piece, count * _GROWTH or 1, fitting, most - count)))
         if not (added := len(rows) - count):
             break
-        size += added * byte_length(rows[count + time.perf_counter_ns() % added])
-        if size >= most_bytes:
-            size = sum(map(byte_length, rows))
+        size += added * _length(rows[count + time.perf_counter_ns() % added], most_bytes)
+        if size >= most_bytes and len(rows) > 1:
+            size = _length_of_all(rows, most_bytes)
     return rows
+
+
+_LONG, _NESTED, _ELEMENT = (str, bytes), (list, dict), 8
+
+
+def _length(row: Sequence[Any], most: int) -> int:
+    """The length of texts and bytes, also of those in documents, and some for each element; it ends beyond `most`."""
+    length, parts = 0, list[Any]((row,))
+    for part in parts:  # without recursion: documents are deep
+        for cell in part:
+            if isinstance(cell, _LONG):
+                length += len(cell)
+            elif isinstance(cell, _NESTED):
+                length += _ELEMENT * len(cell)
+                parts += (cell, cell.values()) if isinstance(cell, dict) else (cell,)
+        if length >= most:
+            break
+    return length
+
+
+def _length_of_all(rows: Rows, most: int) -> int:
+    length = 0
+    for row in rows:
+        length += _length(row, most - length)
+        if length >= most:
+            break
+    return length
 
 
 def by_size(rows: Rows, most_bytes: int, piece: int) -> Iterator[Rows]:
@@ -269,14 +297,10 @@ def by_size(rows: Rows, most_bytes: int, piece: int) -> Iterator[Rows]:
 
 _GROWTH = 25
 _SHORT = (int, float, NoneType)
-_NESTED, _ELEMENT = (list, dict), 8
 
 
 def byte_length(row: Iterable[Any]) -> int:
-    """Bytes of the texts, in UTF-8, and of the bytes among the cells; of one that does not fit, those of its text.
-
-    Of a document, those that it holds, and some for each element.
-    """
+    """Bytes of the texts, in UTF-8, and of the bytes among the cells; of one that does not fit, those of its text."""
     return sum([_bytes(cell) for cell in row if not isinstance(cell, _SHORT)])
 
 
@@ -284,20 +308,8 @@ def _bytes(cell: Any) -> int:
     if isinstance(cell, bytes):
         return len(cell)
     if isinstance(cell, _NESTED):
-        return _bytes_within(cell)
+        return _length((cell,), sys.maxsize)
     text = cell if isinstance(cell, str) else getattr(cell, "text", None)
     if not isinstance(text, str):
         return 0
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _bytes_within(document: Any) -> int:
-    length, parts = 0, [document]
-    for part in parts:  # without recursion: documents are deep
-        length += _ELEMENT * len(part)
-        for cell in (*part, *part.values()) if isinstance(part, dict) else part:
-            if isinstance(cell, _NESTED):
-                parts.append(cell)
-            elif not isinstance(cell, _SHORT):
-                length += _bytes(cell)
-    return length

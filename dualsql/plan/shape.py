@@ -139,9 +139,7 @@ def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None
                 f"literal_column({column.name[:80]!r}) stands for columns that are not known.",
                 hint="Name the columns, or select the table: select(table).",
             )
-    # PostgreSQL calls such a function after DISTINCT ON where there is an ORDER BY without it.
-    is_sorted = distinct_on(statement) and internals.order_by_clauses(statement)
-    if is_sorted and any(_may_aggregate(each, _returns_rows) for each in internals.outputs_of(statement)):
+    if distinct_on(statement) and _multiplies_after_sorting(statement):
         raise unpageable("DISTINCT ON with ORDER BY cannot be paged beside a function of several rows.")
     # Without a name, a cache key could not distinguish the column from the next one.
     plain, names = distinctly_named(statement, labels_unnamed=True)
@@ -253,6 +251,18 @@ def _is_aggregate(function: FunctionElement[Any]) -> bool:
 
 def _returns_rows(function: FunctionElement[Any]) -> bool:
     return function_name(function) in SET_FUNCTIONS
+
+
+def _multiplies_after_sorting(select: AnySelect) -> bool:
+    """Whether PostgreSQL calls functions of several rows after DISTINCT ON: where an ORDER BY has none of them."""
+    names = {each.key for each in internals.outputs_of(select) if _may_aggregate(each, _returns_rows)}
+    keys = _sorting(select)
+    return bool(names and keys) and not any(
+        key.element in names
+        if isinstance(key, internals.TextualLabelReference)
+        else _may_aggregate(key, _returns_rows)
+        for key in keys
+    )
 
 
 def merges_rows(

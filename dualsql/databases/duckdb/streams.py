@@ -52,7 +52,7 @@ async def fetch_parsed(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement, which is parsed once for all connections."""
     threaded: Any = connection
     rows = await threaded.run(_rows, fetch, connection.dialect, driver_of(connection), memory_of(connection))
-    return cast("Rows", (await fetch.execute(connection)).all() if rows is None else rows)
+    return await fetch.rows_of_sqlalchemy(connection) if rows is None else cast("Rows", rows)
 
 
 def _rows(fetch: Fetch, dialect: Dialect, driver: Any, memory: dict[Any, Any]) -> Rows | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic, perf_counter
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import util
@@ -32,7 +32,7 @@ async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
     is_ours = has_pipeline(connection) and driver_of(connection).pgconn.transaction_status
     statement = _statement(fetch, connection) if is_ours else None
     if statement is None:
-        return cast("Rows", (await fetch.execute(connection)).all())
+        return await fetch.rows_of_sqlalchemy(connection)
     quick = _quick_of(fetch.source.engine.sync_engine)
     following = fetch.following.fetch() if fetch.following and hash(statement.sql) in quick else None
     next_statement = None if following is None else _statement(following, connection)

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from subprocess import DEVNULL
@@ -206,10 +206,10 @@ class SQLiteGuard(Guard):
             stop_elsewhere()
         await repeat_until_done(working, driver_of(connection).interrupt)
 
-    def limited_bytes(self, connection: AsyncConnection, most: int) -> AbstractContextManager[None]:
-        from dualsql.databases.sqlite.rows import limited_bytes
+    def require_size(self, rows: Rows, most: int) -> None:
+        from dualsql.databases.sqlite.rows import require_size
 
-        return limited_bytes(driver_of(connection), most)
+        require_size([*map(tuple, rows)], most)
 
     @contextmanager
     def tolerant_reading(self, connection: AsyncConnection) -> Iterator[None]:
@@ -331,7 +331,7 @@ async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement, with one switch to the connection's thread, which finds whether it is fast."""
     reader, statement = cast("Any", fetch.source.fast), fetch.statement_for(connection.dialect)
     if statement is None or (reader is None and internals.logs(fetch.source.engine.sync_engine)):
-        return cast("Rows", (await fetch.execute(connection)).all())
+        return await fetch.rows_of_sqlalchemy(connection)
     from dualsql.databases.sqlite.rows import read_all
 
     read = partial(read_all, most_bytes=fetch.source.limits.page_bytes) if reader is None else reader.read

@@ -224,7 +224,7 @@ class PageProcess:
             with suppress(QueryExecutionError):
                 require_described(header["names"], form.described)
                 form.is_described = True
-        if "failed" in header:
+        if "failed" in header or "too_large" in header:
             return False
         if "declined" in header or not form.is_described:
             self._decline(form.sql)

@@ -337,7 +337,8 @@ class Reader:
                 raise Declined
             text = self._orjson.dumps(form.objects(rows))
             if len(text) + form.unwritten(read, len(rows)) > form.terms["largest_page"]:
-                raise Declined
+                self._write({"too_large": True})  # perhaps: the server counts the bytes itself
+                return
             header = self._orjson.dumps({"names": names, "count": len(read), "edges": edges})
             self._write(header, [text])
             pages.known.add(form)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -39,11 +39,10 @@ def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_by
     """All rows of a statement, read by this thread.
 
     Raises:
-        LimitExceededError: their texts and bytes are longer than `most_bytes`.
+        LimitExceededError: see `require_size`.
     """
     # Closed also after an error, whose traceback would keep the cursor and with it a lock on the file.
     with closing(connection.execute(statement.sql, statement.parameters)) as cursor:
-        cursor.row_factory = None  # of `limited_bytes`
         require_described([column[0] for column in cursor.description], statement.described)
         piece = min(_PIECE_OF_PAGE, piece_of(statement))
         rows = read_rows(partial(next_rows, cursor), sys.maxsize, most_bytes + 1, piece)
@@ -54,39 +53,23 @@ def read_all(connection: sqlite3.Connection, statement: DriverStatement, most_by
 
 
 def require_size(rows: Sequence[Sequence[Any]], most_bytes: int) -> None:
-    """Raise LimitExceededError if the texts and bytes of rows are longer than that.
+    """Raise LimitExceededError if the texts and bytes of rows are longer than that, without the last one.
 
-    Their JSON cannot be shorter, and is written in a tenth of the time that it takes to look at each cell.
+    So every row can be read, and the row behind a page does not count. Their JSON cannot be shorter, and is written in
+    a tenth of the time that it takes to look at each cell.
     """
-    others = 0
+    others, counted = 0, rows[:-1]
 
     def note(cell: Any) -> None:
         nonlocal others
         others += byte_length((cell,))
 
-    size = len(orjson.dumps(rows, note, orjson.OPT_PASSTHROUGH_DATACLASS))
-    if size + others > most_bytes and sum(map(byte_length, rows)) > most_bytes:
+    # A document may be too deep for orjson, and a number in it too large.
+    with suppress(TypeError):
+        if len(orjson.dumps(counted, note, orjson.OPT_PASSTHROUGH_DATACLASS)) + others <= most_bytes:
+            return
+    if sum(map(byte_length, counted)) > most_bytes:
         raise too_large()
-
-
-@contextmanager
-def limited_bytes(driver: Any, most_bytes: int) -> Iterator[None]:
-    """Count the bytes of the rows that SQLAlchemy fetches in the block; raises LimitExceededError as `read_all`."""
-    own, left = driver.row_factory, most_bytes
-
-    def counted(cursor: Any, row: Any) -> Any:
-        nonlocal left
-        left -= byte_length(row)
-        if left < 0:
-            raise too_large()
-        return row if own is None else own(cursor, row)
-
-    driver.row_factory = counted
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # a cancellation has closed it
-            driver.row_factory = own
 
 
 def piece_of(statement: DriverStatement) -> int:
