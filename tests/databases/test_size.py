@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sqlite3
 import tracemalloc
@@ -27,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseServer, LimitExceededError
+from dualsql.databases.sqlite.rows import require_size
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.results.streams import StreamRequest
 from tests.schools import Base, fill
@@ -235,3 +237,40 @@ async def test_rows_of_which_most_are_long_do_not_end_a_page_that_has_room_for_t
         for _ in range(5):
             rows = (await page(0, 60)).rows
             assert [len(row["value"]) for row in rows] == lengths
+
+
+async def test_who_else_reads_on_the_connection_is_not_counted() -> None:
+    """A database in memory has one connection, which is the application's."""
+    tables = MetaData()
+    rows = Table("rows", tables, Column("id", Integer, primary_key=True), Column("value", String))
+    async with AsyncExitStack() as stack:
+        engine = create_async_engine("sqlite+aiosqlite://")
+        stack.push_async_callback(engine.dispose)
+        event.listen(engine.sync_engine, "before_cursor_execute", lambda *_: None)
+        async with engine.begin() as connection:
+            await connection.run_sync(tables.create_all)
+            await connection.execute(rows.insert(), [{"value": "x" * 1_000} for _ in range(500)])
+        server = await stack.enter_async_context(
+            create_server(engine, base_url=BASE_URL, tables=tables, maximum_page_bytes=MOST)
+        )
+        response = await server.create_response(select(rows).order_by(rows.c.id), name="Rows")
+
+        async def page() -> int:
+            return (await server.read_page(response.resource_id, None, PageRequest(limit=20))).row_count
+
+        async def own() -> int:
+            async with engine.connect() as connection:
+                return len((await connection.execute(select(rows))).all())
+
+        assert await asyncio.gather(*[page() for _ in range(50)], *[own() for _ in range(50)]) == (
+            [20] * 50 + [500] * 50
+        )
+
+
+def test_a_document_that_orjson_does_not_write_is_measured() -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    require_size([(deep, 2**70, "x" * 90)] * 2, 10_000)
+    with pytest.raises(LimitExceededError):
+        require_size([(deep, 2**70, "x" * 90)] * 2, 100)

@@ -13,6 +13,7 @@ from sqlalchemy import (
     String,
     Table,
     delete,
+    desc,
     func,
     insert,
     literal_column,
@@ -337,6 +338,12 @@ SETS = {
     "limited": select(notes.c.id, _SET).order_by(notes.c.id).limit(7).offset(2),
     "distinct": select(notes.c.other, _SET).distinct(),
     "distinct on": select(notes.c.word, _SET).ext(distinct_on(notes.c.word)),
+    "distinct on and sorted": (
+        select(notes.c.word, _SET).ext(distinct_on(notes.c.word)).order_by(notes.c.word, desc(_SET.element))
+    ),
+    "distinct on and sorted by name": (
+        select(notes.c.word, _SET).ext(distinct_on(notes.c.word)).order_by(notes.c.word, desc("item"))
+    ),
     "grouped": select(func.count(), _SET).group_by("item"),
     "of a group": select(notes.c.word, func.unnest(func.array_agg(notes.c.id)).label("x")).group_by(
         notes.c.word
