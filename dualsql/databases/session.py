@@ -162,7 +162,7 @@ async def _begin(
     used any connection of its engine, of which there are `maximum_connections`.
     """
     loop, seconds = asyncio.get_running_loop(), source.limits.connection_timeout.total_seconds()
-    left = 0 if source.owns_engine else source.maximum_connections
+    used_by_others = 0 if source.owns_engine else source.maximum_connections
     while True:
         connection, memory = None, dict[Any, Any]()
         try:
@@ -186,8 +186,9 @@ async def _begin(
             if isinstance(error, TimeoutError):
                 raise DatabaseBusyError("The database did not answer in time.") from error
             is_lost = getattr(error, "connection_invalidated", isinstance(error, ConnectionError))
-            left -= USED not in memory
-            if left < 0 or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
+            if USED not in memory:
+                used_by_others -= 1
+            if used_by_others < 0 or not (is_lost or source.failure_kind(error) is FailureKind.BROKEN):
                 raise
             await connection.invalidate()
             await session.aclose()
