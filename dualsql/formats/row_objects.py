@@ -262,6 +262,7 @@ def read_rows(more: Callable[[int], Iterable[Any]], most: int, most_bytes: int, 
 
 
 _LONG, _NESTED, _ELEMENT = (str, bytes), (list, dict), 8
+"""The classes of long cells and of documents, and the bytes of a reference to an element of one."""
 
 
 def _length(row: Sequence[Any], most: int) -> int:
@@ -296,6 +297,8 @@ def by_size(rows: Rows, most_bytes: int, piece: int) -> Iterator[Rows]:
 
 
 _GROWTH = 25
+"""How many times as many rows a piece may have as were read before it."""
+
 _SHORT = (int, float, NoneType)
 
 
