@@ -59,6 +59,7 @@ def _statement(fetch: Fetch, connection: AsyncConnection) -> DriverStatement | N
 
 
 def _quick_of(engine: Any) -> Any:
+    """The statements of an engine that were quick: a cache that forgets those that were used least recently."""
     if engine not in _quick:
         _quick[engine] = util.LRUCache(_MOST_QUICK)
     return _quick[engine]
