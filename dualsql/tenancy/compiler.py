@@ -231,7 +231,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         """Add the columns that a primary key in GROUP BY determines: databases infer them only for tables."""
         sql = super().group_by_clause(select, **kw)
         groups = list(internals.group_by_clauses(select))
-        if self._rule_of is not None or not self.capabilities.groups_strictly or not groups:
+        if self._rule_of is not None or self.form.is_open or not (groups and self.capabilities.groups_strictly):
             return sql
         from dualsql.tenancy.grouping import determined_columns
 
