@@ -96,6 +96,7 @@ async def _waits(urls: Sequence[str], crowd: Crowd) -> list[float]:
         ]
         # The asker's own searches for garbage are not the server's time.
         gc.freeze()
+        stack.callback(gc.unfreeze)
         end = perf_counter() + crowd.seconds
         clients = [
             _waits_of(each, random.Random(seed), urls, crowd.pause, end)

@@ -61,7 +61,11 @@ def _stream(figures: Figures) -> list[str]:
 
 
 def _page(figures: Figures) -> list[str]:
-    speeds = [f"{each['server']}: {each['pages']:,.0f} pages/s" for each in figures if "pages" in each]
+    speeds = [
+        f"{each['server']}: {each['pages']:,.0f} pages/s at {each['cpu'] * 1e6:,.0f} µs of CPU"
+        for each in figures
+        if "pages" in each
+    ]
     last = [
         f"last page ({each['engine']}) {each['last'] / each['first']:.2f} of the first"
         for each in figures
@@ -103,7 +107,7 @@ def _create(figures: Figures) -> list[str]:
 
 def _kept(figures: Figures) -> list[str]:
     return [
-        f"{each['what']} {each['seconds'] / each['other_seconds']:.2f} of {each['against']}"
+        f"{each['what']}: {each['seconds'] / each['other_seconds']:.2f} of the time of {each['against']}"
         for each in figures
     ]
 

@@ -1,41 +1,32 @@
-"""What the store needs of the two databases that can hold it: engines, failures, locks, and a reader of single rows."""
+"""What the store needs of the two databases that can hold it: engines, failures and locks."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from threading import get_ident
-from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Executable, event
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.util import await_only
 
-from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.engines import async_url, new_engine
 from dualsql.databases.guard import Refusal
-from dualsql.databases.sqlite.connection import LOOP_LIMIT, SQLiteGuard, TimeLimit
-from dualsql.databases.sqlite.rows import next_rows
+from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.errors import ConfigurationError, DualResponseError, StorageError
+from dualsql.store.fast_rows import MissingFileError, identity_of
 from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.store.rows import already_stored
 
 _OPENED = "dualsql_opened_file"
-
-
-class MissingFileError(OSError):
-    """The database's file is not in its folder."""
 
 
 def watch_file(engine: Engine) -> None:
@@ -52,23 +43,15 @@ def watch_file(engine: Engine) -> None:
             raise MissingFileError("The SQLite file does not exist.")
 
     def remember_file(_connection: Any, record: Any) -> None:
-        record.info[_OPENED] = _identity(str(path))
+        record.info[_OPENED] = identity_of(str(path))
 
     def compare_file(_connection: Any, record: Any, _proxy: Any) -> None:
-        if record.info.get(_OPENED) != _identity(str(path)):
+        if record.info.get(_OPENED) != identity_of(str(path)):
             raise InvalidatePoolError("The SQLite file was removed or replaced.")
 
     event.listen(engine, "do_connect", refuse_to_create)
     event.listen(engine, "connect", remember_file)
     event.listen(engine, "checkout", compare_file)
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - at each read
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 # undefined_table, undefined_column, invalid_schema_name: PostgreSQL, appendix A.
@@ -298,118 +281,3 @@ def lock(connection: Connection, number: int) -> None:
     """
     if statement := _LOCKS.get(connection.dialect.name):
         connection.exec_driver_sql(statement.format(number))
-
-
-def fast_row_reader(engine: AsyncEngine) -> FastRowReader | None:
-    """The fast reader of a store in SQLite; None for another database."""
-    return FastRowReader(engine.url) if engine.dialect.name == "sqlite" else None
-
-
-_NO_VALUES: Mapping[str, Any] = MappingProxyType({})
-_CLOSED = float("inf")
-_REST = 1.0
-"""Seconds after a failure until the next attempt."""
-
-
-class RowQuery:
-    """A statement that is compiled once. To prepare it again takes SQLAlchemy longer than SQLite takes to answer it.
-
-    Attributes:
-        statement: for other connections than those of `FastRowReader`.
-    """
-
-    def __init__(self, statement: Executable) -> None:
-        self.statement = statement
-        compiled: Any = internals.compiled_with_cache(statement, _SQLITE, None, ()).compiled
-        self._sql = compiled.string
-        write = {
-            name: internals.bind_processor(bound.type, _SQLITE) for name, bound in compiled.binds.items()
-        }
-        # Instants and numbers: equal ones are written and read alike, and the same at each request.
-        self._bound = {name: process and lru_cache(256)(process) for name, process in write.items()}
-        types = {column[0]: column[3] for column in internals.result_columns_of(compiled)}
-        self._names = tuple(types)
-        read = {name: internals.result_processor(type_, _SQLITE, None) for name, type_ in types.items()}
-        self._processes = [(name, lru_cache(256)(read[name])) for name in read if read[name] is not None]
-
-    def run(self, connection: sqlite3.Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows as the driver's connection has them."""
-        parameters = {
-            name: values[name] if process is None else process(values[name])
-            for name, process in self._bound.items()
-        }
-        return next_rows(connection.execute(self._sql, parameters))
-
-    def to_dict(self, row: Sequence[Any]) -> dict[str, Any]:
-        """A row of `run` as SQLAlchemy would have read it."""
-        values = dict(zip(self._names, row, strict=True))
-        for name, process in self._processes:
-            values[name] = process(values[name])
-        return values
-
-
-_SQLITE = sqlite.dialect(paramstyle="named")
-
-
-class FastRowReader:
-    """Reads rows of a SQLite store on the event loop, with a separate connection.
-
-    Every request reads its resource by the primary key. SQLite does this faster than a thread wakes up (20 us instead
-    of 2.9 ms, docs/decisions/0012), or a pool gives a connection. After a failure, the ordinary connection reads the
-    row and reports the error."""
-
-    def __init__(self, url: URL) -> None:
-        (self._path,), self._options = _SQLITE.create_connect_args(url)
-        self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
-        self._clock = TimeLimit()
-        self._thread = 0
-        self._rests_until = 0.0
-
-    def rows(self, query: RowQuery, values: Mapping[str, Any] = _NO_VALUES) -> list[tuple[Any, ...]] | None:
-        """The rows of the query with its values; None if reading fails or takes more than a few milliseconds."""
-        now, thread = time.monotonic(), get_ident()
-        self._thread = self._thread or thread
-        # sqlite3 refuses a connection in another thread than its own.
-        if now < self._rests_until or self._thread != thread:
-            return None
-        self._clock.ends_at = now + LOOP_LIMIT
-        try:
-            return query.run(self._connected(), values)
-        except (sqlite3.Error, OSError):
-            self._disconnect()
-            self._rests_until = now + _REST
-            return None
-
-    def reopen(self) -> None:
-        """Open the connection in the thread of the running event loop."""
-        if self._thread != get_ident() or self._rests_until == _CLOSED:
-            self._disconnect()
-            self._thread, self._rests_until = 0, 0.0
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._rests_until = _CLOSED
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None and self._thread == get_ident():
-            connection.close()
-
-    def _connected(self) -> sqlite3.Connection:
-        """The connection; a new one if there is none, or another file in the place of its own."""
-        file = _identity(self._path)
-        if self._connection is None or file != self._file:
-            self._disconnect()
-            if file is None and not self._path.startswith("file:"):
-                raise MissingFileError
-            options = {**self._options, "timeout": 0, "isolation_level": None, "check_same_thread": True}
-            self._connection, self._file = sqlite3.connect(self._path, **options), file
-            self._connection.execute("PRAGMA query_only = ON").close()
-            (mode,) = self._connection.execute("PRAGMA journal_mode").fetchone()
-            if mode != "wal":
-                # In other modes, readers wait for writers. The store sets WAL when it opens the file.
-                raise sqlite3.OperationalError("not in WAL mode yet")
-            self._clock.install(self._connection, on_event_loop=True)
-        return self._connection

@@ -47,9 +47,7 @@ from dualsql.events import store_operation
 from dualsql.resource import Principal, Resource, Total
 from dualsql.settings import require_duration
 from dualsql.store.engines import (
-    RowQuery,
     borrowed_engine,
-    fast_row_reader,
     for_operator,
     has_clock,
     is_read_only,
@@ -58,6 +56,7 @@ from dualsql.store.engines import (
     storage_errors,
     works_in_thread,
 )
+from dualsql.store.fast_rows import RowQuery, RowReader, row_reader
 from dualsql.store.protocol import (
     Access,
     LinkRecord,
@@ -208,11 +207,11 @@ class SQLResourceStore:
         require_duration("timeout", timeout, is_positive=True)
         if isinstance(database, AsyncEngine):
             self._connections = Connections(borrowed_engine(database), is_ours=False)
-            self._fast_reader = None
+            self._row_reader: RowReader | None = None
         else:
             engine = own_engine(database, timeout)
             self._connections = Connections(engine, is_ours=True)
-            self._fast_reader = fast_row_reader(engine)
+            self._row_reader = row_reader(engine)
 
     async def save(self, resource: Resource) -> str:
         await self._change(_INSERT, to_row(resource))
@@ -223,14 +222,13 @@ class SQLResourceStore:
             return None
         query, values = _row_for(viewer)
         values["resource_id"] = resource_id
-        if self._fast_reader is not None:
-            with store_operation("select"):
-                fast_rows = self._fast_reader.rows(query, values)
+        rows = None
+        if self._row_reader is not None:
             # A value that does not have the type of its column is reported by the ordinary connection.
-            with suppress(*_NOT_OF_ITS_TYPE):
-                if fast_rows is not None:
-                    return from_row(query.to_dict(fast_rows[0])) if fast_rows else None
-        rows = await self._rows(query.statement, values)
+            with store_operation("select"), suppress(*_NOT_OF_ITS_TYPE):
+                rows = await self._row_reader.read(query, values)
+        if rows is None:
+            rows = await self._rows(query.statement, values)
         return from_row(rows[0]) if rows else None
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
@@ -380,8 +378,8 @@ class SQLResourceStore:
 
     async def open(self) -> None:
         self._connections.reopen()
-        if self._fast_reader is not None:
-            self._fast_reader.reopen()
+        if self._row_reader is not None:
+            self._row_reader.reopen()
         try:
             for table in (resources, links):
                 await self._rows(select(table).limit(0))
@@ -389,8 +387,8 @@ class SQLResourceStore:
             raise for_operator(error) from error.__cause__
 
     async def close(self) -> None:
-        if self._fast_reader is not None:
-            self._fast_reader.close()
+        if self._row_reader is not None:
+            await self._row_reader.close()
         await self._connections.close()
 
     async def _change(

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import QueuePool, make_url, text
 
 from dualsql.resource import INTERRUPTED, Principal, Resource
 from dualsql.store import ResourceChanges, SQLResourceStore
-from dualsql.store.engines import FastRowReader, RowQuery
+from dualsql.store.fast_rows import RowQuery, SQLiteRowReader
 from dualsql.store.protocol import Requester
+from dualsql.store.sql import _row_query
 from dualsql.testing.stores import MOMENT, NOW, minutes, pending, resource
+from tests.engines import PostgreSQL, opened
+from tests.waiting import until
 
 ONE = RowQuery(text("SELECT n FROM numbers"))
 ENDLESS = RowQuery(
@@ -37,13 +41,13 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reader(path: Path) -> Iterator[FastRowReader]:
-    reader = FastRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
+def reader(path: Path) -> Iterator[SQLiteRowReader]:
+    reader = SQLiteRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
     yield reader
-    reader.close()
+    asyncio.run(reader.close())
 
 
-def test_a_row_is_read_while_another_process_writes(path: Path, reader: FastRowReader) -> None:
+def test_a_row_is_read_while_another_process_writes(path: Path, reader: SQLiteRowReader) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE numbers SET n = 2")
@@ -52,45 +56,45 @@ def test_a_row_is_read_while_another_process_writes(path: Path, reader: FastRowR
         assert reader.rows(ONE) == [(2,)]
 
 
-def test_what_takes_long_is_stopped_and_rests(reader: FastRowReader) -> None:
+def test_what_takes_long_is_stopped_and_rests(reader: SQLiteRowReader) -> None:
     begun = time.monotonic()
     assert reader.rows(ENDLESS) is None
     assert time.monotonic() - begun < 1  # milliseconds, on a machine with nothing else to do
     assert reader.rows(ONE) is None
 
 
-def test_nothing_is_written(path: Path, reader: FastRowReader) -> None:
+def test_nothing_is_written(path: Path, reader: SQLiteRowReader) -> None:
     assert reader.rows(RowQuery(text("DELETE FROM numbers RETURNING n"))) is None
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (1,)
 
 
-def test_a_file_that_went_is_not_read_on(path: Path, reader: FastRowReader) -> None:
+def test_a_file_that_went_is_not_read_on(path: Path, reader: SQLiteRowReader) -> None:
     assert reader.rows(ONE) == [(1,)]
     path.rename(path.with_suffix(".gone"))
     assert reader.rows(ONE) is None
     assert not path.exists()
 
 
-def test_a_file_whose_readers_wait_for_writers_is_left_alone(path: Path) -> None:
+async def test_a_file_whose_readers_wait_for_writers_is_left_alone(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
-    reader = FastRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
+    reader = SQLiteRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
     assert reader.rows(ONE) is None
-    reader.close()
+    await reader.close()
 
 
-async def test_another_thread_takes_the_long_way(reader: FastRowReader) -> None:
+async def test_another_thread_takes_the_long_way(reader: SQLiteRowReader) -> None:
     assert reader.rows(ONE) == [(1,)]
     assert await asyncio.to_thread(reader.rows, ONE) is None
 
 
-def test_nothing_is_read_after_the_end(reader: FastRowReader) -> None:
-    reader.close()
+async def test_nothing_is_read_after_the_end(reader: SQLiteRowReader) -> None:
+    await reader.close()
     assert reader.rows(ONE) is None
 
 
-def test_a_file_in_the_place_of_another_is_read(path: Path, reader: FastRowReader) -> None:
+def test_a_file_in_the_place_of_another_is_read(path: Path, reader: SQLiteRowReader) -> None:
     assert reader.rows(ONE) == [(1,)]
     other = path.with_suffix(".other")
     with closing(sqlite3.connect(other)) as connection:
@@ -101,7 +105,7 @@ def test_a_file_in_the_place_of_another_is_read(path: Path, reader: FastRowReade
     assert reader.rows(ONE) == [(2,)]
 
 
-def test_a_text_that_is_no_unicode_is_no_text(path: Path, reader: FastRowReader) -> None:
+def test_a_text_that_is_no_unicode_is_no_text(path: Path, reader: SQLiteRowReader) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE numbers SET n = CAST(x'ff' AS TEXT)")
         connection.commit()
@@ -121,33 +125,103 @@ EVERY_FIELD = resource(
 @pytest.mark.parametrize(
     "stored", [EVERY_FIELD, resource(), pending(), resource(expires_at=None, kept={"reason": "none"})]
 )
-async def test_both_ways_read_the_same(sqlite_store_url: str, stored: Resource) -> None:
-    store = SQLResourceStore(sqlite_store_url)
+async def test_both_ways_read_the_same(store_url: str, stored: Resource) -> None:
+    store = SQLResourceStore(store_url)
     await store.save(stored)
     viewer = Requester(Principal(id="ana", tenant="acme"), NOW)
+    assert await row_of(store, stored) is not None
     fast = [await store.get(stored.id), await store.get(stored.id, viewer)]
-    assert store._fast_reader is not None
-    store._fast_reader.close()
+    assert store._row_reader is not None
+    await store._row_reader.close()
+    assert await row_of(store, stored) is None
     assert fast == [await store.get(stored.id), await store.get(stored.id, viewer)] == [stored, stored]
     await store.close()
 
 
-async def test_what_others_change_is_seen_at_the_next_read(sqlite_store_url: str) -> None:
+async def row_of(store: SQLResourceStore, stored: Resource) -> list[dict[str, Any]] | None:
+    """What the reader alone reads."""
+    assert store._row_reader is not None
+    return await store._row_reader.read(_row_query("all"), {"resource_id": stored.id})
+
+
+async def test_what_others_change_is_seen_at_the_next_read(store_url: str) -> None:
     """Who reads is neither the one who saved nor the one who changes."""
-    writer, reader, stored = (
-        SQLResourceStore(sqlite_store_url),
-        SQLResourceStore(sqlite_store_url),
-        resource(),
-    )
+    writer, reader, stored = SQLResourceStore(store_url), SQLResourceStore(store_url), resource()
     await writer.save(stored)
     assert await reader.get(stored.id) == stored
-    until, viewer = minutes(30), Requester(None, minutes(20))
+    end, viewer = minutes(30), Requester(None, minutes(20))
     assert await reader.get(stored.id, viewer) is None  # it expired after 15 minutes
-    await writer.update(stored.id, ResourceChanges(extend_to=until, now=NOW, accesses=2, accessed_at=NOW))
-    changed = replace(stored, expires_at=until, access_count=2, last_accessed_at=NOW)
+    await writer.update(stored.id, ResourceChanges(extend_to=end, now=NOW, accesses=2, accessed_at=NOW))
+    changed = replace(stored, expires_at=end, access_count=2, last_accessed_at=NOW)
     assert await reader.get(stored.id, viewer) == changed
-    assert await reader.get(stored.id, Requester(None, until + MOMENT)) is None
+    assert await reader.get(stored.id, Requester(None, end + MOMENT)) is None
     await writer.delete(stored.id)
     assert await reader.get(stored.id) is None
     for each in (writer, reader):
         await each.close()
+
+
+@pytest.fixture
+async def filled(postgresql_store_url: str) -> AsyncIterator[tuple[SQLResourceStore, Resource]]:
+    """A store in PostgreSQL whose reader has a connection."""
+    store, stored = SQLResourceStore(postgresql_store_url), resource()
+    await store.save(stored)
+    assert await store.get(stored.id) == stored
+    yield store, stored
+    await store.close()
+
+
+async def test_a_connection_that_postgresql_has_ended_is_replaced(
+    filled: tuple[SQLResourceStore, Resource], postgresql_server: PostgreSQL
+) -> None:
+    store, stored = filled
+    postgresql_server.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dualsql'"
+    )
+    assert await store.get(stored.id) == stored
+    await until(lambda: row_of(store, stored))
+
+
+async def test_a_read_that_waits_is_left_to_the_pool(
+    filled: tuple[SQLResourceStore, Resource], postgresql_store_url: str
+) -> None:
+    store, stored = filled
+    async with opened(postgresql_store_url) as engine, engine.begin() as connection:
+        await connection.execute(text("LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE"))
+        reads = [asyncio.ensure_future(store.get(stored.id)) for _ in range(3)]
+        assert await row_of(store, stored) is None
+        assert not any(read.done() for read in reads)
+    assert await asyncio.gather(*reads) == [stored] * 3
+
+
+async def test_a_caller_who_leaves_takes_no_connection_with_it(
+    filled: tuple[SQLResourceStore, Resource], postgresql_store_url: str
+) -> None:
+    store, stored = filled
+    async with opened(postgresql_store_url) as engine, engine.begin() as connection:
+        await connection.execute(text("LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE"))
+        read = asyncio.ensure_future(store.get(stored.id))
+        waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        await until(lambda: connection.scalar(waits))
+        read.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await read
+        await until(lambda: connection.scalar(waits), lambda waiting: waiting == 0)
+    assert await row_of(store, stored) is not None
+    pool = store._connections.engine.pool
+    assert isinstance(pool, QueuePool)
+    assert pool.checkedout() == 1
+
+
+async def test_a_reader_is_not_that_of_another_event_loop(postgresql_store_url: str) -> None:
+    store, stored = SQLResourceStore(postgresql_store_url), resource()
+
+    async def read() -> object:
+        await store.open()
+        answer = await store.get(stored.id), await row_of(store, stored) is not None
+        await store.close()
+        return answer
+
+    await store.save(stored)
+    assert await read() == (stored, True)
+    assert await asyncio.to_thread(asyncio.run, read()) == (stored, True)

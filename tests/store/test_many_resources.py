@@ -26,7 +26,7 @@ async def test_every_statement_of_a_server_uses_an_index(store_url: str) -> None
         statements.append((statement, parameters[0] if executemany else parameters))
 
     engines = [store._connections.engine.sync_engine]
-    store._fast_reader = None  # it tells no events, and sends what the ordinary connection sends
+    store._row_reader = None  # it tells no events, and sends what the ordinary connection sends
     for engine in engines:
         event.listen(engine, "before_cursor_execute", note)
     for ask in asked.values():
