@@ -139,11 +139,11 @@ def _compared(
     decoder = Decoder(encoder.registry)
     try:
         body = parse(plain)
+        is_by_form = form is not None and is_plain(body)  # now: reading takes fields out
         thawed = _read(body, decoder)
         if decoder.dependencies != encoder.dependencies:
             malformed("other tables and columns than were written")
-        is_by_form = form is not None and is_plain(body) and form == form_of(thawed)
-        is_by_form = is_by_form and _is_written_alone(thawed, dialect or _PLAIN)
+        is_by_form = is_by_form and form == form_of(thawed) and _is_written_alone(thawed, dialect or _PLAIN)
     except Exception as error:  # noqa: BLE001 - as in `thaw`; here, a construct can be written but not read
         _log.debug("a document of ours could not be read back", exc_info=error)
         hint = getattr(error, "hint", None)
@@ -241,15 +241,23 @@ def form_of(statement: Any) -> object | None:
 # Not sets: what a document has there may be a list, which has no hash.
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _PLAIN_TYPES = ("Integer", "String", "BigInteger", "Boolean", "Date", "DateTime", "Float", "Numeric")
+_PLAIN_FUNCTIONS = ("count", "sum", "avg", "min", "max")
 # With `form_of`, a cache key tells all that these nodes compile to, and every dialect compiles them.
 _PLAIN_NODES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "table": lambda fields: True,
-    "column": lambda fields: "of" in fields,
+    "column": lambda fields: "of" in fields or fields.keys() == {"star"},
     "label": lambda fields: type(fields["name"]) is str,
     "bind": lambda fields: fields["name"][:1] == ["anon"] and _type_name(fields.get("type")) in _PLAIN_TYPES,
     "binary": lambda fields: fields["operator"] in _COMPARISONS,
     "boolean": lambda fields: True,
     "unary": lambda fields: "operator" not in fields,
+    "function": lambda fields: (
+        fields.keys() <= {"name", "arguments", "type"}
+        and fields["name"] in _PLAIN_FUNCTIONS
+        and _type_name(fields.get("type", "Integer")) in _PLAIN_TYPES
+    ),
+    "grouping": lambda fields: fields.keys() == {"element"},
+    "list": lambda fields: fields.keys() == {"operator", "clauses"} and fields["operator"] == "comma_op",
     "select": lambda fields: "params" not in fields,
 }
 

@@ -105,7 +105,7 @@ def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
 def _group_identity(select: AnySelect) -> Expressions:
     """The GROUP BY keys, if they distinguish the rows: in ROLLUP a NULL is ambiguous; unnest() multiplies groups."""
     groups = internals.group_by_clauses(select)
-    parts = (*groups, *select.selected_columns, *internals.order_by_clauses(select))
+    parts = (*groups, *internals.outputs_of(select), *internals.order_by_clauses(select))
     nodes = [node for part in parts for node in iterate(part)]
     # A function that is not known could be anything, and bare text.
     names = {function_name(node) for node in nodes if isinstance(node, FunctionElement)}

@@ -230,12 +230,12 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     def group_by_clause(self, select: Any, **kw: Any) -> Any:
         """Add the columns that a primary key in GROUP BY determines: databases infer them only for tables."""
         sql = super().group_by_clause(select, **kw)
-        groups = list(internals.group_by_clauses(select))
-        if self._rule_of is not None or not self.capabilities.groups_strictly or not groups:
+        groups, form = list(internals.group_by_clauses(select)), self.form
+        if not groups or self._rule_of is not None or form.is_open or not self.capabilities.groups_strictly:
             return sql
         from dualsql.tenancy.grouping import determined_columns
 
-        dependent = determined_columns(groups, select, lambda source: self.form.has_rules(_table_of(source)))
+        dependent = determined_columns(groups, select, lambda source: form.has_rules(_table_of(source)))
         return ", ".join([sql, *(self.process(column, **kw) for column in dependent)])
 
     def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:

@@ -27,6 +27,7 @@ from dualsql import (
 )
 from dualsql.databases.driver import CompiledStatements, driver_of, memory_of
 from dualsql.databases.engines import async_url
+from dualsql.databases.postgresql.values import ODD
 from dualsql.databases.reach import reach
 from dualsql.databases.session import Session, read_only
 from dualsql.databases.slots import QueryLimits
@@ -432,6 +433,22 @@ async def test_a_connection_of_psycopg_has_no_other_settings_afterwards(make_ser
         assert loaders.get_loader(1184, 0) is not changed
         assert (await connection.execute(shown)).one() == ("off", "0")
         assert driver.info.transaction_status.name == "INTRANS"
+
+
+@pytest.mark.quick(1)
+async def test_a_connection_of_psycopg_that_dualsql_opened_keeps_its_loaders(postgresql_url: str) -> None:
+    source, loaders = open_source("default", postgresql_url.replace("asyncpg", "psycopg"), Registry([])), []
+    for _ in range(2):
+        async with read_only(source, None, limit=SHORT) as connection:
+            loaders.append({oid: driver_of(connection).adapters.get_loader(oid, 0) for oid in ODD})
+    async with source.engine.connect() as connection:
+        loaders.append({oid: driver_of(connection).adapters.get_loader(oid, 0) for oid in ODD})
+    assert loaders[0] == loaders[1] == loaders[2]
+    async with read_only(source, None, limit=SHORT) as connection:
+        shown = await connection.execute(text("SELECT 'infinity'::date, CAST('0044-03-15 BC' AS date)"))
+        infinity, early = shown.one()
+    await source.close()
+    assert (infinity, early.text) == ("infinity", "0044-03-15 BC")
 
 
 @pytest.mark.quick(1, "postgresql")

@@ -57,6 +57,13 @@ _EVERY = {
         .where(customers_.id >= 1)
         .order_by(customers_.name.desc().nulls_last(), customers_.id)
     ),
+    "aggregate": (
+        select(orders_.paid, func.count().label("n"), func.sum(orders_.price), func.max(customers_.name))
+        .join_from(orders, customers, orders_.customer_id == customers_.id)
+        .group_by(orders_.paid)
+        .having(func.count(orders_.id) > 1)
+        .order_by(func.avg(orders_.price).desc(), orders_.paid)
+    ),
     "negative": select(orders, (orders_.price <= 2).label("low")).where(orders_.id.in_([1]) == True),  # noqa: E712
 }
 
@@ -102,7 +109,8 @@ def test_every_dialect_compiles_them_and_finds_them_equal(name: str) -> None:
 
 def test_each_kind_is_among_them() -> None:
     tags = {tag for body in BODIES.values() for tag, _ in body["nodes"]}
-    assert tags == {"table", "column", "label", "bind", "binary", "boolean", "unary", "select"}
+    conditions = {"table", "column", "label", "bind", "binary", "boolean", "unary", "select"}
+    assert tags == conditions | {"function", "grouping", "list"}
     assert set(_EVERY) - BODIES.keys() == {"negative"}  # a list of values is none of them
 
 

@@ -51,14 +51,20 @@ def reading_documents(driver: Any, dialect: Any) -> Iterator[None]:
 
 def _with_loaders(adapters: Any, oids: Iterable[int], make: Callable[[int, Any], Any]) -> Iterator[None]:
     """With other loaders for these types until it goes on, each made of psycopg's own."""
-    own = {oid: adapters.get_loader(oid, 0) for oid in oids}  # 0: as text, which SQLAlchemy asks for
-    for oid, loader in own.items():
-        adapters.register_loader(oid, make(oid, loader))
+    own = _register(adapters, oids, make)
     try:
         yield
     finally:
         for oid, loader in own.items():
             adapters.register_loader(oid, loader)
+
+
+def _register(adapters: Any, oids: Iterable[int], make: Callable[[int, Any], Any]) -> Mapping[int, Any]:
+    """Register other loaders for these types; returns those that were registered before."""
+    own = {oid: adapters.get_loader(oid, 0) for oid in oids}  # 0: as text, which SQLAlchemy asks for
+    for oid, loader in own.items():
+        adapters.register_loader(oid, make(oid, loader))
+    return own
 
 
 @cache
@@ -218,12 +224,21 @@ def loading_exactly(driver: Any, unreadable: Unreadable) -> Iterator[None]:
     Afterwards, a connection of psycopg or psycopg2 has its own loaders again. Other drivers are not changed.
     """
     if hasattr(driver, "adapters"):
-        texts = driver.adapters.get_loader(_TEXT_ARRAY, 0)
-        yield from _with_loaders(driver.adapters, ODD, lambda oid, own: _or_text(oid, own, texts, unreadable))
+        yield from _with_loaders(driver.adapters, ODD, _or_texts(driver.adapters, unreadable))
     elif hasattr(driver, "string_types"):
         yield from _loading_with_psycopg2(driver, unreadable)
     else:
         yield
+
+
+def load_exactly(adapters: Any, unreadable: Unreadable) -> None:
+    """The same for good, for a connection of psycopg that only dualsql uses."""
+    _register(adapters, ODD, _or_texts(adapters, unreadable))
+
+
+def _or_texts(adapters: Any, unreadable: Unreadable) -> Callable[[int, Any], Any]:
+    texts = adapters.get_loader(_TEXT_ARRAY, 0)
+    return lambda oid, own: _or_text(oid, own, texts, unreadable)
 
 
 def _loading_with_psycopg2(connection: Any, unreadable: Unreadable) -> Iterator[None]:

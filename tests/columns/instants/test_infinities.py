@@ -54,7 +54,7 @@ MOMENTS = {
 COLUMNS = ("day", "moment", "instant")
 
 CREATE = "CREATE TABLE prices (id int PRIMARY KEY, day date, moment timestamp, instant timestamptz)"
-KINDS = ("asyncpg", "psycopg", "psycopg2", "duckdb")
+KINDS = ("asyncpg", "psycopg", "psycopg of a URL", "psycopg2", "duckdb")
 
 
 def _filling() -> list[str]:
@@ -98,8 +98,10 @@ async def application(
                 yield other
             synchronous.dispose()
             return
-        given = create_async_engine(url.replace("asyncpg", request.param))
-        async with serving(url if request.param == "asyncpg" else given, Registry(metadata)) as other:
+        driver, is_engine = request.param.partition(" ")[0], request.param == "psycopg"
+        own_url = url.replace("asyncpg", driver)
+        given = create_async_engine(own_url)
+        async with serving(given if is_engine else own_url, Registry(metadata)) as other:
             yield other
         await given.dispose()
 

@@ -300,13 +300,13 @@ class TestOtherReaders:
             engine.dispose()
 
     @pytest.mark.long
-    @pytest.mark.parametrize("driver", ["psycopg", "psycopg in a thread", "psycopg2"])
+    @pytest.mark.parametrize("driver", ["psycopg", "psycopg of a URL", "psycopg in a thread", "psycopg2"])
     async def test_every_driver_of_postgresql(self, servers: dict[str, Any], driver: str) -> None:
         """Those that any engine of the application's may have: the same as by asyncpg, cell by cell."""
         odd = table_of(POSTGRESQL)
         url = servers["postgresql"].replace("asyncpg", driver.partition(" ")[0])
         engine: Any = create_async_engine(url) if driver == "psycopg" else create_engine(url)
-        async with served(engine, odd.metadata) as server:
+        async with served(url if driver.endswith("URL") else engine, odd.metadata) as server:
             for name, case in POSTGRESQL.items():
                 await require_odd(server, select(odd.c.id, odd.c[name]).order_by(odd.c.id), name, case)
         await (engine.dispose() if driver == "psycopg" else to_thread(engine.dispose))
