@@ -183,9 +183,12 @@ _ELSEWHERE = {_DAY_TEXT: _ISO, _MOMENT_TEXT: _ISO, _INSTANT_TEXT: SPELLED[1184]}
 
 _MICROSECONDS = "(extract(epoch FROM {c}) * 1000000)::bigint"
 # And as dualsql.formats.json writes that: P1DT2H3M4.5S, with as many digits of a second as it has.
-_PARTS_OF_DURATION = """to_char(justify_hours({{c}}), '"P"FMDD"DT"FMHH24"H"FMMI"M"FMSS{}"S"')"""
-_EACH = (f"WHEN {{c}}::time({n}) THEN {_PARTS_OF_DURATION.format(f'.FF{n}' if n else '')}" for n in range(7))
-_DURATION = f"CASE {{c}}::time {' '.join(_EACH)} END"
+# One call, with a format that is chosen: seven calls take PostgreSQL longer to analyse and plan.
+_DIGITS = " ".join(
+    f"""WHEN {{c}}::time({n}) THEN '"P"FMDD"DT"FMHH24"H"FMMI"M"FMSS{f".FF{n}" if n else ""}"S"'"""
+    for n in range(7)
+)
+_DURATION = f"to_char(justify_hours({{c}}), CASE {{c}}::time {_DIGITS} END)"
 _INTERVAL = (
     f"CASE WHEN NOT ({_WITHOUT_MONTHS}) THEN {SPELLED[1186]} WHEN {{c}} >= interval '0' THEN {_DURATION}"
     f" ELSE '-' || {_DURATION.replace('{c}', '(-{c})')} END"
@@ -474,9 +477,6 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
 PARSED_BYTES = 512 * 1024
 """Of CSV that are parsed at once."""
 
-# asyncpg has a time limit for each command, none by default; a stream has its own limits.
-_NO_TIMEOUT = 30 * 24 * 3600.0
-
 _Sink = Callable[[bytes], Any]
 
 
@@ -564,13 +564,15 @@ async def _copy(
     statement: DriverStatement,
     types: Sequence[Any],
 ) -> None:
-    driver = driver_of(connection)
+    driver, dialect = driver_of(connection), cast("Any", connection.dialect)
+    # A stream has its own limits. With any number, asyncpg sets two timers for each piece.
+    no_timeout = dialect.dbapi.asyncpg.protocol.NO_TIMEOUT
     # As parameters of a statement of their own: values are never written into SQL.
     if statement.parameters:
         await driver.fetch(setting_statement(types), *statement.parameters)
     taker = _Taker(sink)
     copying = asyncio.ensure_future(
-        driver.copy_from_query(query, output=taker.take, format="csv", timeout=_NO_TIMEOUT)
+        driver.copy_from_query(query, output=taker.take, format="csv", timeout=no_timeout)
     )
     try:
         either: set[asyncio.Future[Any]] = {copying, taker.refused}
