@@ -239,9 +239,11 @@ EVENTS = Events()
 
 def step(name: str) -> AbstractContextManager[Measurement | None]:
     """A part of a request, as a block."""
-    return EVENTS.measured("step", f"dualsql {name}")
+    return UNMEASURED if EVENTS.listener is None else EVENTS.measured("step", f"dualsql {name}")
 
 
 def store_operation(operation: str) -> AbstractContextManager[Measurement | None]:
     """An operation of the store, as a block: what it does, or the name of its method."""
+    if EVENTS.listener is None:
+        return UNMEASURED
     return EVENTS.measured("store", f"store {operation}", {"dualsql.store.operation": operation})
