@@ -244,6 +244,4 @@ def step(name: str) -> AbstractContextManager[Measurement | None]:
 
 def store_operation(operation: str) -> AbstractContextManager[Measurement | None]:
     """An operation of the store, as a block: what it does, or the name of its method."""
-    if EVENTS.listener is None:
-        return UNMEASURED
     return EVENTS.measured("store", f"store {operation}", {"dualsql.store.operation": operation})

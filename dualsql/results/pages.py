@@ -188,8 +188,8 @@ class ResultPage:
     def to_json(self) -> bytes:
         """The page as the REST endpoints answer."""
         answer = json.dumps(self.to_wire(), has_odd_times=self.has_odd_times)
-        # As a Fragment, the text would be copied twice more.
-        return answer if self.text is None else b"".join((_DATA, self.text, answer[len(_DATA + b"[]") :]))
+        # `{"data":[` and the rest. As a Fragment, the text would be copied twice more.
+        return answer if self.text is None else b"".join((answer[:8], self.text, answer[10:]))
 
     def to_wire(self) -> Page:
         """The page as JSON; without its rows, if they are written."""
@@ -218,9 +218,6 @@ class ResultPage:
         if self.cut is not None:
             page["cut"] = list(self.cut)
         return page
-
-
-_DATA = b'{"data":'
 
 
 class PageRequest(NamedTuple):
@@ -385,10 +382,6 @@ class _PageRows(NamedTuple):
     has_previous: bool
     has_next: bool
 
-    @property
-    def end(self) -> int:
-        return self.offset + self.row_count
-
 
 def _page_rows(fetched: Rows | WrittenRows, request: PageRequest, start: Cursor | None) -> _PageRows:
     limit = request.limit or 0
@@ -413,10 +406,11 @@ def _corrected_total(total: Total, page_rows: _PageRows, *, is_counted: bool) ->
     Args:
         is_counted: this read counted the offset from the first row.
     """
+    end = page_rows.offset + page_rows.row_count
     if page_rows.has_next or not is_counted:
-        return total.at_least(page_rows.end + page_rows.has_next)
+        return total.at_least(end + page_rows.has_next)
     if page_rows.row_count or not page_rows.offset:
-        return Total(page_rows.end, "exact")
+        return Total(end, "exact")
     return total.at_most(page_rows.offset)
 
 
@@ -429,7 +423,7 @@ def _cursors(
     position = None if start is None else start.position
     is_backward, is_unique = _is_backward(start), rows.order.is_unique
     # In the direction of reading, the rows begin at `near` and end at `far`.
-    near, far, in_direction = page_rows.offset, page_rows.end, page_rows.rows
+    near, far, in_direction = page_rows.offset, page_rows.offset + page_rows.row_count, page_rows.rows
     if is_backward:
         near, far, in_direction = far, near, in_direction[::-1]
     if is_unique:
