@@ -107,8 +107,7 @@ def driver_statement(
     compiled = entry.compiled
     if not internals.has_columns_by_position(compiled):
         return None
-    sql, parameters = internals.bound(entry, values)
-    return DriverStatement(sql, parameters, compiled.column_types, dialect, described)
+    return DriverStatement(*internals.bound(entry, values), compiled.column_types, dialect, described)
 
 
 _COMPILED_STATEMENTS = 500

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hmac
 import json as plain_json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
+from binascii import b2a_base64
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -131,7 +132,10 @@ def _unpacked(payload: bytes) -> Cursor:
 
 
 def _encoded(sealed: bytes) -> str:
-    return urlsafe_b64encode(sealed).rstrip(b"=").decode()
+    return b2a_base64(sealed).translate(_URL_SAFE, b"=\n").decode()
+
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def _decoded(text: str) -> bytes:
@@ -186,17 +190,20 @@ class ResultPage:
     columns_text: orjson.Fragment | None = None
 
     def to_json(self) -> bytes:
-        """The page as the REST endpoints answer."""
-        answer = json.dumps(self.to_wire(), has_odd_times=self.has_odd_times)
-        # `{"data":[` and the rest. As a Fragment, the text would be copied twice more.
-        return answer if self.text is None else b"".join((answer[:8], self.text, answer[10:]))
+        """The page as the REST endpoints answer. Its rows come first; orjson would copy a Fragment of them twice."""
+        page, rows = self.to_wire(), self.text
+        if rows is not None:
+            page["data"] = []
+        answer = json.dumps(page, has_odd_times=self.has_odd_times)
+        return answer if rows is None else b"".join((answer[:8], rows, answer[10:]))
 
     def to_wire(self) -> Page:
-        """The page as JSON; without its rows, if they are written."""
+        """The page as JSON."""
         following = self.offset + self.row_count
+        data: Any = list(self.rows) if self.text is None else orjson.Fragment(self.text)
         columns: Any = list(self.columns) if self.columns_text is None else self.columns_text
         page = Page(
-            data=list(self.rows),
+            data=data,
             columns=columns,
             total_count=self.total_count,
             total_count_kind=self.total_count_kind,

@@ -26,7 +26,6 @@ from sqlalchemy.sql.selectable import CTE, TableClause
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, DriverValues, capabilities_of
 from dualsql.columns.exact import with_all_digits
-from dualsql.columns.own_types import SQLType
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
 from dualsql.formats.cells import read_tolerantly, without_collector
 from dualsql.freeze.document import MOST_NAMED
@@ -152,7 +151,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             super().__init__(*arguments, **options)
 
     @cached_property
-    def column_types(self) -> tuple[SQLType, ...]:
+    def column_types(self) -> tuple[Any, ...]:
         """The types of the columns of its result, made once: each page of a result asks for them."""
         return tuple([column.type for column in internals.result_columns_of(self)])
 
