@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import time
 from collections.abc import Awaitable, Iterator, Mapping
@@ -14,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -105,7 +105,7 @@ class RequestIds(NamedTuple):
         """The ids that the caller sent, if they are well-formed; otherwise a new id, and no trace."""
         is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
         parent = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
-        return cls(str(request_id) if is_id else token_hex(8), parent[1] if parent else "", address)
+        return cls(str(request_id) if is_id else os.urandom(8).hex(), parent[1] if parent else "", address)
 
 
 def log_request(record: LoggedRequest) -> None:
@@ -221,14 +221,14 @@ class RequestLog:
         header = (_ID_HEADER, record.id.encode())
         size = 0
 
-        async def send_on(message: Message) -> None:
+        def send_on(message: Message) -> Awaitable[None]:
             nonlocal size
             if message["type"] == "http.response.start":
                 record.status = message["status"]
                 message["headers"] = [*message.get("headers", ()), header]
             else:
                 size += len(message.get("body", b""))
-            await send(message)
+            return send(message)
 
         token = REQUEST.set(record)
         try:

@@ -68,6 +68,7 @@ from dualsql.databases.driver import driver_statement
 from dualsql.freeze import sqlalchemy_internals as private
 from dualsql.freeze.codec import KINDS, rare_kinds
 from dualsql.plan import sqlalchemy_internals as of_plan
+from dualsql.tenancy.compiler import TableForms, dialect_with_rules
 from dualsql.testing.tools import open_for_each_use
 
 PACKAGE = Path(internals.__file__).parent
@@ -237,14 +238,15 @@ _DIALECTS: Mapping[str, Any] = {
     "asyncpg": create_async_engine("postgresql+asyncpg://").dialect,
     "psycopg": create_async_engine("postgresql+psycopg://").dialect,
 }
+_FORM = TableForms([TABLE], conditions={}, masks={}, is_open=True)
 
 
-@pytest.mark.parametrize("dialect", _DIALECTS.values(), ids=_DIALECTS)
+@pytest.mark.parametrize("base", _DIALECTS.values(), ids=_DIALECTS)
 @pytest.mark.parametrize(("statement", "values"), _SENT.values(), ids=_SENT)
 def test_drivers_get_the_sql_and_the_values_that_sqlalchemy_would_send(
-    statement: Any, values: Mapping[str, Any], dialect: Any
+    statement: Any, values: Mapping[str, Any], base: Any
 ) -> None:
-    cache: dict[Any, Any] = {}
+    dialect, cache = dialect_with_rules(base, _FORM), dict[Any, Any]()
     # An equal statement with other constants is compiled first: both share one entry of the cache.
     driver_statement(dialect, _with_other_constants(statement), values, cache, ())
     sql, parameters = _sent_by_sqlalchemy(dialect, statement, values, cache)

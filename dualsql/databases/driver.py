@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import SQLType
 from dualsql.errors import QueryExecutionError
-from dualsql.formats.cells import Processor, without_collector
+from dualsql.formats.cells import Processor
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
 
@@ -101,16 +101,13 @@ def must_use_sqlalchemy(engine: Any, connection: Any = None) -> bool:
 def driver_statement(
     dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any, described: Sequence[str]
 ) -> DriverStatement | None:
-    """The statement compiled on `dialect` with its values; None if its columns cannot be matched by position."""
+    """The statement compiled on a dialect of `ActiveRules`; None if its columns cannot be matched by position."""
     # Sorted, as Connection._execute_clauseelement() does (engine/base.py): both find the same entry of the cache.
-    with without_collector():  # compiling makes thousands of objects, most for a moment
-        entry = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
+    entry = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
     compiled = entry.compiled
     if not internals.has_columns_by_position(compiled):
         return None
-    sql, parameters = internals.bound(entry, values)
-    types = tuple([column.type for column in internals.result_columns_of(compiled)])
-    return DriverStatement(sql, parameters, types, dialect, described)
+    return DriverStatement(*internals.bound(entry, values), compiled.column_types, dialect, described)
 
 
 _COMPILED_STATEMENTS = 500

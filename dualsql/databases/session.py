@@ -411,7 +411,7 @@ class Fetch:
             # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
             if not self.may_be_fast or source.fast is None or must_use_sqlalchemy(source.engine.sync_engine):
                 return None
-            statement = self.statement_for(self.rules.dialect(source.engine.dialect))
+            statement = self.statement_for(self.rules.dialect(source.engine.sync_engine.dialect))
             if statement is None or not source.fast.reads(statement):
                 return None
             # Without a slot: these run one after the other, and end at once.

@@ -308,11 +308,9 @@ def byte_length(row: Iterable[Any]) -> int:
 
 
 def _bytes(cell: Any) -> int:
+    text = cell if isinstance(cell, str) else getattr(cell, "text", None)
+    if isinstance(text, str):
+        return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if isinstance(cell, bytes):
         return len(cell)
-    if isinstance(cell, _NESTED):
-        return _length((cell,), sys.maxsize)
-    text = cell if isinstance(cell, str) else getattr(cell, "text", None)
-    if not isinstance(text, str):
-        return 0
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return _length((cell,), sys.maxsize) if isinstance(cell, _NESTED) else 0

@@ -34,7 +34,7 @@ class PlainPage(NamedTuple):
     is_reversed: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # frozen ones take three times as long to make
 class WrittenRows:
     """The rows of a page, written as an array of objects in JSON where they were read.
 

@@ -338,11 +338,6 @@ _READERS: Mapping[ParameterKind, Callable[[str, Any], Any]] = {
 """By kind, functions that check a value in JSON; the others are checked where they are used."""
 
 
-def _headers(request: Request) -> dict[bytes, bytes]:
-    """The headers; of equal names, the first."""
-    return dict(reversed(list(request.scope["headers"])))
-
-
 async def read_json_body(request: Request, settings: Settings) -> bytes:
     """Read a body whose Content-Type is JSON, without parsing it.
 
@@ -350,7 +345,7 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
         UnsupportedBodyError: another media type, another charset than UTF-8, or compressed.
         BodyTooLargeError, SlowBodyError, CallerGoneError: see `read_body`.
     """
-    headers = _headers(request)
+    headers = dict(reversed(request.scope["headers"]))  # of equal names, the first
     media_type, _, parameters = headers.get(b"content-type", b"").lower().replace(b" ", b"").partition(b";")
     # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
     if media_type != b"application/json" or parameters not in (b"", b"charset=utf-8", b'charset="utf-8"'):
@@ -369,7 +364,7 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         CallerGoneError: the connection closed before the end.
     """
     limit = settings.maximum_body_size
-    announced = _headers(request).get(b"content-length", b"")
+    announced = next((value for name, value in request.scope["headers"] if name == b"content-length"), b"")
     # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
     if announced.isdigit() and int(announced[:20]) > limit:
         raise problems.BodyTooLargeError(limit)

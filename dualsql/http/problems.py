@@ -183,13 +183,13 @@ class Problems:
         scope.pop("starlette.exception_handlers", None)
         is_started = False
 
-        async def send_on(message: Message) -> None:
+        def send_on(message: Message) -> Awaitable[None]:
             nonlocal is_started
             is_started = True
             if message["type"] == "http.response.start":
                 for each in self.starts:
                     each(scope, message)
-            await send(message)
+            return send(message)
 
         try:
             await self.app(scope, receive, send_on)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -20,7 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import refuse_unknown
 from dualsql.formats.cells import run_heavy
-from dualsql.formats.json import dumps
 from dualsql.http import parameters
 from dualsql.http.conditional import is_current, metadata_etag, not_modified
 from dualsql.http.problems import (
@@ -227,8 +226,7 @@ async def answer_page(request: Request, reading: Coroutine[Any, Any, ResultPage]
     """The answer with a page, which is read while its caller waits."""
     # To watch the connection costs a twentieth of a page, and most pages are read sooner.
     page = await while_connected(request.receive, reading, after=0.05)
-    write = partial(dumps, page.to_wire(), has_odd_times=page.has_odd_times)
-    return JSONAnswer(await run_heavy(write) if page.is_heavy else write())
+    return JSONAnswer(await run_heavy(page.to_json) if page.is_heavy else page.to_json())
 
 
 class Opened(NamedTuple):

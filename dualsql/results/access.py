@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from inspect import isawaitable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, Protocol, Unpack, get_args
 
 from starlette.exceptions import HTTPException
@@ -108,15 +109,11 @@ def require_signature(seal: Seal, resource: Resource) -> None:
         raise TamperedError("The signature of the stored resource is not valid.")
 
 
+_SIGNED = attrgetter("document", "id", "owner", "tenant", "source")
+
+
 def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
-    return (
-        resource.document,
-        resource.id,
-        resource.owner,
-        resource.tenant,
-        resource.source,
-        resource.created_at.isoformat(),
-    )
+    return (*_SIGNED(resource), resource.created_at.isoformat())
 
 
 _LONGEST_TURN = 0.001

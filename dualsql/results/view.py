@@ -135,7 +135,7 @@ class View:
     @property
     def dialect(self) -> Dialect:
         """Of the database whose values the rows hold."""
-        return self.source.engine.dialect
+        return self.source.engine.sync_engine.dialect
 
     def writer(self, output: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of a stream of these columns."""

@@ -207,6 +207,7 @@ async def running(
         log_config=None,
         log_level="warning",
         access_log=False,
+        server_header=False,  # uvicorn looks for forbidden characters in each header
         lifespan="off",
         interface="asgi3",  # uvicorn takes what returns a coroutine, such as HostCheck, for ASGI 2
         # By default, uvicorn trusts each program of this machine, and the peers in a variable of the environment.

@@ -39,7 +39,7 @@ class AccessLog:
 
     def note(self, resource_id: str, now: datetime) -> None:
         """Record one access. The next flush writes it to the store."""
-        self._add(resource_id, Access(1, now))
+        self._add(resource_id, 1, now)
         self._keep_within_bounds()
 
     def unwritten(self, resource_id: str) -> tuple[int, datetime | None]:
@@ -92,18 +92,17 @@ class AccessLog:
         except BaseException:
             newer, self._pending = self._pending, dict(accesses)
             for resource_id, access in newer.items():
-                self._add(resource_id, access)
+                self._add(resource_id, *access)
             self._keep_within_bounds()
             raise
         finally:
             self._writing.remove(accesses)
         self._refused.difference_update(accesses)
 
-    def _add(self, resource_id: str, access: Access) -> None:
+    def _add(self, resource_id: str, number: int, last: datetime) -> None:
         """Add accesses later than all others of this process."""
         earlier = self._pending.pop(resource_id, None)
-        number = access.number if earlier is None else earlier.number + access.number
-        self._pending[resource_id] = Access(number, access.last)
+        self._pending[resource_id] = Access(number + (0 if earlier is None else earlier.number), last)
 
     def _keep_within_bounds(self) -> None:
         while len(self._pending) > self._maximum:

@@ -115,7 +115,7 @@ def from_row(row: Mapping[str, Any]) -> Resource:
         TamperedError: `to_row` did not make this row.
     """
     # None in place of a field that an earlier release did not write.
-    values: dict[str, Any] = dict(zip(FIELD_CLASSES, map(row.get, FIELD_CLASSES), strict=True))
+    values: dict[str, Any] = {name: row.get(name) for name in FIELD_CLASSES}
     try:
         columns = _known_columns if len(values["columns"]) <= _LONGEST_KNOWN else _known_columns.__wrapped__
         # Copies: a resource shares nothing mutable with another one.

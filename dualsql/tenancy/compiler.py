@@ -27,7 +27,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, DriverValues, capabilities_of
 from dualsql.columns.exact import with_all_digits
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
-from dualsql.formats.cells import read_tolerantly
+from dualsql.formats.cells import read_tolerantly, without_collector
 from dualsql.freeze.document import MOST_NAMED
 from dualsql.freeze.row_number import is_row_number, row_number
 from dualsql.plan.page import PAGE_PARAMETERS, PageParameter
@@ -145,6 +145,15 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     ruled: tuple[Table, ...] = ()
     _rule_of: Any = None  # the table whose rule is being written. Inside a rule, tables are not replaced.
     _sampling = ""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        with without_collector():  # compiling makes thousands of objects, most for a moment
+            super().__init__(*arguments, **options)
+
+    @cached_property
+    def column_types(self) -> tuple[Any, ...]:
+        """The types of the columns of its result, made once: each page of a result asks for them."""
+        return tuple([column.type for column in internals.result_columns_of(self)])
 
     def visit_table(self, table: Any, asfrom: Any = False, **kw: Any) -> Any:
         if self._rule_of is not None:

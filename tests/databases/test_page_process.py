@@ -635,7 +635,7 @@ async def test_pages_are_the_same_by_a_process_and_without(tmp_path: Path, state
                 for takes_text in (True, False)
             ]
             assert plain.text is None
-            assert json.dumps(written.to_wire()) == json.dumps(plain.to_wire())
+            assert written.to_json() == json.dumps(written.to_wire()) == plain.to_json()
             return plain, written.text is not None
 
         async def is_used() -> bool:

@@ -158,9 +158,9 @@ class PageProcess:
         # orjson would write infinity as null.
         if values is None or not all(math.isfinite(value) for value in values if type(value) is float):
             return None
-        terms = {"size": page.size, "is_reversed": page.is_reversed, **definition}
+        own = {"form": form.number, "parameters": values, "size": page.size, "is_reversed": page.is_reversed}
         try:
-            request = orjson.dumps({"form": form.number, "parameters": values, **terms}) + b"\n"
+            request = orjson.dumps(own | definition if definition else own) + b"\n"
             if len(request) > _LARGEST_REQUEST:
                 return None
             size = os.write(self._requests, request) if self.is_open else 0
