@@ -184,7 +184,8 @@ class RecordMaker:
             for place, column in enumerate(columns)
             if place not in self._texts and (column.meaning.reads is None or place in whole)
         }
-        self._fits = Fits({place: fit for place, fit in fits.items() if fit.kinds is not None})
+        checked = {place: fit for place, fit in fits.items() if fit.kinds is not None}
+        self._fits = Fits(checked)
         items = [column.get("items", column["encoding"]) for column in self._described]
         shown = [place for place in range(len(columns)) if place not in self._texts]
         self._numbers = [place for place in shown if items[place] in ("float", "decimal", "array", "any")]
@@ -192,11 +193,11 @@ class RecordMaker:
         unchecked = [
             place
             for place in shown
-            if place in converting or items[place] == "datetime" or fits[place].kinds is None
+            if place in converting or place not in checked or items[place] == "datetime"
         ]
         self._unchecked = columns_at(unchecked, len(columns))
         self._is_plain = (
-            len(fits) == len(columns)
+            len(checked) == len(columns)
             and not converting
             and all(is_sqlalchemys_own(column.type, dialect) for column in columns)
         )

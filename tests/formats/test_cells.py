@@ -144,7 +144,6 @@ def require_unchanged(name: str, value: Any) -> None:
         (True, "true"),
         (Unfit("odd"), "odd"),
     ],
-    ids=repr,
 )
 def test_a_column_as_text_is_what_csv_has(value: Any, written: str) -> None:
     columns = result_columns(select(_table.c.document))
@@ -277,7 +276,6 @@ def test_a_processor_reads_each_cell_once_also_behind_one_that_it_cannot_read(ki
         dt.timedelta(1, 5.5), UUID(int=7), Digits("1.50"),
         {"a": [1, Decimal("1.5"), math.inf, 2**80, None, dt.time(1)]},
     ],
-    ids=repr,
 )  # fmt: skip
 def test_a_cell_that_does_not_fit_has_the_text_of_csv(value: Any) -> None:
     assert Unfit.of(value).text == json.text(value)

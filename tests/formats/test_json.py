@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, strategies as st
-from sqlalchemy import ARRAY, Date, Integer, Numeric, String, Time, column, func, insert, literal, select
+from sqlalchemy import ARRAY, Date, Enum, Integer, Numeric, String, Time, column, func, insert, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -310,3 +310,11 @@ def test_a_time_of_day_keeps_its_microseconds_in_json_and_csv(microseconds: int)
     columns = result_columns(select(column("x", Time())))
     for writer in (NDJSONWriter, CSVWriter):
         assert moment.isoformat() in writer(columns, DIALECT, WriterOptions()).rows([(moment,)]).data.decode()
+
+
+def test_no_other_process_writes_what_may_not_fit_as_it_reads_it() -> None:
+    """A text may be no member of an Enum, which SQLAlchemy's type finds."""
+    for type_, is_plain in ((String(), True), (Enum("a", "b", name="e"), False), (Time(), False)):
+        columns = result_columns(select(column("id", Integer), column("x", type_)))
+        assert (json.RecordMaker(columns, DIALECT).plain is not None) is is_plain
+        assert json.RecordMaker(columns, DIALECT, text_columns=("x",)).plain is None
