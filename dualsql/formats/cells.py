@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ContextDecorator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from operator import itemgetter, methodcaller
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -87,7 +88,8 @@ _FORMS: Sequence[tuple[Any, Callable[[Any], Any]]] = (
     (Digits, lambda value: orjson.Fragment(value.text)),
     (int, lambda value: orjson.Fragment(str(value))),
     ((float, Decimal), _number),
-    (UUID, str),
+    ((UUID, IPv4Address, IPv6Address, IPv4Network, IPv6Network), str),
+    ((set, frozenset), lambda value: _plain(list(value))),
 )
 
 

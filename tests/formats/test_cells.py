@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import math
 from decimal import Decimal
+from ipaddress import ip_interface
 from typing import Any
 from uuid import UUID
 
@@ -273,13 +274,13 @@ def test_a_processor_reads_each_cell_once_also_behind_one_that_it_cannot_read(ki
         None, True, 7, 2**80, 0.5, 1e20, math.nan, -math.inf, Decimal("1E+3"), Decimal("NaN"), Decimal("1.50"),
         "a", b"\xff", memoryview(b"x"), dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 1, 2, 3, 70_000, dt.UTC),
         dt.time(1, 24, 17, 70_000),
-        dt.timedelta(1, 5.5), UUID(int=7), Digits("1.50"),
+        dt.timedelta(1, 5.5), UUID(int=7), Digits("1.50"), ip_interface("10.0.0.1/8"), {1},
         {"a": [1, Decimal("1.5"), math.inf, 2**80, None, dt.time(1)]},
     ],
 )  # fmt: skip
 def test_a_cell_that_does_not_fit_has_the_text_of_csv(value: Any) -> None:
     assert Unfit.of(value).text == json.text(value)
-    assert ColumnFit((set,)).fitted(value) == (value if value is None else Unfit(json.text(value)))
+    assert ColumnFit((complex,)).fitted(value) == (value if value is None else Unfit(json.text(value)))
 
 
 def test_what_has_no_text_stays_and_is_refused() -> None:

@@ -11,7 +11,20 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, strategies as st
-from sqlalchemy import ARRAY, Date, Enum, Integer, Numeric, String, Time, column, func, insert, literal, select
+from sqlalchemy import (
+    ARRAY,
+    Date,
+    Enum,
+    Integer,
+    Numeric,
+    String,
+    Time,
+    column,
+    func,
+    insert,
+    literal,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
