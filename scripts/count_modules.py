@@ -30,7 +30,7 @@ from dualsql.feature_list import default_features
 from dualsql.kept.feature import Kept
 
 ROOT = Path(dualsql.__file__).parent
-MOST_MODULES = {"create_response": 33, "page": 27, "stream": 29, "refine": 43, "kept create": 43}
+MOST_MODULES = {"create_response": 33, "page": 28, "stream": 30, "refine": 43, "kept create": 43}
 BASE_URL = "http://127.0.0.1:8000/resources"
 
 

@@ -17,7 +17,7 @@ from dualsql import sqlalchemy_internals as internals
 SQLType = TypeEngine[Any]
 Element = ColumnElement[Any]
 Transform = Callable[[Element], Element]
-Hook = Callable[[Any], Any]
+OwnCode = Callable[[Any], Any]
 
 
 def implementations(type_: SQLType, dialect: Dialect) -> Iterator[SQLType]:
@@ -94,8 +94,8 @@ class Meaning(NamedTuple):
     shown: SQLType
     stored: SQLType
     shown_class: type[Any] | None = None
-    binds: Hook | None = None
-    reads: Hook | None = None
+    binds: OwnCode | None = None
+    reads: OwnCode | None = None
     is_same: bool = True
     keeps_order: bool = True
     keeps_equality: bool = True

@@ -15,7 +15,7 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.own_types import Hook, Meaning, SQLType, implementations, is_instance, package_of
+from dualsql.columns.own_types import Meaning, OwnCode, SQLType, implementations, is_instance, package_of
 
 _NUMBERS = (int, float, Decimal)
 
@@ -26,7 +26,7 @@ def tried_meaning(type_: SQLType, dialect: Dialect, stored: SQLType, *, keeps_zo
     Args:
         stored: the type without that code. keeps_zones: the database returns an instant with its zone.
     """
-    binds, reads = _hooks(type_, dialect)
+    binds, reads = _own_code(type_, dialect)
     if binds is None and reads is None:
         return Meaning(shown=stored, stored=stored)
     name = type(type_).__name__
@@ -36,10 +36,10 @@ def tried_meaning(type_: SQLType, dialect: Dialect, stored: SQLType, *, keeps_zo
     return _with_its_nulls(trial.by_reading() or trial.by_binding())
 
 
-def _hooks(type_: SQLType, dialect: Dialect) -> tuple[Hook | None, Hook | None]:
+def _own_code(type_: SQLType, dialect: Dialect) -> tuple[OwnCode | None, OwnCode | None]:
     """The application's code that converts values on their way in and out."""
-    binds: Hook | None = None
-    reads: Hook | None = None
+    binds: OwnCode | None = None
+    reads: OwnCode | None = None
     layers: list[Any] = list(implementations(type_, dialect))
     for layer in layers[:-1]:
         if _replaces(layer, *_WHOLE):
@@ -61,11 +61,11 @@ def _unknown(value: Any) -> Any:
     raise NotImplementedError
 
 
-def _with_dialect(hook: Callable[[Any, Dialect], Any], dialect: Dialect) -> Hook:
-    return lambda value: hook(value, dialect)
+def _with_dialect(code: Callable[[Any, Dialect], Any], dialect: Dialect) -> OwnCode:
+    return lambda value: code(value, dialect)
 
 
-def _then(first: Hook | None, second: Hook | None) -> Hook | None:
+def _then(first: OwnCode | None, second: OwnCode | None) -> OwnCode | None:
     if first is None or second is None:
         return first or second
     return lambda value: second(first(value))
@@ -150,8 +150,8 @@ class _Trial:
     """
 
     plain: SQLType
-    binds: Hook | None
-    reads: Hook
+    binds: OwnCode | None
+    reads: OwnCode
     name: str
     keeps_zones: bool
 
@@ -240,7 +240,7 @@ class UnsteadyError(ValueError):
     """The type stores a value differently each time, such as a cipher with a random prefix."""
 
 
-def round_trip(value: Any, binds: Hook | None, reads: Hook | None) -> Any:
+def round_trip(value: Any, binds: OwnCode | None, reads: OwnCode | None) -> Any:
     """The shown value after `value` was stored and read.
 
     Raises:
@@ -266,15 +266,15 @@ _UNREADABLE = object()
 """Stands for a value that the application's code does not take."""
 
 
-def _tried(hook: Hook, value: Any) -> Any:
+def _tried(code: OwnCode, value: Any) -> Any:
     try:
-        return hook(value)
+        return code(value)
     except Exception:  # noqa: BLE001 - the application's code may raise anything
         return _UNREADABLE
 
 
-def _or_nothing(hook: Hook, value: Any) -> Any:
-    output = _tried(hook, value)
+def _or_nothing(code: OwnCode, value: Any) -> Any:
+    output = _tried(code, value)
     return None if output is _UNREADABLE else output
 
 

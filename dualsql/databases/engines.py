@@ -8,7 +8,7 @@ from typing import Any, cast
 from sqlalchemy import URL, Engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import SingletonThreadPool
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from dualsql.databases.backends import backend_named
 from dualsql.errors import ConfigurationError
@@ -94,12 +94,15 @@ def threaded(engine: Engine) -> AsyncEngine:
     """A synchronous engine with the methods that are used of an AsyncEngine, which run in threads.
 
     Raises:
-        ConfigurationError: each thread would have a database of its own.
+        ConfigurationError: its pool has one connection for each thread, or one for all.
     """
-    if isinstance(engine.pool, SingletonThreadPool):
+    # With one for all, a session would roll back what the application has not committed, and of two threads in one
+    # connection of sqlite3, each waits for the other for ever: for Python's lock, and for the connection's.
+    if isinstance(engine.pool, SingletonThreadPool | StaticPool):
+        which = "each thread" if isinstance(engine.pool, SingletonThreadPool) else "all threads"
         raise ConfigurationError(
-            "This engine opens one in-memory database for each thread.",
-            hint="Use a database file, or create the engine with poolclass=StaticPool.",
+            f"This engine has one connection for {which}, and queries run in threads of their own.",
+            hint="Use a database file, or a pool of several connections (QueuePool) to one database.",
         )
     from dualsql.databases.threads import ThreadedEngine
 

@@ -18,7 +18,8 @@ from dualsql.columns.instants import has_zone
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
-from dualsql.formats.cells import JSON_NULL, KINDS, ColumnFit, Unfit, fit_of
+from dualsql.formats.cells import JSON_NULL, Unfit
+from dualsql.formats.fits import KINDS, ColumnFit, fit_of
 from dualsql.formats.memory_file import MemoryFile
 from dualsql.formats.ndjson import problem
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
@@ -232,7 +233,7 @@ def _strict_fit(column: ResultColumn, type_: Any) -> ColumnFit:
         return ListFit(*kinds)
     fit = fit_of(column)
     if pa.types.is_timestamp(type_):
-        return ZonedFit(fit.kinds, fit.strangers, type_.tz is not None)
+        return ZonedFit(fit.kinds, fit.strangers, has_zone=type_.tz is not None)
     return ZonedFit(fit.kinds, fit.strangers) if pa.types.is_time(type_) else fit
 
 

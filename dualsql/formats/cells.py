@@ -4,50 +4,33 @@ from __future__ import annotations
 
 import datetime as dt
 import gc
+import math
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ContextDecorator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import types
-from sqlalchemy.engine import Dialect
+import orjson
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import DriverValues, capabilities_of
-from dualsql.columns.exact import ValueReader
+from dualsql.capabilities import DriverValues
+from dualsql.columns.exact import Digits, ValueReader
 from dualsql.columns.own_types import is_decorator
 from dualsql.columns.result import DriverValue, ResultColumn
 from dualsql.errors import DualResponseError
-from dualsql.formats.text import holds_more
+from dualsql.formats.text import duration, holds_more
 from dualsql.formats.writer import Rows
-from dualsql.sqlalchemy_dialects import ranges
 from dualsql.threads import in_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Kinds = tuple[type[Any], ...]
-
-KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
-    "integer": ((int,), (bool,)),
-    "float": ((float, int), (bool,)),
-    "decimal": ((Decimal, int), (bool,)),
-    "boolean": ((bool,), ()),
-    "text": ((str,), ()),
-    "date": ((dt.date,), (dt.datetime,)),
-    "datetime": ((dt.datetime,), ()),
-    "time": ((dt.time,), ()),
-    "interval": ((dt.timedelta,), ()),
-    "uuid": ((UUID, str), ()),
-    "base64": ((bytes, bytearray, memoryview), ()),
-}
-"""By encoding: classes of values, and subclasses of these that do not belong to the encoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +49,48 @@ class Unfit:
 
     @classmethod
     def of(cls, value: Any) -> Unfit:
-        """The cell that holds a value."""
-        return value if isinstance(value, cls) else cls(_text(value), value)
+        """The cell that holds a value, with the text that CSV shows."""
+        if isinstance(value, cls):
+            return value
+        text = cell_text(value)
+        return cls(str(value) if text is None else text, value)
+
+
+def cell_text(value: Any) -> str | None:
+    """The text of a value, as `formats.json.text` has it; None of a class that has no JSON form of its own."""
+    try:
+        plain = _plain(value)
+        return plain if isinstance(plain, str) else orjson.dumps(plain).decode()
+    except (TypeError, RecursionError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    for classes, write in _FORMS:
+        if isinstance(value, classes):
+            return write(value)
+    raise TypeError
+
+
+def _number(value: float | Decimal) -> Any:
+    if not (value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return format(value, "f") if isinstance(value, Decimal) else value
+
+
+_FORMS: Sequence[tuple[Any, Callable[[Any], Any]]] = (
+    ((str, bool, type(None)), lambda value: value),
+    (dict, lambda value: {key: _plain(each) for key, each in value.items()}),
+    ((list, tuple), lambda value: [_plain(each) for each in value]),
+    ((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
+    ((dt.datetime, dt.date, dt.time), methodcaller("isoformat")),
+    (dt.timedelta, duration),
+    (Digits, lambda value: orjson.Fragment(value.text)),
+    (int, lambda value: orjson.Fragment(str(value))),
+    ((float, Decimal), _number),
+    ((UUID, IPv4Address, IPv6Address, IPv4Network, IPv6Network), str),
+    ((set, frozenset), lambda value: _plain(list(value))),
+)
 
 
 class WordedItems(NamedTuple):
@@ -78,88 +101,6 @@ class WordedItems(NamedTuple):
 
 JSON_NULL = Unfit("null")
 """The document null, where a type of the application reads None from it. It is no NULL: `is_null` does not find it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ColumnFit:
-    """Which values one column may hold.
-
-    Attributes:
-        kinds: their classes; None for any class but Unfit.
-        strangers: subclasses of these that the column does not hold.
-    """
-
-    kinds: Kinds | None
-    strangers: Kinds = ()
-
-    def holds(self, *columns: Sequence[Any]) -> bool:
-        """Whether all values of columns fit; NULL fits every column. 15 to 20 ns a value."""
-        classes = set(map(type, chain.from_iterable(columns)))
-        if self.kinds is None:
-            return Unfit not in classes
-        others = classes.difference(self.kinds, (type(None),))
-        if not all(issubclass(kind, self.kinds) and not issubclass(kind, self.strangers) for kind in others):
-            return False
-        if float not in self.kinds or int not in classes:
-            return True
-        # A database that computes an integer among doubles has all of its digits; a double may be another number.
-        integers = (value for value in chain.from_iterable(columns) if type(value) is int)
-        return all(abs(value) <= LARGEST_EXACT_INTEGER or int(float(value)) == value for value in integers)
-
-    def fitted(self, value: Any) -> Any:
-        """The value itself, or an Unfit in its place. A whole number of another class, such as 2.0, becomes an int."""
-        if self.holds((value,)):
-            return value
-        is_whole = self.kinds == (int,) and isinstance(value, Decimal) and value.is_finite()
-        return int(value) if is_whole and value == value.to_integral_value() else Unfit.of(value)
-
-
-LARGEST_EXACT_INTEGER = 2**53
-"""Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
-
-
-def loose_encodings(dialect: Dialect) -> Sequence[str]:
-    """The encodings of columns in which the database may hold values of other types."""
-    capabilities = capabilities_of(dialect)
-    return ("integer", "float", "base64", "text") if capabilities and capabilities.has_loose_types else ()
-
-
-def fit_of(column: ResultColumn) -> ColumnFit:
-    """The values that the column's encoding allows, before conversion."""
-    is_open = isinstance(column.shown, types.Enum | ranges.AbstractRange)
-    return _OPEN if is_open else _FITS.get(column.encoding, _OPEN)
-
-
-_OPEN, _FITS = ColumnFit(None), {encoding: ColumnFit(*kinds) for encoding, kinds in KINDS.items()}
-
-
-class Fits:
-    """Which values the columns may hold that have to be checked, by position.
-
-    Columns with the same fit are checked at once: 18 columns of 100 rows take 40 microseconds, 65 if each is checked.
-    """
-
-    def __init__(self, fits: Mapping[int, ColumnFit]) -> None:
-        self._each = fits
-        alike: dict[ColumnFit, list[int]] = {}
-        for place, fit in fits.items():
-            alike.setdefault(fit, []).append(place)
-        self._alike = list(alike.items())
-
-    def marked(self, rows: Rows) -> Rows:
-        """The rows with an Unfit in place of each value that does not fit; the same object if all values fit."""
-        if not rows or not self._each:
-            return rows
-        # Rows are equally long, and strict=True would cost.
-        columns = list(zip(*rows))  # noqa: B905
-        if all(fit.holds(*[columns[place] for place in places]) for fit, places in self._alike):
-            return rows
-        fitted = [list(row) for row in rows]
-        for place, fit in self._each.items():
-            if not fit.holds(columns[place]):
-                for row in fitted:
-                    row[place] = fit.fitted(row[place])
-        return fitted
 
 
 def are_heavy(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> bool:
@@ -191,16 +132,6 @@ class without_collector(ContextDecorator):  # noqa: N801 - as `suppress`; a gene
     def __exit__(self, *_: object) -> None:
         if self._was_on:
             gc.enable()
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bytes | bytearray | memoryview):
-        return b64encode(value).decode("ascii")
-    if isinstance(value, dt.datetime | dt.date | dt.time):
-        return value.isoformat()
-    return str(value)
 
 
 Processor = Callable[[Any], Any]

@@ -18,7 +18,8 @@ from sqlalchemy.engine import Dialect
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
-from dualsql.formats.cells import Unfit, loose_encodings
+from dualsql.formats.cells import Unfit
+from dualsql.formats.fits import loose_encodings
 from dualsql.formats.row_objects import columns_at, csv_lines, have_odd_times
 from dualsql.formats.writer import Chunk, PlainColumns, Rows, StreamEnd, WriterOptions
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from itertools import chain
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -26,9 +25,9 @@ from dualsql.columns.exact import PIECE_CHARACTERS, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import Fits, Unfit, WordedItems, fit_of, loose_encodings
+from dualsql.formats.cells import Unfit, WordedItems
 from dualsql.formats.text import duration
-from dualsql.formats.writer import PlainColumns, Rows
+from dualsql.formats.writer import ExactRows, PlainColumns, Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
 from dualsql_client.wire import Column, Row
 
@@ -164,6 +163,7 @@ class RecordMaker:
         integer_strings: Sequence[str] = (),
         text_columns: Collection[str] = (),
     ) -> None:
+        from dualsql.formats.fits import Fits, fit_of
         from dualsql.formats.row_objects import columns_at
 
         self._described, as_strings = [column.describe() for column in columns], frozenset(integer_strings)
@@ -173,17 +173,34 @@ class RecordMaker:
         self._names = tuple(column.name for column in columns)
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
-        self._converters = converters(columns, dialect, integer_strings=integer_strings)
-        fits = {place: fit_of(column) for place, column in enumerate(columns) if place not in self._texts}
+        found = converters(columns, dialect, integer_strings=integer_strings)
+        # `Fits` makes whole numbers of whole decimals, too.
+        whole = {place for place, converter in found if converter is _whole}.difference(self._texts)
+        self._converters = [(place, converter) for place, converter in found if place not in whole]
+        converting = {place for place, _ in self._converters}
+        # Of what the application's code reads, a converter checks the class.
+        fits = {
+            place: fit_of(column)
+            for place, column in enumerate(columns)
+            if place not in self._texts and (column.meaning.reads is None or place in whole)
+        }
+        checked = {place: fit for place, fit in fits.items() if fit.kinds is not None}
+        self._fits = Fits(checked)
         items = [column.get("items", column["encoding"]) for column in self._described]
-        self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
-        own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
-        encodings = loose_encodings(dialect)
-        loose = {place: fit for place, fit in own.items() if columns[place].encoding in encodings}
-        self._every, self._own, self._fits = fits, own, Fits(loose)
-        converting = dict(self._converters)
-        unchecked = [place for place in fits if place in converting or place not in loose]
+        shown = [place for place in range(len(columns)) if place not in self._texts]
+        self._numbers = [place for place in shown if items[place] in ("float", "decimal", "array", "any")]
+        self._has_times = any(items[place] == "time" for place in shown)
+        unchecked = [
+            place
+            for place in shown
+            if place in converting or place not in checked or items[place] == "datetime"
+        ]
         self._unchecked = columns_at(unchecked, len(columns))
+        self._is_plain = (
+            len(checked) == len(columns)
+            and not converting
+            and all(is_sqlalchemys_own(column.type, dialect) for column in columns)
+        )
 
     def describe(self) -> list[Column]:
         """The columns as answers describe them."""
@@ -197,16 +214,8 @@ class RecordMaker:
     @cached_property
     def plain(self) -> PlainColumns | None:
         """The columns as another process can write them; None if a value may have to be converted."""
-        converting = {place for place, converter in self._converters if converter is not _whole}
         kinds = tuple(_PLAIN_KINDS.get(column["encoding"], "") for column in self._described)
-        places = {place for place, fit in self._own.items() if fit.kinds is not None} - converting
-        return PlainColumns(self._names, kinds) if all(kinds) and len(places) == len(kinds) else None
-
-    @cached_property
-    def _expected(self) -> tuple[type[Any], ...]:
-        """The classes of values that fit, and of times, which `encode` gets where Python writes them."""
-        kinds = [fit.kinds for fit in self._every.values()]
-        return (object,) if None in kinds else (dt.date, dt.time, *chain.from_iterable(filter(None, kinds)))
+        return PlainColumns(self._names, kinds) if self._is_plain and all(kinds) else None
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
@@ -214,16 +223,13 @@ class RecordMaker:
 
     def page_records(self, rows: Rows) -> tuple[list[Row], bool]:
         """The rows as objects, and whether they have odd times; see `are_odd_times`."""
-        return self._records(rows, self._fits)
-
-    def _records(self, rows: Rows, fits: Fits) -> tuple[list[Row], bool]:
         from dualsql.formats.row_objects import are_odd_times, classes_of
 
-        fitting = self._with_words(fits.marked(rows))
+        fitting = self._with_words(self._fits.marked(rows))
         ready = self._converted(fitting)
         records = objects(self._names, ready)
-        is_unfit, has_odd_times = fitting is not rows, False
-        for cells in self._unchecked(ready):
+        is_unfit, has_odd_times = fitting is not rows, self._has_times
+        for cells in () if type(rows) is ExactRows else self._unchecked(ready):
             classes = classes_of(cells)
             is_unfit = is_unfit or Unfit in classes
             has_odd_times = has_odd_times or are_odd_times(classes, cells)
@@ -235,23 +241,8 @@ class RecordMaker:
 
     def lines(self, rows: Rows) -> bytes:
         """The rows as JSON objects, each on a line of its own."""
-        from dualsql.formats.row_objects import have_odd_times
-
-        odd: list[Any] = []
-        expected = self._expected
-
-        def encode(value: Any) -> Any:
-            # orjson calls it only for values that are neither text, number, date nor UUID, such as an Unfit or a
-            # decimal in a column of whole numbers: the check of other values costs nothing.
-            if type(value) is Unfit or not isinstance(value, expected):
-                odd.append(value)
-            return encoded(value)
-
-        ready = self._converted(self._with_words(self._fits.marked(rows)))
-        data = lines(
-            objects(self._names, ready), encode, has_odd_times=have_odd_times(self._unchecked(ready))
-        )
-        return lines(self._records(rows, Fits(self._own))[0]) if odd else data
+        records, has_odd_times = self.page_records(rows)
+        return lines(records, has_odd_times=has_odd_times)
 
     def _with_words(self, rows: Rows) -> Rows:
         # orjson writes null for NaN and the infinities, which JSON does not have.

@@ -15,6 +15,10 @@ Rows = Sequence[Sequence[Any]]
 """Each row a tuple or a list."""
 
 
+class ExactRows(list[Sequence[Any]]):
+    """Rows that a driver read, each cell of the class that its column announces. No instant's zone has seconds."""
+
+
 class PlainColumns(NamedTuple):
     """Columns whose values JSON shows as the database has them, or as an instant or a truth value.
 

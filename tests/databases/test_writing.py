@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
-from sqlalchemy import StaticPool, column, create_engine, func, select, text
+from sqlalchemy import QueuePool, StaticPool, column, create_engine, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import SingletonThreadPool
@@ -19,7 +21,7 @@ from dualsql.databases.session import read_only
 from dualsql.databases.source import Database, Source, open_source
 from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import ASYNCHRONOUS, MakeServer
-from tests.schools import SCHOOLS, Base, School, fill
+from tests.schools import SCHOOLS, Base, School, create, fill
 from tests.server.conftest import BASE_URL
 from tests.servers import create_server
 
@@ -180,17 +182,43 @@ async def test_a_duckdb_engine_that_has_none_is_taken(tmp_path: Path) -> None:
 # A database in memory, and threads --------------------------------------------------------------------------
 
 
-async def test_a_connection_for_each_thread_is_a_database_for_each_thread() -> None:
-    engine = create_engine("sqlite://", poolclass=SingletonThreadPool)
-    with pytest.raises(ConfigurationError, match="StaticPool"):
+@pytest.mark.parametrize("pool", [SingletonThreadPool, StaticPool])
+def test_one_connection_for_each_thread_or_for_all_is_refused(pool: Any) -> None:
+    """With one for all, a page beside a thread of the application that fetches rows stopped both, and each session
+    rolled back what the application had not committed.
+    """
+    engine = create_engine("sqlite://", poolclass=pool, connect_args={"check_same_thread": False})
+    with pytest.raises(ConfigurationError, match="one connection for") as refused:
         DualResponseServer(engine, base_url=BASE_URL, tables=Base)
+    assert "StaticPool" not in str(refused.value)
+    assert "QueuePool" in str(refused.value)
+    engine.dispose()
 
 
-async def test_one_connection_for_all_serves_a_database_in_memory() -> None:
-    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-    Base.metadata.create_all(engine)
-    async with DualResponseServer(engine, base_url=BASE_URL, tables=Base) as server:
-        assert (await server.create_response(select(School), name="x")).total_count == 0
+@pytest.mark.quick(1)
+async def test_connections_of_their_own_share_a_database_in_memory() -> None:
+    """As the hint says: the application fetches rows in a thread meanwhile, and keeps what it has not committed."""
+    engine = create_engine(
+        "sqlite:///file:shared?mode=memory&cache=shared&uri=true",
+        poolclass=QueuePool,
+        connect_args={"check_same_thread": False},
+    )
+    left = Event()
+    with engine.connect() as connection:
+        create(connection)
+        connection.commit()
+
+        def read() -> int:
+            return sum(len(connection.execute(select(School)).all()) for _ in iter(left.is_set, True))
+
+        async with DualResponseServer(engine, base_url=BASE_URL, tables=Base) as server:
+            reading = asyncio.ensure_future(asyncio.to_thread(read))
+            response = await server.create_response(select(School).order_by(School.name), name="x")
+            for _ in range(100):
+                assert (await server.read_page(response.resource_id, None)).row_count == len(SCHOOLS)
+            left.set()
+            rows = await reading
+    assert rows
     engine.dispose()
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import math
 from decimal import Decimal
+from ipaddress import ip_interface
 from typing import Any
 from uuid import UUID
 
@@ -38,9 +39,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dualsql.capabilities import DriverValues
+from dualsql.columns.exact import Digits
 from dualsql.columns.result import result_columns
 from dualsql.errors import ValueNotRepresentableError
+from dualsql.formats import json
 from dualsql.formats.cells import Processor, Tolerant, Unfit, processed, read_tolerantly
+from dualsql.formats.fits import ColumnFit
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import StreamEnd, WriterOptions
 from tests.databases.streams.reading import read_csv
@@ -141,7 +145,6 @@ def require_unchanged(name: str, value: Any) -> None:
         (True, "true"),
         (Unfit("odd"), "odd"),
     ],
-    ids=repr,
 )
 def test_a_column_as_text_is_what_csv_has(value: Any, written: str) -> None:
     columns = result_columns(select(_table.c.document))
@@ -263,3 +266,26 @@ def test_a_processor_reads_each_cell_once_also_behind_one_that_it_cannot_read(ki
     assert processed([], digits) == []
     with pytest.raises(ValueError, match="x"):
         processed([kind(["x"])], [(0, int)])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 7, 2**80, 0.5, 1e20, math.nan, -math.inf, Decimal("1E+3"), Decimal("NaN"), Decimal("1.50"),
+        "a", b"\xff", memoryview(b"x"), dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 1, 2, 3, 70_000, dt.UTC),
+        dt.time(1, 24, 17, 70_000),
+        dt.timedelta(1, 5.5), UUID(int=7), Digits("1.50"), ip_interface("10.0.0.1/8"), {1},
+        {"a": [1, Decimal("1.5"), math.inf, 2**80, None, dt.time(1)]},
+    ],
+)  # fmt: skip
+def test_a_cell_that_does_not_fit_has_the_text_of_csv(value: Any) -> None:
+    assert Unfit.of(value).text == json.text(value)
+    assert ColumnFit((complex,)).fitted(value) == (value if value is None else Unfit(json.text(value)))
+
+
+def test_what_has_no_text_stays_and_is_refused() -> None:
+    value = object()
+    assert ColumnFit((str,)).fitted(value) is value
+    columns = result_columns(select(_table.c.word))
+    with pytest.raises(ValueNotRepresentableError):
+        FORMATS["ndjson"].writer(columns, postgresql.dialect(), WriterOptions()).rows([(value,)])

@@ -11,7 +11,20 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, strategies as st
-from sqlalchemy import ARRAY, Date, Integer, Numeric, String, Time, column, func, insert, literal, select
+from sqlalchemy import (
+    ARRAY,
+    Date,
+    Enum,
+    Integer,
+    Numeric,
+    String,
+    Time,
+    column,
+    func,
+    insert,
+    literal,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -283,7 +296,13 @@ def test_times_are_written_exactly_whatever_stands_beside_them_and_is_announced(
 ) -> None:
     columns = result_columns(select(column("id", Integer), column("x", announced)))
     rows = [(number, value) for number, value in enumerate(values)]
-    expected = [stdlib.loads(stdlib.dumps(value, default=lambda one: one.isoformat())) for value in values]
+    fitting = {"text": str, "integer": int, "date": dt.date, "any": object}[columns[1].encoding]
+    expected = [
+        stdlib.loads(stdlib.dumps(value, default=lambda one: one.isoformat()))
+        if value is None or (isinstance(value, fitting) and not (fitting is int and value is True))
+        else json.text(value)
+        for value in values
+    ]
     records, has_odd_times = json.RecordMaker(columns, DIALECT).page_records(rows)
     written = stdlib.loads(json.dumps(records, has_odd_times=has_odd_times))
     assert [record["x"] for record in written] == expected
@@ -304,3 +323,11 @@ def test_a_time_of_day_keeps_its_microseconds_in_json_and_csv(microseconds: int)
     columns = result_columns(select(column("x", Time())))
     for writer in (NDJSONWriter, CSVWriter):
         assert moment.isoformat() in writer(columns, DIALECT, WriterOptions()).rows([(moment,)]).data.decode()
+
+
+def test_no_other_process_writes_what_may_not_fit_as_it_reads_it() -> None:
+    """A text may be no member of an Enum, which SQLAlchemy's type finds."""
+    for type_, is_plain in ((String(), True), (Enum("a", "b", name="e"), False), (Time(), False)):
+        columns = result_columns(select(column("id", Integer), column("x", type_)))
+        assert (json.RecordMaker(columns, DIALECT).plain is not None) is is_plain
+        assert json.RecordMaker(columns, DIALECT, text_columns=("x",)).plain is None

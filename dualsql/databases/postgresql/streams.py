@@ -19,7 +19,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.exact import read_document, reads_for_an_application
+from dualsql.columns.exact import ValueReader, read_document, reads_for_an_application
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.postgresql.guard import adapted_of
@@ -38,8 +38,9 @@ from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
+from dualsql.formats.fits import fit_of
 from dualsql.formats.row_objects import by_size
-from dualsql.formats.writer import BatchWriter, Chunk, Rows
+from dualsql.formats.writer import BatchWriter, Chunk, ExactRows, Rows
 from dualsql.threads import shielded
 
 # Texts and quoted names come first, because they may contain a dollar sign.
@@ -302,6 +303,7 @@ class ReadableStatement:
     Attributes:
         sql: takes the same parameters.
         is_short: no value can be long.
+        rows_class: of `rows`, unless one has a text in place of a value.
     """
 
     def __init__(self, statement: DriverStatement, attributes: Sequence[Any]) -> None:
@@ -314,6 +316,7 @@ class ReadableStatement:
             position for position, oid in enumerate(self._oids) if is_cut and oid in _DOCUMENTS
         ]
         self.sql = self._sql() if self.is_rewritten else statement.sql
+        self.rows_class: type[list[Sequence[Any]]] = list
 
     @property
     def is_rewritten(self) -> bool:
@@ -329,10 +332,18 @@ class ReadableStatement:
                 row[position] = None if row[position] is None else read_document(row[position])
             records = lists
         if not self._positions:
-            return processed([tuple(record) for record in records], processors)
+            return self.rows_class(processed([tuple(record) for record in records], processors))
         values = processed([record[:width] for record in records], processors)
         texts = list(map(itemgetter(width), records))
-        return self._with_texts(values, texts) if any(texts) else values
+        return self._with_texts(values, texts) if any(texts) else self.rows_class(values)
+
+    def note_columns(self, columns: Sequence[ResultColumn]) -> None:
+        """Find whether the rows have the classes that these columns announce, so that none is looked at."""
+        pairs = zip(columns, self._oids, strict=True)
+        is_known = all((column.encoding, oid) in _CSV and fit_of(column).kinds for column, oid in pairs)
+        processors = self._statement.processors(self._oids)
+        if is_known and all(isinstance(processor, ValueReader) for _, processor in processors):
+            self.rows_class = ExactRows
 
     def _with_texts(self, rows: Rows, texts: Sequence[Sequence[str | None] | None]) -> Rows:
         filled = [list(row) for row in rows]
@@ -464,6 +475,7 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
     """Stream with a cursor of asyncpg over a prepared statement."""
 
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+        readable.note_columns(job.columns)
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows if readable.is_short else min(pace.rows, MOST_FETCHED)):
             for piece in by_size(records, BATCH_BYTES, PIECE_ROWS):

@@ -52,10 +52,11 @@ class PageProcess:
 
     Attributes:
         limit: how long it works on a page at most: others wait meanwhile.
+        declines_for: how long it is not asked for a statement that it has declined.
         is_open: whether it may answer yet. was_ready: it could read the file.
     """
 
-    limit = timedelta(milliseconds=20)
+    limit, declines_for = timedelta(milliseconds=20), timedelta(minutes=1)
 
     def __init__(self, process: ReaderProcess, path: str, most_bytes: int = sys.maxsize) -> None:
         self._process = process
@@ -182,6 +183,8 @@ class PageProcess:
         if len(self._declined) >= _MOST_DECLINED:
             self._declined.clear()  # those that are still read are declined again
         self._declined.add(sql)
+        # A view or a table that it reads may be changed.
+        self._loop.call_later(self.declines_for.total_seconds(), self._declined.discard, sql)
 
     def _receive(self) -> None:
         """On the event loop: take what the process has written."""

@@ -343,6 +343,7 @@ class Reader:
             self._write(header, [text])
             pages.known.add(form)
         except (Declined, apsw.TooBigError, LookupError, OverflowError, TypeError, ValueError):
+            self._pages = None  # a connection explains statements by the tables and views of its last rows
             self._write({"declined": True})
         # The server reads the rows itself then, and reports the same error.
         except apsw.Error:
