@@ -109,13 +109,12 @@ class ColumnFit:
 
     def fitted(self, value: Any) -> Any:
         """The value itself, or an Unfit in its place. A whole number of another class, such as 2.0, becomes an int."""
-        if self.holds((value,)) or (self.kinds in _TIMES and value in INFINITIES):
+        if self.holds((value,)) or (self.kinds in ((dt.date,), (dt.datetime,)) and value in INFINITIES):
             return value
         is_whole = self.kinds == (int,) and isinstance(value, Decimal) and value.is_finite()
         return int(value) if is_whole and value == value.to_integral_value() else Unfit.of(value)
 
 
-_TIMES = [KINDS[encoding][0] for encoding in ("date", "datetime")]
 LARGEST_EXACT_INTEGER = 2**53
 """Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
 
