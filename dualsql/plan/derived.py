@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Cast, ColumnElement, Subquery, TextualSelect, select, type_coerce, types
 from sqlalchemy.sql import operators, visitors
-from sqlalchemy.sql.elements import BinaryExpression, ColumnClause, Label, Over
+from sqlalchemy.sql.elements import BinaryExpression, ColumnClause, Label
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import NamedFromClause
 from sqlalchemy.sql.util import extract_first_column_annotation
@@ -28,13 +28,12 @@ from dualsql.plan.keys import clauses_of, column_identity
 from dualsql.plan.keyset import carried_around
 from dualsql.plan.order import row_identity
 from dualsql.plan.other_statements import select_from_text
-from dualsql.plan.page import KeyedSelect, Ordered, all_rows, ordered
+from dualsql.plan.page import Ordered, all_rows, ordered
 from dualsql.plan.shape import (
     Shape,
     is_distinct,
     is_table,
     leaves_of,
-    merges_rows,
     own_window,
     reads_row_by_row,
     shape,
@@ -108,45 +107,6 @@ def _outer(rows: Ordered) -> AnySelect:
         return with_criteria_of(limited, select(*limited.subquery(name).c))
     outer, keys = carried_around(rows, rows.order.keys, name)
     return outer.order_by(*clauses_of(keys, rows.capabilities))
-
-
-def without_windows(statement: AnySelect) -> AnySelect:
-    """The statement without window functions, which a database computes even if nothing reads them."""
-    columns = internals.outputs_of(statement)
-    windows = [column for column in columns if isinstance(unlabelled(column), Over)]
-    if is_distinct(statement) or merges_rows(statement):
-        return statement
-    others = [column for column in columns if column not in windows]
-    # A mapped class may bring a criterion.
-    return (
-        statement.with_only_columns(*others)
-        if others and _sources(windows) <= _sources(others)
-        else statement
-    )
-
-
-def _sources(columns: Iterable[ColumnElement[Any]]) -> set[Any]:
-    """The tables and the mapped classes of columns. Classes of one table may have other criteria and joins."""
-    tables = {source for column in columns for source in internals.from_objects(column)}
-    parts = (part for column in columns for part in visitors.iterate(column))
-    return (tables | {internals.annotations_of(part).get("parententity") for part in parts}) - {None}
-
-
-def distinct_window(rows: Ordered) -> KeyedSelect:
-    """`Ordered.keyed_window` of DISTINCT rows, which would tell equal values apart by what is read of them.
-
-    PostgreSQL's 1 mon equals 30 days, and {"a": 1} equals {"a": 1.0}; their texts differ.
-    """
-    inner = as_subquery(rows.window.select, "result")
-    columns, capabilities = list(inner.c), rows.capabilities
-    keys = []
-    for key in rows.order.keys:
-        assert key.output is not None  # otherwise the order has an obstacle
-        column = columns[key.output]
-        form = capabilities.key_form(column, is_stored=False)
-        keys.append(key._replace(expression=column, form=form, is_stored=False, author_clause=None))
-    outer = with_criteria_of(rows.shape.select, select(*columns))
-    return rows.with_keys(outer.order_by(*clauses_of(keys, capabilities)), keys)
 
 
 def as_subquery(statement: AnySelect | AnyCompound, name: str) -> Subquery:

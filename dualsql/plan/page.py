@@ -40,7 +40,7 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     is_same = bare is shape.select or not sorts_by_aggregate(shape.select) or merges_rows(bare)
     bare = bare if is_same else shape.select
     if any(isinstance(unlabelled(column), Over) for column in internals.outputs_of(bare)):
-        from dualsql.plan.derived import without_windows
+        from dualsql.plan.merged_rows import without_windows
 
         bare = without_windows(bare)
     limit = smallest(shape.limit, None if cap is None else cap + 1)
@@ -130,9 +130,9 @@ class Ordered:
         keyed = self.window if self.order.obstacle else self.with_keys(self.window.select, self.order.keys)
         if not keyed.added or not is_distinct(self.shape.select) or distinct_on(self.shape.select):
             return keyed
-        from dualsql.plan.derived import distinct_window
+        from dualsql.plan.merged_rows import around_distinct
 
-        return distinct_window(self)
+        return self.with_keys(*around_distinct(self.window.select, self.order.keys, self.capabilities))
 
     def with_keys(self, statement: AnySelect, keys: Sequence[Key]) -> KeyedSelect:
         """The statement with the values of these keys."""
