@@ -169,7 +169,7 @@ def _refuse_others(names: Collection[str], allowed: Collection[str], what: str) 
     elsewhere = STREAM_PARAMETERS if "cell_limit" in allowed else PAGE_QUERY if "format" in allowed else ()
     if name := next((name for name in names if name in elsewhere and name not in allowed), None):
         place = "rows: send it to /rows" if "cell_limit" in allowed else "pages: send it without /rows"
-        raise BadParameterError(f"{name} is a parameter of {place}.", details={"name": name})
+        raise BadParameterError(f"{name} is for {place}.", details={"name": name, "known": [*allowed]})
     refuse_unknown(names, allowed, what)
 
 
