@@ -53,6 +53,8 @@ def around_distinct(
         assert key.output is not None  # otherwise the order has an obstacle
         column = columns[key.output]
         form = capabilities.key_form(column, is_stored=False)
+        if form is None:  # an ENUM of MariaDB, which is read inside by its only text
+            return statement, keys
         outer_keys.append(key._replace(expression=column, form=form, is_stored=False, author_clause=None))
     outer = with_criteria_of(statement, select(*columns))
     return outer.order_by(*clauses_of(outer_keys, capabilities)), outer_keys
