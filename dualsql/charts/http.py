@@ -172,10 +172,18 @@ def parse_chart(values: Mapping[str, str]) -> ChartRequest | None:
             _axis(parameters, measure, bucket="y_bucket") if measure == "y" else parameters[measure]
         )
     filters = read_structured_query({"filters": parameters["filters"]} if "filters" in parameters else {})
-    chart = read_chart(specification)
+    try:
+        chart = read_chart(specification)
+    except BadParameterError as error:
+        if error.details == {"name": "chart"}:
+            error.hint = _EXAMPLE  # not as tools write it, in JSON
+        raise
     if "width" in parameters:
         chart = replace(chart, width=_width(parameters["width"]))
     return ChartRequest(chart, filters)
+
+
+_EXAMPLE = "For example ?mark=bar&x=state&aggregate=avg&y=debt&sort=-y."
 
 
 def _width(text: str) -> int:

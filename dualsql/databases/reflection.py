@@ -219,6 +219,7 @@ async def reflect(source: Source, selection: Selection) -> ReflectedTables:
         )
         for table in tables.values() if selection.row_number is not None else ():
             table.info[ROW_NUMBER_OF] = selection.row_number
+        await _note_full_keys(source, tables)
         if source.capabilities.has_loose_types:
             readable = await run(partial(_loosen_all, tables))
         else:
@@ -239,6 +240,15 @@ def _with_row_number(description: TableDescription, name: str) -> TableDescripti
     number = {"name": name, "type": BigInteger(), "nullable": False, "comment": _ROW_NUMBER_COMMENT}
     columns = [column for column in description.columns if column["name"] != name]
     return description._replace(columns=[*columns, number], key={"constrained_columns": [name]})
+
+
+async def _note_full_keys(source: Source, tables: Mapping[TableName, Table]) -> None:
+    """Note that a key of SQLite is never NULL, of which its driver tells only what the columns declare."""
+    numbered = await in_session(source, None, source.guard.row_numbers, timeout=_TIMEOUT)
+    # None at all: it is another database, or a SQLite that does not tell.
+    for name in tables.keys() - numbered.keys() if numbered else ():
+        for column in tables[name].primary_key:
+            column.nullable = False
 
 
 _ROW_NUMBER_COMMENT = "The position of the row in its file, from 0. SELECT * leaves it out: name it."

@@ -126,7 +126,7 @@ def query_values(texts: Mapping[str, str], allowed: Collection[str]) -> dict[str
     A column whose name contains a comma or starts with a hyphen can be named only in a body.
     """
     if not set(allowed).issuperset(texts):
-        refuse_unknown(texts, allowed, "query parameter")
+        _refuse_others(texts, allowed, "query parameter")
     return {name: _from_text(_KINDS[name], text) for name, text in texts.items()}
 
 
@@ -160,8 +160,17 @@ def json_object(body: bytes) -> Mapping[str, Any]:
 def body_values(body: bytes, allowed: Collection[str]) -> dict[str, Any]:
     """The values of a JSON body. A key with null is as if left out."""
     values = json_object(body)
-    refuse_unknown(values, allowed, "key")
+    _refuse_others(values, allowed, "key")
     return without_nulls(values)
+
+
+def _refuse_others(names: Collection[str], allowed: Collection[str], what: str) -> None:
+    """Refuse a name that is not allowed here; pages and streams have parameters that the other does not have."""
+    elsewhere = STREAM_PARAMETERS if "cell_limit" in allowed else PAGE_QUERY if "format" in allowed else ()
+    if name := next((name for name in names if name in elsewhere and name not in allowed), None):
+        place = "rows: send it to /rows" if "cell_limit" in allowed else "pages: send it without /rows"
+        raise BadParameterError(f"{name} is for {place}.", details={"name": name, "known": [*allowed]})
+    refuse_unknown(names, allowed, what)
 
 
 def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:

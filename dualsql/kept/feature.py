@@ -174,6 +174,7 @@ class Kept(DescribedFeature):
                 "it is.",
                 methods=REFRESH_METHODS,
                 answers=in_json("ResourceDescription"),
+                headers=("Retry-After",),
                 errors=READS,
             )
         ]

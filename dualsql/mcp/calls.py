@@ -230,9 +230,21 @@ def _changed_value(keyword: str, value: Any, change: Change) -> Any:
 
 
 def without_empty_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments without unknown ones that are null or an empty text: models fill in what they do not need."""
+    """The arguments without unknown ones that are null or an empty text: models fill in what they do not need.
+
+    A null for a parameter with another default, which takes no null, is left out, too.
+    """
     properties = schema.get("properties", {})
-    return {name: value for name, value in arguments.items() if name in properties or value not in (None, "")}
+    return {
+        name: value
+        for name, value in arguments.items()
+        if value not in (None, "") or (name in properties and (value == "" or _takes_null(properties[name])))
+    }
+
+
+def _takes_null(schema: Mapping[str, Any]) -> bool:
+    """Whether null is for the validator: a value of the parameter, its default, or an error."""
+    return "default" not in schema or _NULL in schema.get("anyOf", ())
 
 
 def unknown_argument(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:

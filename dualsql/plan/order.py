@@ -71,20 +71,21 @@ def row_identity(
 def _identity_in(
     leaf: FromClause, row_number_of: Callable[[Any], str | None], identities: dict[int, Expressions]
 ) -> Expressions:
-    """What identifies the rows of a source: the primary key of a table, or the number of its row.
+    """What identifies the rows of a source: the primary key of a table, and the number of its row if that may be NULL.
 
     Of a subquery that reads rows of tables, it is their identity, as far as it selects that.
     """
     if is_table(leaf):
         keys: Expressions = [*leaf.primary_key]
-        name = None if keys else row_number_of(internals.table_under(leaf))
-        return keys if name is None else [row_number(leaf, name)]
+        is_key = keys and not any(key.nullable for key in leaf.primary_key)
+        name = None if is_key else row_number_of(internals.table_under(leaf))
+        return keys if name is None else [*keys, row_number(leaf, name)]
     inner = getattr(leaf, "element", None)
     is_subquery = isinstance(leaf, selectable.Subquery | selectable.CTE)
     if not is_subquery or getattr(leaf, "recursive", False) or not isinstance(inner, Select):
         return []
     if id(inner) not in identities:
-        identities[id(inner)] = row_identity(inner, internals.final_froms(inner), identities=identities)
+        identities[id(inner)] = row_identity(inner, internals.final_froms(inner), row_number_of, identities)
     outputs: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
     inner_keys = [column_identity(key) for key in identities[id(inner)]]
     outside = [leaf.corresponding_column(outputs[key]) for key in inner_keys if key in outputs]

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, BindParameter, ColumnElement, func, select, types
 from sqlalchemy.sql.elements import Over
-from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
@@ -39,27 +38,13 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     bare = internals.copy_with(shape.select, order_by_clauses=())
     # MariaDB makes one row of all if an aggregate stands in ORDER BY alone.
     is_same = bare is shape.select or not sorts_by_aggregate(shape.select) or merges_rows(bare)
-    bare = _without_windows(bare if is_same else shape.select)
+    bare = bare if is_same else shape.select
+    if any(isinstance(unlabelled(column), Over) for column in internals.outputs_of(bare)):
+        from dualsql.plan.merged_rows import without_windows
+
+        bare = without_windows(bare)
     limit = smallest(shape.limit, None if cap is None else cap + 1)
     return bare if limit is None and not shape.offset else bare.limit(limit).offset(shape.offset or None)
-
-
-def _without_windows(select: AnySelect) -> AnySelect:
-    """The statement without window functions, which a database computes even if nothing reads them."""
-    columns = internals.outputs_of(select)
-    windows = [column for column in columns if isinstance(unlabelled(column), Over)]
-    if not windows or is_distinct(select) or merges_rows(select):
-        return select
-    others = [column for column in columns if column not in windows]
-    # A mapped class may bring a criterion.
-    return select.with_only_columns(*others) if others and _sources(windows) <= _sources(others) else select
-
-
-def _sources(columns: Iterable[ColumnElement[Any]]) -> set[Any]:
-    """The tables and the mapped classes of columns. Classes of one table may have other criteria and joins."""
-    tables = {source for column in columns for source in internals.from_objects(column)}
-    parts = (part for column in columns for part in iterate(column))
-    return (tables | {internals.annotations_of(part).get("parententity") for part in parts}) - {None}
 
 
 class KeyedSelect(NamedTuple):
@@ -142,7 +127,12 @@ class Ordered:
     @cached_property
     def keyed_window(self) -> KeyedSelect:
         """The same with its keys, unless there is an obstacle."""
-        return self.window if self.order.obstacle else self.with_keys(self.window.select, self.order.keys)
+        keyed = self.window if self.order.obstacle else self.with_keys(self.window.select, self.order.keys)
+        if not keyed.added or not is_distinct(self.shape.select) or distinct_on(self.shape.select):
+            return keyed
+        from dualsql.plan.merged_rows import around_distinct
+
+        return self.with_keys(*around_distinct(self.window.select, self.order.keys, self.capabilities))
 
     def with_keys(self, statement: AnySelect, keys: Sequence[Key]) -> KeyedSelect:
         """The statement with the values of these keys."""

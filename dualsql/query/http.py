@@ -135,7 +135,7 @@ def _refining(server: ResultServer) -> Endpoint:
     async def refine(request: Request) -> Response:
         """201: a new result, in the form of a tool's response."""
         refuse_query(request.scope["query_string"])
-        values = json_object(await read_json_body(request, server.settings))
+        values = without_nulls(json_object(await read_json_body(request, server.settings)))
         keys = TEXT_KEYS if "sql" in values else (*KEYS, *WINDOW_KEYS)
         refuse_unknown(values, (*keys, *NAMING), "key")
         refinement = {key: value for key, value in values.items() if key not in NAMING}

@@ -428,6 +428,8 @@ def _alias(value: Mapping[str, Any], key: str) -> str | None:
     name = value.get("as")
     if name is not None and len(_name(name, key).encode(errors="replace")) > MAXIMUM_ALIAS:
         raise _malformed(f"A name given by as has {MAXIMUM_ALIAS} bytes at most.", key)
+    if name is not None and "\x00" in name:
+        raise _malformed("A name given by as has no NUL characters.", key)
     return name
 
 
@@ -448,7 +450,7 @@ def _word(value: Any, words: Sequence[Word], what: str, *, instead: Mapping[str,
 def _whole(name: str, value: Any) -> int:
     # As Settings.maximum_offset: drivers send it as a 32-bit integer.
     if type(value) is not int or not 0 <= value < 2**31:
-        raise BadParameterError(f"{name} is a whole number, not negative.", details={"name": name})
+        raise BadParameterError(f"{name} is a whole number from 0 to {2**31 - 1}.", details={"name": name})
     return value
 
 

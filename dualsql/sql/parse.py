@@ -87,6 +87,8 @@ def parse_text(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
         invalid("The SQL holds a NUL character.", hint="Leave it out.")
     sql = _without_fence(sql.strip())
     statements = [tree for tree in _statements(sql, dialect, work) if not isinstance(tree, _NOTHING)]
+    if not statements:
+        invalid("There is no SQL but a comment.", hint="Write one SELECT.")
     if len(statements) != 1:
         forbid("More than one statement", hint="Send one SELECT.")
     query = _query(statements[0])

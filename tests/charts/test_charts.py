@@ -376,7 +376,8 @@ async def test_charts_that_cannot_be_asked_for(application: Application, query: 
     path = await application.create(ALL)
     for method in ("GET", "HEAD"):
         assert (await application.http.request(method, f"{path}/chart?{query}")).status_code == status
-    problem_of(await application.http.get(f"{path}/chart?{query}"), status)
+    problem = problem_of(await application.http.get(f"{path}/chart?{query}"), status)
+    assert '{"mark"' not in problem["hint"], "an address is no JSON"
 
 
 @pytest.mark.quick(1, "sqlite")

@@ -130,11 +130,13 @@ def test_one_piece_again_and_again(reader: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("third", range(3))
+@pytest.mark.parametrize("write", [repeated, in_turn])
 @pytest.mark.parametrize("reader", READERS)
-def test_two_pieces_in_every_order(reader: str) -> None:
-    for one, other in product(PIECES, repeat=2):
-        check(READERS[reader], lambda size, one=one, other=other: repeated(one, other, size=size))  # type: ignore[misc]
-        check(READERS[reader], lambda size, one=one, other=other: in_turn(one, other, size=size))  # type: ignore[misc]
+def test_two_pieces_in_every_order(reader: str, write: Callable[..., str], third: int) -> None:
+    """In parts: 7,000 pairs take so long on a busy machine that they would be taken for a hang."""
+    for one, other in list(product(PIECES, repeat=2))[third::3]:
+        check(READERS[reader], lambda size, one=one, other=other: write(one, other, size=size))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("share", [case_of(1, is_long=True), 2])

@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from sqlalchemy import (
     ARRAY,
     Date,
+    DateTime,
     Enum,
     Integer,
     Numeric,
@@ -311,6 +312,22 @@ def test_times_are_written_exactly_whatever_stands_beside_them_and_is_announced(
         assert lines == b"".join(writer(columns, DIALECT, WriterOptions()).rows([row]).data for row in rows)
         if writer is NDJSONWriter:
             assert [stdlib.loads(line)["x"] for line in lines.splitlines()] == expected
+
+
+@pytest.mark.parametrize("announced", [Date(), DateTime()])
+def test_an_infinite_date_fits_whatever_stands_beside_it(announced: Any) -> None:
+    """A row is written alike in pages and streams, alone and beside others: else a stream could not be resumed."""
+    columns = result_columns(select(column("id", Integer), column("x", announced)))
+    rows = [(1, "infinity"), (2, Unfit("0044-03-15 BC")), (3, "-infinity")]
+    expected = [
+        {"id": 1, "x": "infinity"},
+        {"id": 2, "x": "0044-03-15 BC", "$unfit": ["x"]},
+        {"id": 3, "x": "-infinity"},
+    ]
+    lines = NDJSONWriter(columns, DIALECT, WriterOptions()).rows(rows).data
+    assert [stdlib.loads(line) for line in lines.splitlines()] == expected
+    records, _ = json.RecordMaker(columns, DIALECT).page_records(rows)
+    assert stdlib.loads(json.dumps(records)) == expected
 
 
 @pytest.mark.parametrize("microseconds", [0, 1, 9_999, 10_000, 70_000, 99_999, 100_000, 999_999])

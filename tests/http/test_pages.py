@@ -312,3 +312,5 @@ async def test_null_is_as_if_left_out(application: Application, below: str) -> N
     assert (with_nulls.status_code, with_nulls.content) == (plain.status_code, plain.content)
     unknown = await application.http.post(f"{path}{below}", json={**given, "ofset": None})
     assert unknown.json()["code"] == "BAD_PARAMETER"
+    refined = await application.http.post(f"{path}/refine", json={"name": None, "columns": None, "limit": 3})
+    assert (refined.status_code, refined.json()["resource"]["name"]) == (201, "Refined")

@@ -91,3 +91,23 @@ async def test_a_word_that_is_no_text_is_refused(application: Application, body:
     problem = problem_of(await application.http.post(f"{path}/query", json=body(given)), 400)
     assert problem["code"] == "BAD_PARAMETER"
     assert " is one of: " in problem["message"]
+
+
+@pytest.mark.parametrize(
+    ("below", "parameters", "place"),
+    [
+        ("", {"limit": 1, "format": "csv"}, "format is for rows"),
+        ("", {"columns": "id"}, "columns is for rows"),
+        ("/rows", {"offset": 5}, "offset is for pages"),
+        ("/rows", {"cell_limit": 5}, "cell_limit is for pages"),
+    ],
+)
+async def test_a_parameter_of_the_other_route_is_named_as_one(
+    application: Application, below: str, parameters: dict[str, Any], place: str
+) -> None:
+    """Not with the nearest name of this route: format is not near sort."""
+    path = await application.create()
+    get = await application.http.get(f"{path}{below}", params=parameters)
+    post = await application.http.post(f"{path}{below}", json=parameters)
+    for answer in (get, post):
+        assert problem_of(answer, 400)["message"].startswith(place)

@@ -35,6 +35,7 @@ from dualsql import (
 from dualsql.errors import BadParameterError, DualResponseError, TooManyQueriesError
 from dualsql.kept.refresh import Refreshes
 from dualsql.kept.service import ResultKeeper
+from dualsql.openapi.feature import OpenAPI
 from dualsql.pending.progress import RunRecords
 from dualsql.resource import KeptRows
 from dualsql.results.kept_rows import RunProgress
@@ -428,6 +429,10 @@ async def test_over_rest(web: tuple[KeptServer, httpx.AsyncClient]) -> None:
         answer = await http.post(path)
         assert (answer.status_code, answer.json()["kept"]["rows_so_far"]) == (200, 0)
         assert answer.headers["retry-after"].isdecimal()
+    described = kept.dual.features.get(OpenAPI).document()["paths"]["/{id}/refresh"]["post"]["responses"][
+        "200"
+    ]
+    assert "Retry-After" in described["headers"]
     await kept.dual.drain(timedelta(seconds=60))
     answer = await http.get(response.resource_id)
     assert (answer.json()["kept"]["rows"], answer.json()["total_count"]) == (LEFT, LEFT)

@@ -120,7 +120,7 @@ async def test_a_null_for_what_may_be_left_out_is_taken(dual: DualResponseServer
     server = host.server()
     ready_made(dual, server)
     async with host.connected(server) as connection:
-        result = await connection.call("list_tables", schema_name=None, cursor=None)
+        result = await connection.call("list_tables", schema_name=None, cursor=None, limit=None)
         assert not result.is_error, text_of(result)
         result = await connection.call(
             "execute_query", query="SELECT id FROM schools", parameters=None, limit=None

@@ -162,3 +162,5 @@ async def test_names_that_a_database_would_cut_are_refused(readings: Application
         readings, path, {"group_by": ["flag"], "aggregates": [{**twins[0], "as": "ä" * 31}]}, "north"
     )
     assert page.json()["data"][0].keys() == {"flag", "ä" * 31}
+    nul = {"aggregates": [{"function": "count", "as": "a\x00"}]}
+    assert problem_of(await _ask(readings, path, nul, "north"), 400)["code"] == "BAD_PARAMETER"

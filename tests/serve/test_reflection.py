@@ -56,9 +56,28 @@ async def test_tables_views_keys_and_types(source_url: str) -> None:
     assert {key.target_fullname for key in parts.c.maker_id.foreign_keys} == {"makers.id"}
     assert parts.c.price.type.python_type.__name__ == "Decimal"
     assert not parts.c.number.nullable
+    assert not tables.metadata.tables["makers"].c.id.nullable, "which SQLAlchemy does not tell of SQLite"
     assert view.info == {"is_view": True}
     assert not list(view.primary_key)
     assert tables.metadata.tables["makers"].c.added.server_default is None, "a default is SQL of somebody's"
+
+
+async def test_a_key_of_sqlite_that_may_be_null(tmp_path: Path) -> None:
+    keys = ["INTEGER", "TEXT NOT NULL", "TEXT", "INT"]
+    with closing(sqlite3.connect(tmp_path / "keys.sqlite")) as made:
+        for number, type_ in enumerate(keys):
+            made.execute(f"CREATE TABLE t{number} (id {type_} PRIMARY KEY)")
+        made.execute("CREATE TABLE t4 (id TEXT PRIMARY KEY) WITHOUT ROWID")
+        made.execute("CREATE TABLE t5 (id INTEGER PRIMARY KEY DESC)")
+    tables = (await reflected(f"sqlite:///{tmp_path}/keys.sqlite", EVERYTHING)).metadata.tables
+    assert [tables[f"t{number}"].c.id.nullable for number in range(6)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
 
 
 async def test_only_what_is_named_and_no_key_that_leads_out_of_it(source_url: str) -> None:

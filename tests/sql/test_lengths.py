@@ -238,6 +238,11 @@ def test_other_statements_and_functions_are_refused(text: str, message: str) -> 
         read_select(text, Registry(Base), "postgresql")
 
 
+def test_a_text_of_a_comment_alone_is_not_taken_for_several_statements() -> None:
+    with pytest.raises(InvalidSQLError, match="no SQL but a comment"):
+        read_select("-- SELECT 1", Registry(Base), "postgresql")
+
+
 def test_a_text_that_doubles_when_it_is_written_out_is_refused() -> None:
     doubled = "SELECT id AS x0 FROM schools"
     for number in range(1, 15):

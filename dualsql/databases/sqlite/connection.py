@@ -151,10 +151,11 @@ _FAULTS_BY_MESSAGE: Mapping[str, FailureKind] = {
 
 
 _TABLES = """
-SELECT listed.name, (SELECT group_concat(lower(name), char(10)) FROM pragma_table_xinfo(listed.name))
-FROM pragma_table_list AS listed WHERE listed.schema = 'main' AND listed.type = 'table' AND NOT listed.wr
+SELECT t.name, group_concat(lower(c.name), char(10)) FROM pragma_table_list AS t, pragma_table_xinfo(t.name) AS c
+WHERE t.schema = 'main' AND t.type = 'table' AND NOT t.wr GROUP BY t.name HAVING max(c.pk) = 0
+OR max(c.pk AND NOT c."notnull") AND EXISTS (SELECT 1 FROM pragma_index_list(t.name) WHERE origin = 'pk')
 """
-"""Tables, without views, virtual tables and those WITHOUT ROWID, and the names of their columns."""
+"""Tables with numbered rows, if their key may be NULL: one without an index is the number itself; and their columns."""
 
 
 class SQLiteGuard(Guard):
@@ -193,12 +194,10 @@ class SQLiteGuard(Guard):
         if sqlite3.sqlite_version_info < (3, 37):
             return {}
         rows: Any = await connection.exec_driver_sql(_TABLES)
-        names: dict[TableName, str] = {}
-        for name, columns in rows:
-            free = [each for each in ROW_NUMBERS if each not in columns.split("\n")]
-            if free:
-                names[None, name] = names["main", name] = free[0]
-        return names
+        free = {
+            name: [each for each in ROW_NUMBERS if each not in columns.split("\n")] for name, columns in rows
+        }
+        return {(schema, name): each[0] for name, each in free.items() if each for schema in (None, "main")}
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         stop_elsewhere = memory_of(connection).get(ON_STOP)

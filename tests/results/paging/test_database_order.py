@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql import DualResponseServer
+from dualsql import DualResponseServer, PageRequest
 from dualsql_client import DualResponseClient, ParsedDualResponse
 from tests.engines import opened
 
@@ -123,3 +123,27 @@ async def test_sorted_as_the_database_sorts(
     refined = await result.refine(name="in order", order_by=order_by)
     kept = ids_of(await refined.fetch_all())
     assert [ranks[number] for number in kept] == [ranks[number] for number in streamed]
+
+
+@pytest.mark.quick(3)
+@pytest.mark.parametrize("name", VALUES)
+async def test_distinct_values_are_those_of_the_database(
+    name: str, dual: DualResponseServer, filled: AsyncEngine
+) -> None:
+    """Equal values may have several texts, of which DISTINCT keeps one: 1.0 and 1.00 in documents and ranges."""
+    column = kinds.c[name]
+    async with filled.connect() as connection:
+        count = len((await connection.execute(select(column).distinct())).all())
+    response = await dual.create_response(select(column).distinct(), name="distinct")
+    for limit in (1, 3, 100):
+        page = await dual.read_page(response.resource_id, None, PageRequest(limit=limit))
+        rows = list(page.rows)
+        while page.next_cursor:
+            following = PageRequest(limit=limit, cursor=page.next_cursor)
+            page = await dual.read_page(response.resource_id, None, following)
+            rows += page.rows
+        assert len(rows) == count
+        while page.previous_cursor:
+            before = PageRequest(limit=limit, cursor=page.previous_cursor)
+            page = await dual.read_page(response.resource_id, None, before)
+        assert page.offset == 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select, true
 
 from dualsql import (
     DualResponseServer,
@@ -20,6 +22,7 @@ from dualsql import (
     StreamRequest,
     TenantFilter,
 )
+from dualsql_client.wire import SortKey
 from tests.servers import create_server
 
 pytestmark = pytest.mark.quick(4)
@@ -166,3 +169,48 @@ async def test_the_number_of_the_row_needs_no_sort(tmp_path: Path) -> None:
         plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}").all()
     engine.dispose()
     assert [row[-1] for row in plan] == ["SCAN flights"]
+
+
+_NULL_KEYS = {
+    "text": "id TEXT PRIMARY KEY, word TEXT",
+    "no row number": "id INT PRIMARY KEY, word TEXT",
+    "of two columns": "id INT, word TEXT, PRIMARY KEY (id, word)",
+}
+
+
+@pytest.mark.parametrize("sort", ["id", "word", ""])
+@pytest.mark.parametrize("columns", _NULL_KEYS.values(), ids=_NULL_KEYS)
+async def test_rows_whose_key_is_null_are_all_on_pages(columns: str, sort: str, tmp_path: Path) -> None:
+    """A primary key of SQLite may be NULL in several rows, unless it is the row's number (sqlite.org/quirks.html)."""
+    file = tmp_path / "keys.sqlite"
+    with closing(sqlite3.connect(file)) as made, made:
+        made.execute(f"CREATE TABLE things ({columns})")
+        made.executemany(
+            "INSERT INTO things VALUES (?, ?)", [(None if n % 3 else n, "ab"[n % 2]) for n in range(40)]
+        )
+    engine, tables = create_engine(f"sqlite:///{file}"), MetaData()
+    tables.reflect(engine)
+    things = tables.tables["things"]
+    inner = select(things).subquery()
+    keys = [SortKey(field=sort, order="desc")] if sort else []
+    async with create_server(f"sqlite:///{file}", base_url="http://h/r", tables=tables) as dual:
+        for statement in (
+            select(things),
+            select(inner),
+            select(things.c.id, inner.c.word).join(inner, true()),
+        ):
+            response = await dual.create_response(statement, name="things")
+            pages, cursor = list[Any](), None
+            while not pages or cursor:
+                request = PageRequest(limit=7, sort=keys, cursor=cursor)
+                page = await dual.read_page(response.resource_id, None, request)
+                pages, cursor = [*pages, *page.rows], page.next_cursor
+            while page.previous_cursor:
+                request = PageRequest(limit=7, sort=keys, cursor=page.previous_cursor)
+                page = await dual.read_page(response.resource_id, None, request)
+                assert list(page.rows) == pages[page.offset :][: len(page.rows)]
+            assert page.offset == 0
+            rows = sorted(((row["id"], row["word"]) for row in pages), key=repr)
+            with engine.connect() as connection:
+                assert rows == sorted(connection.execute(statement).all(), key=repr)
+    engine.dispose()
