@@ -6,7 +6,6 @@ Each has a connection of its own. What it cannot read, the store's ordinary conn
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from sqlalchemy.util import greenlet_spawn
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit
 from dualsql.databases.sqlite.rows import next_rows
+from dualsql.store.engines import MissingFileError, identity_of
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 _CLOSED = float("inf")
@@ -112,18 +112,6 @@ class CompiledRowQuery:
         for name, process in self._processes:
             values[name] = process(values[name])
         return values
-
-
-class MissingFileError(OSError):
-    """The database's file is not in its folder."""
-
-
-def identity_of(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - at each read
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 _SQLITE = sqlite.dialect(paramstyle="named")
@@ -231,8 +219,10 @@ class PostgreSQLRowReader:
 
     def reopen(self) -> None:
         if self._loop is not asyncio.get_running_loop():
-            # The connection ended with the other event loop.
-            self._connection, self._lock = None, asyncio.Lock()
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.detach()  # it ended with the other event loop, and no pool is to close it
+            self._lock = asyncio.Lock()
         self._rests_until = 0.0
 
     async def close(self) -> None:

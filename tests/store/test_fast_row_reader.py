@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import time
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -225,3 +227,24 @@ async def test_a_reader_is_not_that_of_another_event_loop(postgresql_store_url: 
     await store.save(stored)
     assert await read() == (stored, True)
     assert await asyncio.to_thread(asyncio.run, read()) == (stored, True)
+
+
+async def test_a_connection_of_an_event_loop_that_ended_is_not_closed_in_another(
+    postgresql_store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pool logged errors: it found the connection among the garbage, and tried to end it in a closed loop."""
+    store, stored = SQLResourceStore(postgresql_store_url), resource()
+    await store.save(stored)
+    await store.close()
+
+    async def read() -> object:
+        await store.open()
+        return await row_of(store, stored) is not None
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of sockets, which nobody has closed
+        assert await asyncio.to_thread(asyncio.run, read())
+        assert await read()
+        gc.collect()
+    await store.close()
+    assert caplog.records == []
