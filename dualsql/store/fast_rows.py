@@ -1,6 +1,6 @@
 """Readers of single rows: every request reads its resource by the primary key.
 
-Each has a connection of its own. What it cannot read, the store's ordinary connection reads, or reports the error.
+Each keeps a connection. What it cannot read, an ordinary connection of the store reads, or reports the error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REST = 1.0
 _DOUBLE = 701
 """PostgreSQL's number of the type."""
 _LONGEST_READ = 1.0
-"""Seconds for a row from PostgreSQL."""
+"""Seconds for a row from PostgreSQL, with the time that others read."""
 
 
 class RowReader(Protocol):
@@ -201,20 +201,19 @@ class PostgreSQLRowReader:
     async def read(
         self, query: RowQuery, values: Mapping[str, Any] = _NO_VALUES
     ) -> list[dict[str, Any]] | None:
-        async with self._lock:
-            self._loop = asyncio.get_running_loop()
-            if time.monotonic() < self._rests_until:
-                return None
-            try:
-                async with asyncio.timeout(_LONGEST_READ):
-                    rows = await self._rows(query.asyncpg, values)
-            except TimeoutError:
-                self._rest()  # asyncpg cancels the query, as for a caller who leaves
-                return None
-            except Exception:  # noqa: BLE001 - the ordinary connection reports it
-                self._disconnect()
-                self._rest()
-                return None
+        try:
+            async with asyncio.timeout(_LONGEST_READ), self._lock:
+                self._loop = asyncio.get_running_loop()
+                if time.monotonic() < self._rests_until:
+                    return None
+                rows = await self._rows(query.asyncpg, values)
+        except TimeoutError:
+            self._rest()  # asyncpg cancels the query, as for a caller who leaves
+            return None
+        except Exception:  # noqa: BLE001 - the ordinary connection reports it
+            self._disconnect()
+            self._rest()
+            return None
         return [query.asyncpg.to_dict(row) for row in rows]
 
     def reopen(self) -> None:
