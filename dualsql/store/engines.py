@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -22,7 +23,6 @@ from dualsql.databases.engines import async_url, new_engine
 from dualsql.databases.guard import Refusal
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.errors import ConfigurationError, DualResponseError, StorageError
-from dualsql.store.fast_rows import MissingFileError, identity_of
 from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.store.rows import already_stored
 
@@ -52,6 +52,18 @@ def watch_file(engine: Engine) -> None:
     event.listen(engine, "do_connect", refuse_to_create)
     event.listen(engine, "connect", remember_file)
     event.listen(engine, "checkout", compare_file)
+
+
+class MissingFileError(OSError):
+    """The database's file is not in its folder."""
+
+
+def identity_of(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - at each read
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 # undefined_table, undefined_column, invalid_schema_name: PostgreSQL, appendix A.

@@ -1,12 +1,11 @@
 """Readers of single rows: every request reads its resource by the primary key.
 
-Each has a connection of its own. What it cannot read, the store's ordinary connection reads, or reports the error.
+Each keeps a connection. What it cannot read, an ordinary connection of the store reads, or reports the error.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from sqlalchemy.util import greenlet_spawn
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit
 from dualsql.databases.sqlite.rows import next_rows
+from dualsql.store.engines import MissingFileError, identity_of
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 _CLOSED = float("inf")
@@ -31,7 +31,7 @@ _REST = 1.0
 _DOUBLE = 701
 """PostgreSQL's number of the type."""
 _LONGEST_READ = 1.0
-"""Seconds for a row from PostgreSQL."""
+"""Seconds for a row from PostgreSQL, with the time that others read."""
 
 
 class RowReader(Protocol):
@@ -112,18 +112,6 @@ class CompiledRowQuery:
         for name, process in self._processes:
             values[name] = process(values[name])
         return values
-
-
-class MissingFileError(OSError):
-    """The database's file is not in its folder."""
-
-
-def identity_of(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - at each read
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 _SQLITE = sqlite.dialect(paramstyle="named")
@@ -213,26 +201,27 @@ class PostgreSQLRowReader:
     async def read(
         self, query: RowQuery, values: Mapping[str, Any] = _NO_VALUES
     ) -> list[dict[str, Any]] | None:
-        async with self._lock:
-            self._loop = asyncio.get_running_loop()
-            if time.monotonic() < self._rests_until:
-                return None
-            try:
-                async with asyncio.timeout(_LONGEST_READ):
-                    rows = await self._rows(query.asyncpg, values)
-            except TimeoutError:
-                self._rest()  # asyncpg cancels the query, as for a caller who leaves
-                return None
-            except Exception:  # noqa: BLE001 - the ordinary connection reports it
-                self._disconnect()
-                self._rest()
-                return None
+        try:
+            async with asyncio.timeout(_LONGEST_READ), self._lock:
+                self._loop = asyncio.get_running_loop()
+                if time.monotonic() < self._rests_until:
+                    return None
+                rows = await self._rows(query.asyncpg, values)
+        except TimeoutError:
+            self._rest()  # asyncpg cancels the query, as for a caller who leaves
+            return None
+        except Exception:  # noqa: BLE001 - the ordinary connection reports it
+            self._disconnect()
+            self._rest()
+            return None
         return [query.asyncpg.to_dict(row) for row in rows]
 
     def reopen(self) -> None:
         if self._loop is not asyncio.get_running_loop():
-            # The connection ended with the other event loop.
-            self._connection, self._lock = None, asyncio.Lock()
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.detach()  # it ended with the other event loop, and no pool is to close it
+            self._lock = asyncio.Lock()
         self._rests_until = 0.0
 
     async def close(self) -> None:

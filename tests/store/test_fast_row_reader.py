@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import time
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -17,7 +19,7 @@ from sqlalchemy import QueuePool, make_url, text
 
 from dualsql.resource import INTERRUPTED, Principal, Resource
 from dualsql.store import ResourceChanges, SQLResourceStore
-from dualsql.store.fast_rows import RowQuery, SQLiteRowReader
+from dualsql.store.fast_rows import PostgreSQLRowReader, RowQuery, SQLiteRowReader
 from dualsql.store.protocol import Requester
 from dualsql.store.sql import _row_query
 from dualsql.testing.stores import MOMENT, NOW, minutes, pending, resource
@@ -194,6 +196,15 @@ async def test_a_read_that_waits_is_left_to_the_pool(
     assert await asyncio.gather(*reads) == [stored] * 3
 
 
+async def test_a_read_does_not_wait_for_many_others(filled: tuple[SQLResourceStore, Resource]) -> None:
+    """Where a row took 0.3 s, the last of fifty callers waited for 15 s, and for 2 s without the reader."""
+    store, stored = filled
+    reader = store._row_reader
+    assert isinstance(reader, PostgreSQLRowReader)
+    async with reader._lock, asyncio.timeout(10):  # the `timeout` of a store
+        assert await store.get(stored.id) == stored
+
+
 async def test_a_caller_who_leaves_takes_no_connection_with_it(
     filled: tuple[SQLResourceStore, Resource], postgresql_store_url: str
 ) -> None:
@@ -225,3 +236,24 @@ async def test_a_reader_is_not_that_of_another_event_loop(postgresql_store_url: 
     await store.save(stored)
     assert await read() == (stored, True)
     assert await asyncio.to_thread(asyncio.run, read()) == (stored, True)
+
+
+async def test_a_connection_of_an_event_loop_that_ended_is_not_closed_in_another(
+    postgresql_store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pool logged errors: it found the connection among the garbage, and tried to end it in a closed loop."""
+    store, stored = SQLResourceStore(postgresql_store_url), resource()
+    await store.save(stored)
+    await store.close()
+
+    async def read() -> object:
+        await store.open()
+        return await row_of(store, stored) is not None
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of sockets, which nobody has closed
+        assert await asyncio.to_thread(asyncio.run, read())
+        assert await read()
+        gc.collect()
+    await store.close()
+    assert caplog.records == []

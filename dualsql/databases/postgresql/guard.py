@@ -213,13 +213,13 @@ async def _set_autocommit(adapted: Any, driver: Any, *, is_on: bool) -> None:
         adapted.autocommit = is_on
 
 
-_EXACT = "dualsql_exact"
-"""Under this name, `memory_of` a connection has whether it reads values exactly for good."""
+_LOADERS = "dualsql_loaders"
+"""`memory_of` a connection has this key if the connection keeps the loaders of dualsql."""
 
 
-def _load_exactly(adapted: Any, record: Any) -> None:
+def _keep_loaders(adapted: Any, record: Any) -> None:
     load_exactly(adapted.adapters, Unfit)
-    record.info[_EXACT] = True
+    record.info[_LOADERS] = True
 
 
 class PostgreSQLGuard(Guard):
@@ -233,7 +233,7 @@ class PostgreSQLGuard(Guard):
     def prepare(self, engine: Engine) -> None:
         """Connections of psycopg keep the loaders of dualsql: anew for each session, they took 9 % of a creation."""
         if engine.dialect.driver.startswith("psycopg"):
-            event.listen(engine, "connect", _load_exactly)
+            event.listen(engine, "connect", _keep_loaders)
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
@@ -241,7 +241,8 @@ class PostgreSQLGuard(Guard):
         driver, is_of_driver = driver_of(connection), _begins_by_driver(connection)
         begin = _begun_by_driver if is_of_driver else _begun_by_sqlalchemy
         async with begin(connection, terms):
-            if _EXACT in memory_of(connection) or (is_of_driver and not has_pipeline(connection)):  # asyncpg
+            is_asyncpg = is_of_driver and not has_pipeline(connection)
+            if is_asyncpg or _LOADERS in memory_of(connection):
                 yield
                 return
             with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
