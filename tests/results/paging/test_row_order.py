@@ -231,6 +231,8 @@ async def test_rows_of_an_attached_file_whose_key_is_null_are_all_on_pages(tmp_p
     async with create_server(engine, base_url="http://h/r", tables=tables) as dual:
         response = await dual.create_response(select(tables.tables["other.things"]), name="things")
         page = await dual.read_page(response.resource_id, None, PageRequest(limit=15))
-        rest = await dual.read_page(response.resource_id, None, PageRequest(limit=15, cursor=page.next_cursor))
+        rest = await dual.read_page(
+            response.resource_id, None, PageRequest(limit=15, cursor=page.next_cursor)
+        )
         assert page.row_count + rest.row_count == 20
     engine.dispose()
