@@ -151,9 +151,8 @@ _FAULTS_BY_MESSAGE: Mapping[str, FailureKind] = {
 
 
 _TABLES = """
-SELECT t.schema, t.name, group_concat(lower(c.name), char(10))
-FROM pragma_table_list AS t, pragma_table_xinfo(t.name, t.schema) AS c
-WHERE t.type = 'table' AND NOT t.wr GROUP BY t.schema, t.name
+SELECT t.schema, t.name, group_concat(lower(c.name), char(10)) FROM pragma_table_list AS t,
+pragma_table_xinfo(t.name, t.schema) AS c WHERE t.type = 'table' AND NOT t.wr GROUP BY t.schema, t.name
 HAVING max(c.pk) = 0 OR max(c.pk AND NOT c."notnull")
 AND EXISTS (SELECT 1 FROM pragma_index_list(t.name, t.schema) WHERE origin = 'pk')
 """
