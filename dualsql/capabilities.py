@@ -138,7 +138,7 @@ class Capabilities:
         require_pattern: raises a PatternError for a constant regular expression that the database shall not get, and a
             ConfigurationError if it can get none; None stands for one that is not constant.
         row_number: the name of the column that numbers the rows of a table, which is not among its columns; None for a
-            view, and if the table has none. A source knows it of its own tables.
+            view, and if the table has none; empty if columns have all its names. A source knows it of its own tables.
     """
 
     name: str

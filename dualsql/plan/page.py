@@ -127,16 +127,16 @@ class Ordered:
     @cached_property
     def keyed_window(self) -> KeyedSelect:
         """The same with its keys, unless there is an obstacle."""
-        keyed = self.window if self.order.obstacle else self.with_keys(self.window.select, self.order.keys)
-        if not keyed.added or not is_distinct(self.shape.select) or distinct_on(self.shape.select):
-            return keyed
-        from dualsql.plan.merged_rows import around_distinct
-
-        return self.with_keys(*around_distinct(self.window.select, self.order.keys, self.capabilities))
+        return self.window if self.order.obstacle else self.with_keys(self.window.select, self.order.keys)
 
     def with_keys(self, statement: AnySelect, keys: Sequence[Key]) -> KeyedSelect:
         """The statement with the values of these keys."""
         positions, new_columns = self.key_positions(keys, lambda form: form.read)
+        if new_columns and is_distinct(statement) and not distinct_on(statement):
+            from dualsql.plan.merged_rows import around_distinct
+
+            statement, keys = around_distinct(statement, keys, self.capabilities)
+            positions, new_columns = self.key_positions(keys, lambda form: form.read)
         rows = statement.add_columns(*new_columns) if new_columns else statement
         return KeyedSelect(rows, keys, positions, len(new_columns))
 

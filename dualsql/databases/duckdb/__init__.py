@@ -379,18 +379,22 @@ _TEXT = TextDialect(
 )
 
 
+_DAYS = ValueReader(date.max, date.min)
+_MOMENTS = ValueReader(datetime.max, datetime.min)  # noqa: DTZ901 - the very objects
+
+
 class DuckDBDate(types.Date):
     """A date as DuckDB's driver returns it."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        return ValueReader(date.max, date.min)
+        return _DAYS
 
 
 class DuckDBDateTime(types.DateTime):
     """A timestamp as DuckDB's driver returns it."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        return ValueReader(datetime.max, datetime.min)  # noqa: DTZ901 - the very objects
+        return _MOMENTS
 
 
 _has_nanoseconds = re.compile(r"\.\d{7}").search
@@ -468,7 +472,9 @@ CAPABILITIES = Capabilities(
     text_dialect=lambda: _TEXT,
     drivers={
         "duckdb_sqlalchemy": DriverValues(
-            types={types.Date: DuckDBDate, types.DateTime: DuckDBDateTime}, require=_require_whole
+            types={types.Date: DuckDBDate, types.DateTime: DuckDBDateTime},
+            processors={"DATE": _DAYS, "TIMESTAMP": _MOMENTS, "TIMESTAMP WITH TIME ZONE": _MOMENTS},
+            require=_require_whole,
         )
     },
     bound_as_text=list_of_dates_as_text,

@@ -115,7 +115,7 @@ class ExactDate(types.Date):
         return _date_text
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        return ValueReader(*_of_asyncpg("date"))
+        return _reader_of(coltype) or ValueReader(*_of_asyncpg("date"))
 
 
 class ExactDateTime(types.DateTime):
@@ -127,18 +127,14 @@ class ExactDateTime(types.DateTime):
         return _zoned_text if self.timezone else _local_text
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        return ValueReader(*_of_asyncpg("datetime"))
+        return _reader_of(coltype) or ValueReader(*_of_asyncpg("datetime"))
 
 
 class ExactUntyped(types.NullType):
     """A column without a declared type on asyncpg; dates are recognized by PostgreSQL's number of their type."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        if coltype == _CHAR:
-            return _char
-        if coltype not in _OIDS_OF_INFINITIES:
-            return None
-        return ValueReader(*_of_asyncpg("date" if coltype == _DATE else "datetime"))
+        return _reader_of(coltype)
 
 
 class _Char:
@@ -147,7 +143,7 @@ class _Char:
     render_bind_cast = True
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        return _char if coltype == _CHAR else None
+        return _reader_of(coltype)
 
 
 class CharText(_Char, types.String):
@@ -156,6 +152,15 @@ class CharText(_Char, types.String):
 
 class CharCHAR(_Char, types.CHAR):
     """A text in a column declared as CHAR."""
+
+
+def _reader_of(code: object) -> Callable[[Any], Any] | None:
+    """What reads values of the type of this number, whatever type the application states."""
+    if code == _CHAR:
+        return _char
+    if code not in _OIDS_OF_INFINITIES:
+        return None
+    return ValueReader(*_of_asyncpg("date" if code == _DATE else "datetime"))
 
 
 def _char(value: Any) -> Any:

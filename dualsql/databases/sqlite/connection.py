@@ -151,9 +151,10 @@ _FAULTS_BY_MESSAGE: Mapping[str, FailureKind] = {
 
 
 _TABLES = """
-SELECT t.name, group_concat(lower(c.name), char(10)) FROM pragma_table_list AS t, pragma_table_xinfo(t.name) AS c
-WHERE t.schema = 'main' AND t.type = 'table' AND NOT t.wr GROUP BY t.name HAVING max(c.pk) = 0
-OR max(c.pk AND NOT c."notnull") AND EXISTS (SELECT 1 FROM pragma_index_list(t.name) WHERE origin = 'pk')
+SELECT t.schema, t.name, group_concat(lower(c.name), char(10)) FROM pragma_table_list AS t,
+pragma_table_xinfo(t.name, t.schema) AS c WHERE t.type = 'table' AND NOT t.wr GROUP BY t.schema, t.name
+HAVING max(c.pk) = 0 OR max(c.pk AND NOT c."notnull")
+AND EXISTS (SELECT 1 FROM pragma_index_list(t.name, t.schema) WHERE origin = 'pk')
 """
 """Tables with numbered rows, if their key may be NULL: one without an index is the number itself; and their columns."""
 
@@ -194,10 +195,11 @@ class SQLiteGuard(Guard):
         if sqlite3.sqlite_version_info < (3, 37):
             return {}
         rows: Any = await connection.exec_driver_sql(_TABLES)
-        free = {
-            name: [each for each in ROW_NUMBERS if each not in columns.split("\n")] for name, columns in rows
+        return {
+            (key, name): next((each for each in ROW_NUMBERS if each not in columns.split("\n")), "")
+            for schema, name, columns in rows
+            for key in {schema, None if schema == "main" else schema}
         }
-        return {(schema, name): each[0] for name, each in free.items() if each for schema in (None, "main")}
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         stop_elsewhere = memory_of(connection).get(ON_STOP)

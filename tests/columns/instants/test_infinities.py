@@ -19,6 +19,7 @@ from sqlalchemy import (
     DateTime,
     Integer,
     MetaData,
+    String,
     Table,
     create_engine,
     func,
@@ -198,6 +199,15 @@ async def test_a_column_without_a_type(application: Application) -> None:
     rows = await application.rows(untyped)
     assert [row["moment"] for row in rows][2:5:2] == ["infinity", "-infinity"]
     assert rows[1]["moment"] == dt.datetime.fromisoformat("9999-12-31T23:59:59.999999")
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("stated", [String(), Date(), DateTime()])
+async def test_a_column_with_another_type(application: Application, stated: Any, name: str) -> None:
+    """asyncpg and DuckDB have the last day of year 9999 for infinity, whatever type is stated."""
+    other = select(prices.c.id, type_coerce(prices.c[name], stated).label("other")).order_by(prices.c.id)
+    rows = await application.rows(other)
+    assert [row["other"] for row in rows][2:5:2] == ["infinity", "-infinity"]
 
 
 async def test_arrow_has_no_place_for_them(application: Application) -> None:

@@ -131,19 +131,22 @@ async def test_distinct_values_are_those_of_the_database(
     name: str, dual: DualResponseServer, filled: AsyncEngine
 ) -> None:
     """Equal values may have several texts, of which DISTINCT keeps one: 1.0 and 1.00 in documents and ranges."""
-    column = kinds.c[name]
-    async with filled.connect() as connection:
-        count = len((await connection.execute(select(column).distinct())).all())
-    response = await dual.create_response(select(column).distinct(), name="distinct")
-    for limit in (1, 3, 100):
-        page = await dual.read_page(response.resource_id, None, PageRequest(limit=limit))
-        rows = list(page.rows)
-        while page.next_cursor:
-            following = PageRequest(limit=limit, cursor=page.next_cursor)
-            page = await dual.read_page(response.resource_id, None, following)
-            rows += page.rows
-        assert len(rows) == count
-        while page.previous_cursor:
-            before = PageRequest(limit=limit, cursor=page.previous_cursor)
-            page = await dual.read_page(response.resource_id, None, before)
-        assert page.offset == 0
+    column, few = kinds.c[name], kinds.alias("few")
+    # A page ends between rows of one value.
+    several = select(column, few.c.id).join(few, few.c.id < 4).distinct().order_by(column.desc())
+    for statement in (select(column).distinct(), several):
+        async with filled.connect() as connection:
+            count = len((await connection.execute(statement)).all())
+        response = await dual.create_response(statement, name="distinct")
+        for limit in (1, 3, 100):
+            page = await dual.read_page(response.resource_id, None, PageRequest(limit=limit))
+            rows = list(page.rows)
+            while page.next_cursor:
+                following = PageRequest(limit=limit, cursor=page.next_cursor)
+                page = await dual.read_page(response.resource_id, None, following)
+                rows += page.rows
+            assert len(rows) == count
+            while page.previous_cursor:
+                before = PageRequest(limit=limit, cursor=page.previous_cursor)
+                page = await dual.read_page(response.resource_id, None, before)
+            assert page.offset == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select, true
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, event, insert, select, true
 
 from dualsql import (
     DualResponseServer,
@@ -175,6 +175,7 @@ _NULL_KEYS = {
     "text": "id TEXT PRIMARY KEY, word TEXT",
     "no row number": "id INT PRIMARY KEY, word TEXT",
     "of two columns": "id INT, word TEXT, PRIMARY KEY (id, word)",
+    "no name for the row's number": "id TEXT PRIMARY KEY, word TEXT, rowid AS (1), oid AS (1), _rowid_ AS (1)",
 }
 
 
@@ -191,11 +192,12 @@ async def test_rows_whose_key_is_null_are_all_on_pages(columns: str, sort: str, 
     engine, tables = create_engine(f"sqlite:///{file}"), MetaData()
     tables.reflect(engine)
     things = tables.tables["things"]
-    inner = select(things).subquery()
+    rows_of_things = select(things.c.id, things.c.word)
+    inner = rows_of_things.subquery()
     keys = [SortKey(field=sort, order="desc")] if sort else []
     async with create_server(f"sqlite:///{file}", base_url="http://h/r", tables=tables) as dual:
         for statement in (
-            select(things),
+            rows_of_things,
             select(inner),
             select(things.c.id, inner.c.word).join(inner, true()),
         ):
@@ -213,4 +215,24 @@ async def test_rows_whose_key_is_null_are_all_on_pages(columns: str, sort: str, 
             rows = sorted(((row["id"], row["word"]) for row in pages), key=repr)
             with engine.connect() as connection:
                 assert rows == sorted(connection.execute(statement).all(), key=repr)
+    engine.dispose()
+
+
+async def test_rows_of_an_attached_file_whose_key_is_null_are_all_on_pages(tmp_path: Path) -> None:
+    other = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(other)) as made, made:
+        made.execute("CREATE TABLE things (id TEXT PRIMARY KEY)")
+        made.executemany("INSERT INTO things VALUES (?)", [(None,)] * 20)
+    engine, tables = create_engine(f"sqlite:///{tmp_path}/main.sqlite"), MetaData()
+    event.listen(engine, "connect", lambda connection, _: connection.execute(f"ATTACH '{other}' AS other"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE things (id INTEGER PRIMARY KEY)")
+    tables.reflect(engine, schema="other")
+    async with create_server(engine, base_url="http://h/r", tables=tables) as dual:
+        response = await dual.create_response(select(tables.tables["other.things"]), name="things")
+        page = await dual.read_page(response.resource_id, None, PageRequest(limit=15))
+        rest = await dual.read_page(
+            response.resource_id, None, PageRequest(limit=15, cursor=page.next_cursor)
+        )
+        assert page.row_count + rest.row_count == 20
     engine.dispose()
