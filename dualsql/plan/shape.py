@@ -276,7 +276,12 @@ def merges_rows(
 
 def sorts_by_aggregate(select: AnySelect) -> bool:
     """Whether an aggregate may stand in its ORDER BY."""
-    return any(_may_aggregate(element, _is_aggregate) for element in _sorting(select))
+    return any(map(may_aggregate, _sorting(select)))
+
+
+def may_aggregate(element: Any) -> bool:
+    """Whether `element` may contain an aggregate function outside of subqueries and window functions."""
+    return _may_aggregate(element, _is_aggregate)
 
 
 def _may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], bool]) -> bool:
