@@ -32,6 +32,7 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     ),
     "sqlalchemy_dialects.py": ("postgres", "classes that SQLAlchemy has in one dialect's module, met on any"),
     "store/engines.py": ("sqlite postgres asyncpg pg_", "the store keeps resources in these two databases"),
+    "store/fast_rows.py": ("sqlite postgres asyncpg pg_", "the same two"),
     "columns/instants.py": ("sqlite", "variants of types on the database that keeps instants as texts"),
     "log.py": ("sqlite", "a line of the log has the driver's code, and the log loads no database"),
     "conformance/checks.py": (
