@@ -110,16 +110,18 @@ async def trace(crossings: Crossings) -> dict[str, tuple[set[str], int]]:
                 modules = {}
                 for kind, request in requests.items():
                     await request()
-                    counts = []
-                    for _ in range(8):
+                    with crossings.count():
+                        await request()
+                    own, switches = crossings.modules, crossings.switches
+                    for _ in range(7):
+                        if len(own) <= MOST_MODULES[kind]:
+                            break
+                        # A busy machine adds what happens to a statement that takes long, and timers that are due.
+                        await asyncio.sleep(0.5)
                         with crossings.count():
                             await request()
-                        counts.append((crossings.modules, crossings.switches))
-                        if len(crossings.modules) <= MOST_MODULES[kind]:
-                            break
-                        # A busy machine adds what happens to a statement that takes long, for a while.
-                        await asyncio.sleep(0.5)
-                    modules[kind] = min(counts, key=lambda count: len(count[0]))
+                        own, switches = own & crossings.modules, min(switches, crossings.switches)
+                    modules[kind] = own, switches
                 return modules
 
 

@@ -148,7 +148,7 @@ def integer_columns(columns: Iterable[ResultColumn]) -> list[str]:
 
 
 class RecordMaker:
-    """Makes objects by column name of rows; what follows from the columns is found out once.
+    """Makes objects by column name of rows; what follows from the columns is computed once.
 
     Args:
         integer_strings: names of columns whose whole numbers become strings.
@@ -173,10 +173,10 @@ class RecordMaker:
         self._names = tuple(column.name for column in columns)
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
-        found = converters(columns, dialect, integer_strings=integer_strings)
+        needed = converters(columns, dialect, integer_strings=integer_strings)
         # `Fits` makes whole numbers of whole decimals, too.
-        whole = {place for place, converter in found if converter is _whole}.difference(self._texts)
-        self._converters = [(place, converter) for place, converter in found if place not in whole]
+        whole = {place for place, converter in needed if converter is _whole}.difference(self._texts)
+        self._converters = [(place, converter) for place, converter in needed if place not in whole]
         converting = {place for place, _ in self._converters}
         # Of what the application's code reads, a converter checks the class.
         fits = {

@@ -56,7 +56,8 @@ class PageProcess:
         is_open: whether it may answer yet. was_ready: it could read the file.
     """
 
-    limit, declines_for = timedelta(milliseconds=20), timedelta(minutes=1)
+    limit = timedelta(milliseconds=20)
+    declines_for = timedelta(minutes=1)
 
     def __init__(self, process: ReaderProcess, path: str, most_bytes: int = sys.maxsize) -> None:
         self._process = process
