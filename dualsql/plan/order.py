@@ -80,7 +80,9 @@ def _identity_in(
         keys: Expressions = [*leaf.primary_key]
         is_key = keys and not any(key.nullable for key in leaf.primary_key)
         name = None if is_key else row_number_of(internals.table_under(leaf))
-        return keys if name is None else [*keys, row_number(leaf, name)] if name else []
+        if name is None:
+            return keys
+        return [*keys, row_number(leaf, name)] if name else []  # no name for the number is free
     inner = getattr(leaf, "element", None)
     is_subquery = isinstance(leaf, selectable.Subquery | selectable.CTE)
     if not is_subquery or getattr(leaf, "recursive", False) or not isinstance(inner, Select):
