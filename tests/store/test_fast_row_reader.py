@@ -8,7 +8,7 @@ import sqlite3
 import time
 import warnings
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import QueuePool, make_url, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.resource import INTERRUPTED, Principal, Resource
 from dualsql.store import ResourceChanges, SQLResourceStore
@@ -184,12 +185,19 @@ async def test_a_connection_that_postgresql_has_ended_is_replaced(
     await until(lambda: row_of(store, stored))
 
 
+@asynccontextmanager
+async def locked(url: str) -> AsyncIterator[AsyncConnection]:
+    """A transaction for which each read of the store waits."""
+    async with opened(url) as engine, engine.begin() as connection:
+        await connection.execute(text("LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE"))
+        yield connection
+
+
 async def test_a_read_that_waits_is_left_to_the_pool(
     filled: tuple[SQLResourceStore, Resource], postgresql_store_url: str
 ) -> None:
     store, stored = filled
-    async with opened(postgresql_store_url) as engine, engine.begin() as connection:
-        await connection.execute(text("LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE"))
+    async with locked(postgresql_store_url):
         reads = [asyncio.ensure_future(store.get(stored.id)) for _ in range(3)]
         assert await row_of(store, stored) is None
         assert not any(read.done() for read in reads)
@@ -209,8 +217,7 @@ async def test_a_caller_who_leaves_takes_no_connection_with_it(
     filled: tuple[SQLResourceStore, Resource], postgresql_store_url: str
 ) -> None:
     store, stored = filled
-    async with opened(postgresql_store_url) as engine, engine.begin() as connection:
-        await connection.execute(text("LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE"))
+    async with locked(postgresql_store_url) as connection:
         read = asyncio.ensure_future(store.get(stored.id))
         waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
         await until(lambda: connection.scalar(waits))
