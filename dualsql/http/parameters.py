@@ -354,7 +354,7 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
         UnsupportedBodyError: another media type, another charset than UTF-8, or compressed.
         BodyTooLargeError, SlowBodyError, CallerGoneError: see `read_body`.
     """
-    headers = dict(reversed(request.scope["headers"]))  # of equal names, the first
+    headers = dict(reversed(list(request.scope["headers"])))  # of equal names, the first
     media_type, _, parameters = headers.get(b"content-type", b"").lower().replace(b" ", b"").partition(b";")
     # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
     if media_type != b"application/json" or parameters not in (b"", b"charset=utf-8", b'charset="utf-8"'):
