@@ -302,7 +302,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("after the others for # seconds", f"{_PENALTY_SECONDS:g}"),
         ("acknowledges nothing for # seconds", _GONE_SECONDS),
         ("the # seconds above", _GONE_SECONDS),
-        ("of the store (# s), `queue_timeout` (# s)", seconds(default(SQLResourceStore, "timeout")), seconds(DEFAULTS.queue_timeout)),
+        ("of the store (# s, and one more where its reader tries first), `queue_timeout` (# s)", seconds(default(SQLResourceStore, "timeout")), seconds(DEFAULTS.queue_timeout)),
         ("every `watch_interval` (# s)", seconds(ChangeSettings().watch_interval)),
         ("every `cleanup_interval` (# s) for a sweep, which deletes # results", seconds(DEFAULTS.cleanup_interval), housekeeping._BATCH),
     ],
