@@ -113,6 +113,22 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
         ),
         ("SELECT id FROM school WHERE rownum < 5", "sqlite", "Write LIMIT 10 at the end of the SELECT."),
         ("SELECT id FROM school WHERE state = @state", "sqlite", "Write a parameter as :name."),
+        ("SELECT id FROM school WHERE state = $1", "sqlite", "Write a parameter as :name."),
+        ("SELECT id", "sqlite", "Name a table in FROM; write a text in single quotes."),
+        (
+            "SELECT id FROM school WHERE name = 'O'Brien'",
+            "sqlite",
+            "Close each text with a quote, and write a quote within a text twice: 'O''Brien'.",
+        ),
+        *(
+            (
+                f"SELECT {call} FROM school",
+                dialect,
+                "Write printf('%.2f', x) for a number, strftime('%Y-%m', x) for a date.",
+            )
+            for dialect in ("sqlite", "duckdb")
+            for call in ("FORMAT(opened, 'yyyy-MM')", "FORMAT(rate, 2)", "printf(rate)")
+        ),
         (
             "SET search_path TO x; SELECT 1",
             "postgresql",
