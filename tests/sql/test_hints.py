@@ -114,6 +114,19 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
         ("SELECT id FROM school WHERE rownum < 5", "sqlite", "Write LIMIT 10 at the end of the SELECT."),
         ("SELECT id FROM school WHERE state = @state", "sqlite", "Write a parameter as :name."),
         ("SELECT id FROM school WHERE state = $1", "sqlite", "Write a parameter as :name."),
+        *(
+            (
+                "SELECT id FROM school WHERE id IN (SELECT id, name FROM school)",
+                dialect,
+                "Write or select as many.",
+            )
+            for dialect in ("sqlite", "postgresql", "mysql", "duckdb")
+        ),
+        (
+            "SELECT id, name FROM school UNION SELECT id FROM school",
+            "sqlite",
+            "Select as many in each, NULL where one has none.",
+        ),
         ("SELECT id", "sqlite", "Name a table in FROM; write a text in single quotes."),
         (
             "SELECT id FROM school WHERE name = 'O'Brien'",
