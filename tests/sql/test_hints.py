@@ -476,7 +476,7 @@ def test_the_rows_of_values_are_those_of_a_list(dialect: str) -> None:
     assert bound(f"opened IN (VALUES {days})") == bound(f"opened IN ({days})")
     assert bound("(id, state) IN (VALUES (1, 'NJ'), (2, 'NY'))") == [1, "NJ", 2, "NY"]
     for wrong in ("id IN (VALUES (1, 2), (3, 4))", "(id, rate) IN (VALUES (1), (2))"):
-        assert refused(f"SELECT id FROM school WHERE {wrong}", dialect).hint == "Write as many."
+        assert refused(f"SELECT id FROM school WHERE {wrong}", dialect).hint == "Write or select as many."
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
