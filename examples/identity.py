@@ -64,4 +64,4 @@ def search_colleges(state: str) -> Select:
 
 
 app = mcp.streamable_http_app(stateless_http=True)
-app.mount("/resources", dual.router())  # not behind the MCP server's door: it has its own, with the same lock
+app.mount("/resources", dual.router())  # the token of MCP is checked here, too

@@ -1,4 +1,4 @@
-"""Bind results to people: who asks is found out anew for every request."""
+"""Bind results to people: each request is authenticated."""
 
 from sqlalchemy import select
 from starlette.requests import Request

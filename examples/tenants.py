@@ -1,4 +1,4 @@
-"""Narrow every table to whoever asks: state universities see their own state."""
+"""Restrict every table to the caller: state universities see their own state."""
 
 from sqlalchemy import func, select
 

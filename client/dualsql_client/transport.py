@@ -59,6 +59,11 @@ class Credentials:
 
     def __init__(self, auth: Auth | None) -> None:
         is_httpx = auth is None or isinstance(auth, tuple) or hasattr(auth, "auth_flow")
+        if not is_httpx and not callable(auth):
+            raise TypeError(
+                "auth takes an Auth of httpx, a name with a password, or an async function that returns a token. "
+                "For a token that does not change, write headers={'Authorization': 'Bearer ...'}."
+            )
         self._provide = None if is_httpx else cast(TokenProvider, auth)
         # auth=None would remove the HTTP client's own auth.
         self.options: Mapping[str, Any] = {"auth": auth} if is_httpx and auth is not None else {}

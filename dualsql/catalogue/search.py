@@ -76,7 +76,8 @@ def checked_terms(terms: object) -> Sequence[str]:
     stripped = [term.strip() for term in items[: MOST_TERMS + 1]]
     if not 0 < len(stripped) <= MOST_TERMS:
         raise BadParameterError(
-            f"A search takes 1 to {MOST_TERMS} terms.", hint="Search again for the others."
+            f"A search takes 1 to {MOST_TERMS} terms.",
+            hint="Search again for the others." if stripped else 'Such as ["enrollment", "tuition fees"].',
         )
     if any(not 0 < len(term) <= LONGEST_TERM or not fold(term) for term in stripped):
         raise BadParameterError(

@@ -143,6 +143,8 @@ MOST_TABLES = 1_000
 
 _TIMEOUT = timedelta(minutes=1)
 _LISTED = 40
+_MOST_SCHEMAS = 50
+"""Schemas in which a name without one is looked for, for a suggestion."""
 _TRIED = 1_000
 
 
@@ -342,7 +344,9 @@ def _with_names(inspector: Inspector, names: Sequence[str]) -> dict[TableName, b
         if schema not in listed:
             listed[schema] = _in_schema(inspector, schema)
         if (schema, bare) not in listed[schema]:
-            _refuse("table", name, list(map(qualified_name, listed[schema])))
+            places = [schema] if prefix else _schemas(inspector)[:_MOST_SCHEMAS]
+            tables = [table for place in places for table in _in_schema(inspector, place)]
+            _refuse("table", name, list(map(qualified_name, tables)))
         selected[schema, bare] = listed[schema][schema, bare]
     return selected
 

@@ -285,7 +285,7 @@ class Encoder:
     def note_text(self, what: str) -> None:
         """Record that `what` is rendered as written; raise NotFreezableError if the registry does not allow text."""
         if not self.registry.allow_text:
-            refuse(what, "Use SQLAlchemy's constructs, or create the server with allow_text=True.")
+            refuse(what, "Use SQLAlchemy's constructs, or pass settings=Settings(allow_text=True).")
         self.uses_text = True
 
     def clones(self) -> list[list[int]]:

@@ -286,7 +286,7 @@ def _sort(name: str, value: Any) -> tuple[SortKey, ...]:
                 details={"name": name},
             )
         if key.get("order", "asc") not in ("asc", "desc"):
-            raise BadParameterError("order must be 'asc' or 'desc'.", details={"name": name})
+            raise BadParameterError("order is malformed.", hint="Write asc or desc.", details={"name": name})
     if len({key["field"] for key in keys}) != len(keys):
         raise BadParameterError("A column appears twice in sort.", details={"name": name})
     return tuple(SortKey(field=key["field"], order=key.get("order", "asc")) for key in keys)

@@ -69,6 +69,10 @@ _EXAMPLES = {
     "aggregates": '[{"function": "sum", "column": "enrollment"}]',
     "order_by": '[{"column": "count", "order": "desc"}]',
 }
+_LISTS = {
+    "several": 'Such as {"column": "state", "op": "in", "value": ["NJ", "NY"]}.',
+    "two": 'Such as {"column": "size", "op": "between", "value": [10, 20]}.',
+}
 
 
 def read_structured_query(values: Any) -> StructuredQuery:
@@ -283,9 +287,11 @@ def _read_comparison(value: Mapping[str, Any], key: str) -> Comparison:
 
 def _values(operands: Any, operator: Operator, key: str) -> tuple[Any, ...]:
     if not isinstance(operands, list | tuple) or not operands:
-        raise _malformed(f"{operator} takes a list of values.", key)
+        raise _malformed(f"{operator} takes a list of values.", key, _LISTS[OPERATORS[operator].takes])
     if OPERATORS[operator].takes == "two" and len(operands) != 2:
-        raise _malformed(f"{operator} takes two values, the lower one first; both are included.", key)
+        raise _malformed(
+            f"{operator} takes two values, the lower one first; both are included.", key, _LISTS["two"]
+        )
     if len(operands) > MAXIMUM_VALUES:
         raise _too_many(operator, MAXIMUM_VALUES)
     return tuple(_scalar(value, operator, key) for value in operands)

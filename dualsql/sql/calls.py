@@ -66,6 +66,13 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     # Where instants are kept as texts, the greatest text need not be the latest instant.
     if lowercase in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)
+    # format(x, 2) and FORMAT(x, 'yyyy-MM') of other databases would take x for the format, and return it.
+    is_format = lowercase in {"format", "printf"} and "printf" in translator.dialect.functions
+    if is_format and arguments and not is_text(arguments[0]):
+        invalid(
+            f"{lowercase}() takes a constant format as its first argument.",
+            hint="Write printf('%.2f', x) for a number, strftime('%Y-%m', x) for a date.",
+        )
     argument_types = translator.dialect.argument_types.get(lowercase, {})
     arguments = [
         cast_type(argument, argument_types[index])

@@ -305,6 +305,8 @@ def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Ele
 
 def _in_query(translator: Translator, value: Element, query: Any) -> Element:
     outputs = list(query.selected_columns)
+    if len(outputs) != (len(value.clauses) if isinstance(value, Tuple) else 1):
+        _refuse_width()
     if len(outputs) == 1 and operations.spells_instants(translator.capabilities, value, *outputs):
         value, query = instants.normalized_instant(value), instants.selecting_instants(query)
     return value.in_(query)
@@ -334,7 +336,10 @@ def _only_cell(row: list[Any]) -> Any:
 
 
 def _refuse_width() -> NoReturn:
-    invalid("The rows of IN have another number of values than what is looked for.", hint="Write as many.")
+    invalid(
+        "The rows of IN have another number of values than what is looked for.",
+        hint="Write or select as many.",
+    )
 
 
 def _any_of(wrap: Any) -> Any:

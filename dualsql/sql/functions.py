@@ -76,6 +76,7 @@ _INSTEAD: Mapping[str, str] = {
     "eomonth": "Write last_day(x).",
     "zeroifnull": "Write coalesce(x, 0).",
     "format": "Write concat(x, y), or x || y.",
+    **dict.fromkeys(("timestamp_trunc", "datetime_trunc"), "Write date_trunc('month', x)."),
     "decode": "Write CASE x WHEN a THEN b ELSE c END.",
 }
 """Suggestions for databases that have no own one."""

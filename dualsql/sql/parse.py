@@ -168,6 +168,8 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
 
 
 def _syntax_hint(sql: str) -> str:
+    if sql.count("'") % 2:
+        return "Close each text with a quote, and write a quote within a text twice: 'O''Brien'."
     if re.search(r"\bCONVERT\s*\(", sql, re.IGNORECASE):
         return "Write CAST(x AS DATE), or another type after AS."
     if re.search(r"\bMINUS\s+SELECT\b", sql, re.IGNORECASE):

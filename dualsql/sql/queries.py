@@ -399,7 +399,10 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
     # As one flat list: SQLAlchemy puts nested operands into parentheses, which SQLite does not accept.
     operands = [_operand(translator, part, scope) for part in _chain(node)]
     if len({len(operand.selected_columns) for operand in operands}) != 1:
-        invalid("The parts of a set operation have different numbers of columns.")
+        invalid(
+            "The parts of a set operation have different numbers of columns.",
+            hint="Select as many in each, NULL where one has none.",
+        )
     for one, *others in zip(*(operand.selected_columns for operand in operands), strict=True):
         if (kind, bool(args.get("distinct"))) != (exp.Union, False):
             require_groups(translator, one)

@@ -107,6 +107,7 @@ def unknown_column(name: str, columns: Iterable[str], dialect: TextDialect, *, h
     error = UnknownColumnError(
         name, names[:_LISTED], of="The query", spelled=lambda one: quote_name(one, dialect)
     )
+    hint = hint or ("" if names else "Name a table in FROM; write a text in single quotes.")
     error.hint = f"{error.hint} {hint}" if hint and error.details["suggestions"] else hint or error.hint
     raise error
 
@@ -343,9 +344,11 @@ class Scope:
             return None
         is_text = node.this.args.get("quoted")
         text = node.name[:_LONGEST_EXCERPT].replace("'", "''")
-        hint = (
-            f"Text is written in single quotes: '{text}'." if is_text else _WORDS.get(node.name.lower(), "")
-        )
+        hint = _WORDS.get(node.name.lower(), "")
+        if is_text:
+            hint = f"Text is written in single quotes: '{text}'."
+        elif node.name.startswith("$"):
+            hint = _NODES["Parameter"]
         return unknown_column(node.name, self._columns(), self.work.dialect, hint=hint)
 
     def _is_like_a_name(self, word: str) -> bool:

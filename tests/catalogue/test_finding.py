@@ -123,6 +123,12 @@ def test_terms_are_bounded(terms: list[str]) -> None:
         search_all(catalogue().view_for(ANA), terms, limit=5)
 
 
+def test_a_search_without_terms_is_told_how_to_write_them() -> None:
+    with pytest.raises(BadParameterError) as error:
+        search_all(catalogue().view_for(ANA), [], limit=5)
+    assert error.value.hint == 'Such as ["enrollment", "tuition fees"].'
+
+
 def test_without_rapidfuzz_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     with pytest.raises(ConfigurationError, match=r"dualsql\[mcp\]"):

@@ -139,3 +139,8 @@ async def test_without_auth_the_http_clients_own_stays(host: Host, library: Any)
     async with library.AsyncClient(auth=("ana", "secret")) as http:
         await parsed_at(host.serve(answer), http, None).fetch()
     assert seen == ["Basic YW5hOnNlY3JldA=="]
+
+
+def test_a_token_that_is_no_function_is_refused_with_what_to_write() -> None:
+    with pytest.raises(TypeError, match=r"write headers=\{'Authorization': 'Bearer ...'\}"):
+        DualResponseClient("http://127.0.0.1:1/resources", auth="a token")  # type: ignore[arg-type]

@@ -157,7 +157,7 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("matches for up to # terms", MOST_TERMS),
         ("in pages of #. Completion", catalogue_mcp._PAGE),
         ("with their comments, # a page", source("dualsql/catalogue/mcp.py", r"limit: Limit = (\d+)")),
-        ("or of up to # in `tables`", catalogue.MOST_TABLES),
+        ("a list of up to # names", catalogue.MOST_TABLES),
     ],
     "docs/charts.md": [
         ("up to # characters |", _LONGEST_TITLE), ("are cut to # characters", _LONGEST_TEXT),
@@ -256,7 +256,6 @@ FIGURES: dict[str, list[tuple[object, ...]]] = {
         ("keeps them for # seconds", listening.KEEP_ALIVE_SECONDS),
         ("five starts in # seconds", source("examples/operations/dualsql.service", r"StartLimitIntervalSec=(\d+)")),
         ("In CPU it took # to # times", *(source("docs/decisions/0049-workers-share-a-socket-of-their-parent.md", pattern) for pattern in (r"workers took (\d\.\d+) to", r"workers took \d\.\d+ to (\d\.\d+)"))),
-        ("no capabilities and # GiB", source("examples/operations/compose.yaml", r"mem_limit: (\d+)g  # of one worker")),
         ("pages of # rows in turns", telemetry.PAGE),
         ("every request take more than # % of the pages a second, or spans of one request in 100 more than # %", *(f"{limit:.0%}".strip("%") for limit in telemetry.LIMITS.values())),
     ],

@@ -209,6 +209,8 @@ def test_an_unknown_name_is_answered_with_the_one_that_was_meant() -> None:
         parse_body(body(offst=10))
     with pytest.raises(BadParameterError, match="Did you mean 'order'"):
         parse_body(body(sort={"field": "name", "ordr": "asc"}))
+    with pytest.raises(BadParameterError, match="Write asc or desc"):
+        parse_body(body(sort={"field": "name", "order": "DESC"}))
 
 
 def test_an_unknown_name_without_a_likeness_is_answered_with_those_there_are() -> None:

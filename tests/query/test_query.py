@@ -201,6 +201,10 @@ async def test_a_misspelt_name_comes_with_suggestions(application: Application) 
     assert problem["hint"] == "Did you mean 'aggregates'?"
     problem = (await _ask(application, path, {"group_by": ["id"]})).json()
     assert "state" in problem["details"]["columns"]
+    for operator, value in (("in", "NJ"), ("between", "NJ"), ("between", ["NJ"])):
+        condition = {"column": "state", "op": operator, "value": value}
+        problem = (await _ask(application, path, {"filters": [condition]})).json()
+        assert f'"op": "{operator}", "value": [' in problem["hint"]
 
 
 async def test_conditions_nested_without_end_are_refused_before_they_are_read(

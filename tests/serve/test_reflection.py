@@ -248,6 +248,8 @@ async def test_postgresql_s_schemas_rights_and_roles(
         assert reference.target_fullname == "makers.id"
         sales = await reflected(postgresql_url, Selection(schema="sales"))
         assert set(sales.metadata.tables) == {"sales.orders", "sales.sums"}
+        with pytest.raises(ConfigurationError, match=r"Did you mean sales\.orders"):
+            await reflected(postgresql_url, Selection(tables=["orders"]))
         taken = Settings(read_only_roles={"default": role})
         as_reader = await reflected(postgresql_url, EVERYTHING, taken)
         assert set(as_reader.metadata.tables) == {"makers", "sales.sums"}

@@ -113,6 +113,35 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
         ),
         ("SELECT id FROM school WHERE rownum < 5", "sqlite", "Write LIMIT 10 at the end of the SELECT."),
         ("SELECT id FROM school WHERE state = @state", "sqlite", "Write a parameter as :name."),
+        ("SELECT id FROM school WHERE state = $1", "sqlite", "Write a parameter as :name."),
+        *(
+            (
+                "SELECT id FROM school WHERE id IN (SELECT id, name FROM school)",
+                dialect,
+                "Write or select as many.",
+            )
+            for dialect in ("sqlite", "postgresql", "mysql", "duckdb")
+        ),
+        (
+            "SELECT id, name FROM school UNION SELECT id FROM school",
+            "sqlite",
+            "Select as many in each, NULL where one has none.",
+        ),
+        ("SELECT id", "sqlite", "Name a table in FROM; write a text in single quotes."),
+        (
+            "SELECT id FROM school WHERE name = 'O'Brien'",
+            "sqlite",
+            "Close each text with a quote, and write a quote within a text twice: 'O''Brien'.",
+        ),
+        *(
+            (
+                f"SELECT {call} FROM school",
+                dialect,
+                "Write printf('%.2f', x) for a number, strftime('%Y-%m', x) for a date.",
+            )
+            for dialect in ("sqlite", "duckdb")
+            for call in ("FORMAT(opened, 'yyyy-MM')", "FORMAT(rate, 2)", "printf(rate)")
+        ),
         (
             "SET search_path TO x; SELECT 1",
             "postgresql",
@@ -447,7 +476,7 @@ def test_the_rows_of_values_are_those_of_a_list(dialect: str) -> None:
     assert bound(f"opened IN (VALUES {days})") == bound(f"opened IN ({days})")
     assert bound("(id, state) IN (VALUES (1, 'NJ'), (2, 'NY'))") == [1, "NJ", 2, "NY"]
     for wrong in ("id IN (VALUES (1, 2), (3, 4))", "(id, rate) IN (VALUES (1), (2))"):
-        assert refused(f"SELECT id FROM school WHERE {wrong}", dialect).hint == "Write as many."
+        assert refused(f"SELECT id FROM school WHERE {wrong}", dialect).hint == "Write or select as many."
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])

@@ -57,11 +57,11 @@ class ToolResultSource:
 
 
 def read_source(argument: str, base_url: str | None) -> ToolResultSource:
-    """The result of a command: the URL of a resource, with or without `/rows`, or a file with a tool result.
+    """The result of a command: the URL or URI of a resource, with or without `/rows`, or a file with a tool result.
 
     Args:
         argument: of the command; `-` is the standard input.
-        base_url: for a file.
+        base_url: for a URI or a file.
 
     Raises:
         ParseError: the argument is no URL of a resource and no readable file with a tool result.
@@ -69,6 +69,8 @@ def read_source(argument: str, base_url: str | None) -> ToolResultSource:
     """
     if argument.lower().startswith(("http://", "https://")):
         return _source_at(argument)
+    if base_url is not None and "://" in argument and (identifier := resource_id(argument)) is not None:
+        return _source_at(f"{base_url.rstrip('/')}/{identifier}")
     tool_result = _read_json(argument)
     if base_url is None:
         raise _base_url_error(_only(DualResponseClient(), tool_result))
@@ -110,8 +112,8 @@ def _read_json(path: str) -> object:
         hint = "Give the URL of a resource, or a file with a tool result."
         if (identifier := resource_id(path)) is not None:
             hint = (
-                "Give its URL: the base URL of the server and the id, such as "
-                f"https://api.example.com/resources/{identifier}"
+                f"Give its URL, such as https://api.example.com/resources/{identifier}, "
+                "or --base-url https://api.example.com/resources"
             )
         raise ParseError(f"{path} cannot be read: {error.strerror}.", hint=hint) from error
     except (ValueError, RecursionError) as error:

@@ -67,9 +67,9 @@ _INSTEAD: Mapping[str, str] = {
         ("split_part", "substring_index"), "Write substr(x, 1, instr(x || ' ', ' ') - 1): the first word."
     ),
     **dict.fromkeys(("initcap", "reverse", "repeat"), "Select the column as it is."),
-    **dict.fromkeys(
-        ("regexp_like", "regexp_matches", "regexp_replace"), "Write x LIKE 'a%' or x GLOB '[ab]*'."
-    ),
+    **dict.fromkeys(("regexp_like", "regexp_matches"), "Write x REGEXP '^a', or x LIKE 'a%'."),
+    "regexp_replace": "Write replace(x, 'a', 'b'), which replaces one text by another.",
+    "mode": "Group by the column: SELECT x, count(*) FROM t GROUP BY x ORDER BY 2 DESC LIMIT 1.",
     "grouping": "Join one SELECT for each grouping by UNION ALL.",
     "width_bucket": "Write CAST((x - 0) / 20 AS INTEGER) for buckets of 20.",
     **dict.fromkeys(("last_day", "eomonth"), "Write date(x, 'start of month', '+1 month', '-1 day')."),

@@ -209,6 +209,11 @@ async def test_a_tool_result_in_a_file(served: Served, tmp_path: Path) -> None:
     assert "a URL in a tool result is not trusted" in refused.errors
     assert served.url in refused.errors and "--base-url" in refused.errors
     assert not target.exists()
+    uri = f"resource://{served.url.rpartition('/')[2]}"
+    without = await fetch(uri, "-o", target)
+    assert without.code == 1 and "--base-url" in without.errors
+    printed = await fetch(uri, "-o", target, "--base-url", served.base_url)
+    assert printed.code == 0 and target.exists()
     given = await fetch(written, "-o", target, "--base-url", served.base_url)
     assert given.told["rows"] == "3,000"
     piped = await fetch(
