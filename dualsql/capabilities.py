@@ -69,13 +69,15 @@ class DriverValues(NamedTuple):
     Attributes:
         types: replacements of SQLAlchemy's types.
         processors: by the driver's code of a column's type: a function that converts the driver's value.
-        readers: the same, for types of which SQLAlchemy converts the values after that, such as arrays.
+        key_processors: the same, for keys of an order, which are otherwise as the driver returns them.
+        readers: the same as `processors`, for types of which SQLAlchemy converts the values after that, such as arrays.
         unfit_codes: codes of types for which the driver may return an `Unfit`; see `dualsql.formats.cells`.
         require: raises an error for the driver's code of a type whose values the driver changes; None if there is none.
     """
 
     types: Mapping[type[Any], type[Any]] = MappingProxyType({})
     processors: Mapping[Any, Callable[[Any], Any]] = MappingProxyType({})
+    key_processors: Mapping[Any, Callable[[Any], Any]] = MappingProxyType({})
     readers: Mapping[Any, Callable[[Any], Any]] = MappingProxyType({})
     unfit_codes: frozenset[Any] = frozenset()
     require: Callable[[Any], None] | None = None
@@ -138,7 +140,8 @@ class Capabilities:
         require_pattern: raises a PatternError for a constant regular expression that the database shall not get, and a
             ConfigurationError if it can get none; None stands for one that is not constant.
         row_number: the name of the column that numbers the rows of a table, which is not among its columns; None for a
-            view, and if the table has none; empty if columns have all its names. A source knows it of its own tables.
+            view, and if the table has none; empty if columns have all its names, and for a table whose key may repeat. A source knows it of its tables.
+        is_filled: whether a column of a table is never NULL; likewise.
     """
 
     name: str
@@ -162,6 +165,7 @@ class Capabilities:
     match_function: str = ""
     require_pattern: Callable[[str | None], None] = require_short_pattern
     row_number: Callable[[Any], str | None] = lambda _: None
+    is_filled: Callable[[Any], bool] = lambda column: column.nullable is False
     spells_instants: bool = False
     computation: Computation = field(default_factory=Computation)
     has_sized_integers: bool = True

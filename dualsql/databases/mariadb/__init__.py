@@ -355,6 +355,7 @@ def _in_bytes(column: str, value: str, _: SQLType) -> str:
 # https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
 _VALUES = DriverValues(
     processors={11: _time_text, 16: _bits},
+    key_processors={16: _bits},  # beside a BIT, bytes are read as digits
     types={
         SET: _Members,
         TIME: _TimeOfDay,
