@@ -142,6 +142,7 @@ class Capabilities:
         row_number: the name of the column that numbers the rows of a table, which is not among its columns; None for a
             view, and if the table has none; empty if columns have all its names, and for a table whose key may repeat. A source knows it of its tables.
         is_filled: whether a column of a table is never NULL; likewise.
+        constraints: the module that asks for the constraints of tables; without one, what tables declare is believed.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Capabilities:
     require_pattern: Callable[[str | None], None] = require_short_pattern
     row_number: Callable[[Any], str | None] = lambda _: None
     is_filled: Callable[[Any], bool] = lambda column: column.nullable is False
+    constraints: str = ""
     spells_instants: bool = False
     computation: Computation = field(default_factory=Computation)
     has_sized_integers: bool = True

@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from sqlalchemy import Table, bindparam, text
@@ -19,59 +21,12 @@ from dualsql.databases.guard import TableName
 from dualsql.databases.session import in_session
 from dualsql.databases.source import Source
 from dualsql.errors import QueryExecutionError
+from dualsql.freeze.row_number import ROW_NUMBER_OF
+from dualsql.sqlalchemy_internals import table_under
 
 logger = logging.getLogger(__name__)
 
 _MOST_NAMES = 1_000
-
-# Each row: a schema, whether it is the default one, a table, the name of a key or NULL, and a column: one of that key,
-# or without a key one that is never NULL, or NULL.
-_CONSTRAINTS: Mapping[str, str] = {
-    # A key of PostgreSQL is not one of the tables that inherit the table, whose rows it has, too.
-    "PostgreSQL": """
-SELECT n.nspname, pg_table_is_visible(c.oid), c.relname, NULL::oid, a.attname FROM pg_class c
-JOIN pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND a.attnotnull AND NOT a.attisdropped
-WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relname IN :names
-UNION ALL
-SELECT n.nspname, pg_table_is_visible(c.oid), c.relname, i.indexrelid, a.attname FROM pg_class c
-JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_index i ON i.indrelid = c.oid
-JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
-WHERE c.relname IN :names AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
-AND i.indexprs IS NULL AND (c.relkind = 'p' OR NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid))
-""",
-    "MariaDB": """
-SELECT table_schema, table_schema = database(), table_name, NULL, IF(is_nullable = 'NO', column_name, NULL)
-FROM information_schema.columns WHERE table_name IN :names
-UNION ALL
-SELECT table_schema, table_schema = database(), table_name, index_name, column_name
-FROM information_schema.statistics WHERE non_unique = 0 AND table_name IN :names
-""",
-    # Without CROSS, SQLite (3.40) may read an index before the table whose it is, and finds none.
-    "SQLite": """
-SELECT t.schema, t.schema = 'main', t.name, NULL, c.name FROM pragma_table_list AS t
-LEFT JOIN pragma_table_xinfo(t.name, t.schema) AS c ON c."notnull" OR c.pk AND NOT EXISTS (
-    SELECT 1 FROM pragma_index_list(t.name, t.schema) WHERE origin = 'pk')
-UNION ALL
-SELECT t.schema, t.schema = 'main', t.name, '', c.name FROM pragma_table_list AS t
-CROSS JOIN pragma_table_xinfo(t.name, t.schema) AS c WHERE c.pk AND NOT EXISTS (
-    SELECT 1 FROM pragma_index_list(t.name, t.schema) WHERE origin = 'pk')
-UNION ALL
-SELECT t.schema, t.schema = 'main', t.name, i.name, c.name FROM pragma_table_list AS t
-CROSS JOIN pragma_index_list(t.name, t.schema) AS i CROSS JOIN pragma_index_info(i.name, t.schema) AS c
-WHERE i."unique" AND NOT i.partial
-""",
-    # An index without a constraint is no key of DuckDB's: it has the number of the row instead.
-    "DuckDB": """
-SELECT schema_name, schema_name = current_schema(), table_name, NULL,
-CASE WHEN NOT is_nullable THEN column_name END FROM duckdb_columns() WHERE database_name = current_database()
-UNION ALL
-SELECT schema_name, schema_name = current_schema(), table_name, constraint_index::text,
-unnest(constraint_column_names) FROM duckdb_constraints()
-WHERE database_name = current_database() AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')
-""",
-}
-"""By the name of the database; of others, what is declared is believed."""
 
 
 class _Enforced(NamedTuple):
@@ -86,40 +41,82 @@ class _Enforced(NamedTuple):
         return not any(key <= wanted and key <= self.filled for key in self.keys.values())
 
 
-async def note_unenforced(source: Source, *, timeout: timedelta) -> None:
-    """Ask the database for the constraints of the registered tables, and note the declared ones that it lacks.
+class Unenforced:
+    """What tables of a source declare in vain.
+
+    Attributes:
+        keys: the tables whose primary key is none.
+        filled: the columns that may be NULL, by schema, table and name.
+    """
+
+    def __init__(self, source: Source, enforced: Mapping[TableName, _Enforced], tables: Iterable[Table]) -> None:
+        self._source, self._row_number = source, source.row_number
+        self.keys: set[TableName] = set()
+        self.filled: set[tuple[str | None, str, str]] = set()
+        for table in tables:
+            name = (table.schema, table.name)
+            actual = enforced.get((table.schema, table.name.casefold()))
+            # The number of a row of a file is made by us, and each row has its own.
+            if actual is None or ROW_NUMBER_OF in table.info:
+                continue
+            if table.primary_key and actual.refutes_key(column.name for column in table.primary_key):
+                self.keys.add(name)
+            declared = [column.name for column in table.c if not column.nullable]
+            self.filled.update((*name, each) for each in declared if each.casefold() not in actual.filled)
+
+    def row_number(self, table: Any) -> str | None:
+        """See `Capabilities.row_number`."""
+        key = (table.schema, table.name)
+        if key not in self.keys:
+            return self._row_number(table)
+        name = self._source.row_numbers.get(key, "")
+        return "" if name in table.c else name
+
+    def is_filled(self, column: Any) -> bool:
+        """See `Capabilities.is_filled`."""
+        table = table_under(column.table)
+        return column.nullable is False and (table.schema, table.name, column.name) not in self.filled
+
+
+async def unenforced(source: Source, *, timeout: timedelta) -> Unenforced:
+    """Ask the database for the constraints of the registered tables; see `heed_constraints`."""
+    tables = [table for table in source.registry.tables.values() if isinstance(table, Table)]
+    module = _module_of(source)
+    if module is None or not tables:
+        return Unenforced(source, {}, ())
+    try:
+        enforced = await in_session(
+            source, None, lambda connection: _enforced(connection, module.CONSTRAINTS, tables), timeout=timeout
+        )
+    except QueryExecutionError as error:
+        logger.debug("the constraints of %r could not be read", source.name, exc_info=error)
+        enforced = {}
+    return Unenforced(source, enforced, tables)
+
+
+async def heed_constraints(source: Source, *, timeout: timedelta) -> None:
+    """Let the orders of `source` rely on the declared keys and NOT NULLs that its database enforces.
 
     Raises:
         DatabaseBusyError, QueryTimeoutError: it could not be asked.
     """
-    tables = [table for table in source.registry.tables.values() if isinstance(table, Table)]
-    constraints = _CONSTRAINTS.get(source.capabilities.name)
-    if source.capabilities.name == "PostgreSQL":
-        from dualsql.databases.postgresql.loose_texts import has_loose_texts, telling_apart
+    declared = await unenforced(source, timeout=timeout)
+    source.capabilities = replace(
+        source.capabilities, row_number=declared.row_number, is_filled=declared.is_filled
+    )
+    has_loose_texts = getattr(module := _module_of(source), "has_loose_texts", None)
+    if has_loose_texts is not None and await in_session(source, None, has_loose_texts, timeout=timeout):
+        source.capabilities = module.telling_apart(source.capabilities)
 
-        if await in_session(source, None, has_loose_texts, timeout=timeout):
-            source.capabilities = telling_apart(source.capabilities)
-    source.unkeyed.clear()
-    source.unfilled.clear()
-    if constraints is None or not tables:
-        return
-    try:
-        enforced = await in_session(
-            source, None, lambda connection: _enforced(connection, constraints, tables), timeout=timeout
-        )
-    except QueryExecutionError as error:
-        logger.debug("the constraints of %r could not be read", source.name, exc_info=error)
-        return
-    for table in tables:
-        actual = enforced.get((table.schema, table.name.casefold()))
-        if actual is None:
-            continue
-        name = (table.schema, table.name)
-        if table.primary_key and actual.refutes_key(column.name for column in table.primary_key):
-            source.unkeyed.add(name)
-        for column in table.c:
-            if not column.nullable and column.name.casefold() not in actual.filled:
-                source.unfilled.add((*name, column.name))
+
+def _module_of(source: Source) -> Any:
+    """The module with `CONSTRAINTS`, the SQL that returns the constraints of the tables called `:names`, or of all.
+
+    Each row has a schema, whether it is the default one, a table, the name of a key or NULL, and a column: one of that
+    key or, without a key, one that is never NULL; or NULL.
+    """
+    name = source.capabilities.constraints
+    return import_module(name) if name else None
 
 
 async def _enforced(

@@ -35,9 +35,9 @@ async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -
     names = await in_session(source, None, source.guard.row_numbers, timeout=timeout)
     source.row_numbers.clear()
     source.row_numbers.update(names)
-    from dualsql.databases.claims import note_unenforced
+    from dualsql.databases.claims import heed_constraints
 
-    await note_unenforced(source, timeout=timeout)
+    await heed_constraints(source, timeout=timeout)
     if source.role is None and not secured:
         return
     from dualsql.databases.rights import prove_role, prove_row_security

@@ -27,7 +27,6 @@ from dualsql.formats.json import RecordMaker
 from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
-from dualsql.sqlalchemy_internals import table_under
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -46,8 +45,6 @@ class Source:
         record_maker: the maker of records of a tuple of columns, made before or now.
         finishing: sessions whose caller was cancelled, until their connection is returned.
         row_numbers: the names of the columns that number the rows of tables; see `Guard.row_numbers`.
-        unkeyed: tables whose declared primary key the database does not enforce.
-        unfilled: columns that are declared NOT NULL and may be NULL there, by schema, table and name.
         guard: makes its sessions read-only and limits their time.
         capabilities: what its SQL can do, with the row numbers of its tables.
     """
@@ -67,28 +64,18 @@ class Source:
     record_maker: Callable[..., RecordMaker] = field(default_factory=lambda: lru_cache(1_000)(RecordMaker))
     proofs: Proofs = field(default_factory=Proofs)
     row_numbers: dict[TableName, str] = field(default_factory=dict)
-    unkeyed: set[TableName] = field(default_factory=set)
-    unfilled: set[tuple[str | None, str, str]] = field(default_factory=set)
     guard: Guard = field(init=False)
     capabilities: Capabilities = field(init=False)
 
     def __post_init__(self) -> None:
         self.guard = self.backend.guard
-        self.capabilities = replace(
-            self.backend.capabilities, row_number=self._row_number, is_filled=self._is_filled
-        )
+        self.capabilities = replace(self.backend.capabilities, row_number=self.row_number)
 
-    def _row_number(self, table: Any) -> str | None:
-        key = (table.schema, table.name)
-        is_unkeyed = key in self.unkeyed
-        if table.primary_key and not is_unkeyed and not any(each.nullable for each in table.primary_key):
-            return None
-        name = self.row_numbers.get(key)
-        return ("" if is_unkeyed else None) if name is None or name in table.c else name
-
-    def _is_filled(self, column: Any) -> bool:
-        table = table_under(column.table)
-        return column.nullable is False and (table.schema, table.name, column.name) not in self.unfilled
+    def row_number(self, table: Any) -> str | None:
+        """See `Capabilities.row_number`: what follows from what is declared."""
+        is_key = table.primary_key and not any(column.nullable for column in table.primary_key)
+        name = None if is_key else self.row_numbers.get((table.schema, table.name))
+        return None if name is None or name in table.c else name
 
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """What an error means; stream backends get the driver's errors, and SQLAlchemy wraps them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, 
 from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import URL
 
+from dualsql.databases.claims import unenforced
 from tests.http.application import Application, running
 from tests.servers import create_server
 
@@ -147,9 +149,9 @@ async def test_bits_of_mariadb_are_keys_of_pages(mariadb_url: str) -> None:
 async def test_what_the_database_enforces_is_relied_on(url: str) -> None:
     run(url, STRICT)
     async with create_server(url, base_url="http://127.0.0.1/r", tables=KEYS) as server:
-        source = server.parts.sources["default"]
-        unkeyed = {(None, "by_index")} if url.startswith("duckdb") else set()
-        assert (source.unkeyed, source.unfilled) == (unkeyed, set())
+        declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+        assert declared.keys == ({(None, "by_index")} if url.startswith("duckdb") else set())
+        assert declared.filled == set()
 
 
 async def test_keys_of_partitions_and_of_tables_without_row_numbers_are_relied_on(
@@ -165,8 +167,8 @@ async def test_keys_of_partitions_and_of_tables_without_row_numbers_are_relied_o
     )
     for each in (sqlite_url, postgresql_url):
         async with create_server(each, base_url="http://127.0.0.1/r", tables=metadata) as server:
-            source = server.parts.sources["default"]
-            assert (source.unkeyed, source.unfilled) == (set(), set())
+            declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+            assert (declared.keys, declared.filled) == (set(), set())
 
 
 @pytest.mark.parametrize(
@@ -182,4 +184,5 @@ async def test_an_index_that_is_no_key_of_these_columns_is_none(postgresql_url: 
         CREATE UNIQUE INDEX one ON repeated ((id + 0))""",
     )
     async with create_server(postgresql_url, base_url="http://127.0.0.1/r", tables=REPEATED) as server:
-        assert server.parts.sources["default"].unkeyed == {(None, "repeated")}
+        declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+        assert declared.keys == {(None, "repeated")}

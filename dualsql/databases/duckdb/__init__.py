@@ -472,6 +472,7 @@ CAPABILITIES = Capabilities(
     nulls_last=True,
     groups_strictly=True,
     groups_before_order=True,
+    constraints="dualsql.databases.duckdb.constraints",
     distinguishing=_keys,
     nulls_last_by_default=(True, True),
     keeps_zones=True,
