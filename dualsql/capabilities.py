@@ -69,15 +69,13 @@ class DriverValues(NamedTuple):
     Attributes:
         types: replacements of SQLAlchemy's types.
         processors: by the driver's code of a column's type: a function that converts the driver's value.
-        key_processors: the same, for keys of an order, which are otherwise as the driver returns them.
-        readers: the same as `processors`, for types of which SQLAlchemy converts the values after that, such as arrays.
+        readers: the same, for types of which SQLAlchemy converts the values after that, such as arrays.
         unfit_codes: codes of types for which the driver may return an `Unfit`; see `dualsql.formats.cells`.
         require: raises an error for the driver's code of a type whose values the driver changes; None if there is none.
     """
 
     types: Mapping[type[Any], type[Any]] = MappingProxyType({})
     processors: Mapping[Any, Callable[[Any], Any]] = MappingProxyType({})
-    key_processors: Mapping[Any, Callable[[Any], Any]] = MappingProxyType({})
     readers: Mapping[Any, Callable[[Any], Any]] = MappingProxyType({})
     unfit_codes: frozenset[Any] = frozenset()
     require: Callable[[Any], None] | None = None
@@ -133,15 +131,14 @@ class Capabilities:
         bound_as_text: the type with which a parameter is sent before it is cast; None if it is sent unchanged.
         text_equality: makes SQL for an exact `column = value` from their SQL and the type of the column; None if `=` is
             exact, which is proved at the start of a server with tenants.
-        asks_code_points: SQL that returns whether all texts are compared and sorted by code point; empty if they are
-            not, or if no query tells.
+        asks_code_points: SQL that returns whether all texts are compared and sorted by code point; empty without one.
         match_function: the function, in our own process, that looks for a regular expression in a text; empty if the
             database itself has one.
         require_pattern: raises a PatternError for a constant regular expression that the database shall not get, and a
             ConfigurationError if it can get none; None stands for one that is not constant.
         row_number: the name of the column that numbers the rows of a table, which is not among its columns; None for a
-            view, and if the table has none; empty if columns have all its names, and for a table whose key may repeat. A source knows it of its tables.
-        is_filled: whether a column of a table is never NULL; likewise.
+            view, and if the table has none; empty if columns have all its names, or the key of the table may repeat.
+        is_filled: whether a column of a table is never NULL. A source knows both of its own tables.
         constraints: the module that asks for the constraints of tables; without one, what tables declare is believed.
     """
 

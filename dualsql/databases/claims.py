@@ -49,8 +49,13 @@ class Unenforced:
         filled: the columns that may be NULL, by schema, table and name.
     """
 
-    def __init__(self, source: Source, enforced: Mapping[TableName, _Enforced], tables: Iterable[Table]) -> None:
-        self._source, self._row_number = source, source.row_number
+    def __init__(
+        self,
+        enforced: Mapping[TableName, _Enforced],
+        tables: Iterable[Table],
+        row_numbers: Mapping[TableName, str],
+    ) -> None:
+        self._row_numbers = row_numbers
         self.keys: set[TableName] = set()
         self.filled: set[tuple[str | None, str, str]] = set()
         for table in tables:
@@ -67,10 +72,12 @@ class Unenforced:
     def row_number(self, table: Any) -> str | None:
         """See `Capabilities.row_number`."""
         key = (table.schema, table.name)
-        if key not in self.keys:
-            return self._row_number(table)
-        name = self._source.row_numbers.get(key, "")
-        return "" if name in table.c else name
+        if key in self.keys:
+            name = self._row_numbers.get(key, "")
+            return "" if name in table.c else name
+        is_key = table.primary_key and not any(column.nullable for column in table.primary_key)
+        number = None if is_key else self._row_numbers.get(key)
+        return None if number is None or number in table.c else number
 
     def is_filled(self, column: Any) -> bool:
         """See `Capabilities.is_filled`."""
@@ -79,30 +86,34 @@ class Unenforced:
 
 
 async def unenforced(source: Source, *, timeout: timedelta) -> Unenforced:
-    """Ask the database for the constraints of the registered tables; see `heed_constraints`."""
+    """Ask the database for the row numbers and constraints of the registered tables; see `heed_constraints`."""
+    row_numbers = await in_session(source, None, source.guard.row_numbers, timeout=timeout)
     tables = [table for table in source.registry.tables.values() if isinstance(table, Table)]
     module = _module_of(source)
     if module is None or not tables:
-        return Unenforced(source, {}, ())
+        return Unenforced({}, (), row_numbers)
     try:
         enforced = await in_session(
-            source, None, lambda connection: _enforced(connection, module.CONSTRAINTS, tables), timeout=timeout
+            source,
+            None,
+            lambda connection: _enforced(connection, module.CONSTRAINTS, tables),
+            timeout=timeout,
         )
     except QueryExecutionError as error:
         logger.debug("the constraints of %r could not be read", source.name, exc_info=error)
         enforced = {}
-    return Unenforced(source, enforced, tables)
+    return Unenforced(enforced, tables, row_numbers)
 
 
 async def heed_constraints(source: Source, *, timeout: timedelta) -> None:
-    """Let the orders of `source` rely on the declared keys and NOT NULLs that its database enforces.
+    """Let the orders of `source` rely on the row numbers of its database, and on the keys and NOT NULLs it enforces.
 
     Raises:
-        DatabaseBusyError, QueryTimeoutError: it could not be asked.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: it could not be asked.
     """
     declared = await unenforced(source, timeout=timeout)
     source.capabilities = replace(
-        source.capabilities, row_number=declared.row_number, is_filled=declared.is_filled
+        source.backend.capabilities, row_number=declared.row_number, is_filled=declared.is_filled
     )
     has_loose_texts = getattr(module := _module_of(source), "has_loose_texts", None)
     if has_loose_texts is not None and await in_session(source, None, has_loose_texts, timeout=timeout):

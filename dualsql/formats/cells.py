@@ -214,8 +214,7 @@ class _Memos(WeakKeyDictionary[Any, Any]):
             # Errors of a TypeDecorator's own code are not replaced by an Unfit.
             if is_decorator(impl):
                 return None if processor is None else self._spared(processor, code)
-            keys = self._values.key_processors
-            return keys.get(code, processor) if is_key else self._tolerant(processor, code)
+            return processor if is_key else self._tolerant(processor, code)
 
         impl.__dict__["result_processor"] = result_processor
         super().__setitem__(type_, memo)

@@ -124,8 +124,7 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
             SeekRange(and_(first.equal(), following), keys[1:]),
             SeekRange(first.compared.is_not(None), without_nulls),
         ]
-    # Behind NULLs that come last there are NULLs only. DuckDB (2.0) fails if it has to sort by them and by `rowid`.
-    nulls = takewhile(lambda term: term.value is None and term.key.is_nulls_last, terms)
+    nulls = takewhile(lambda term: term.value is None and term.key.is_nulls_last, terms)  # of all rows after
     return [SeekRange(after(terms, capabilities, or_equal=or_equal), keys[len([*nulls]) :])]
 
 

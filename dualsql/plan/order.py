@@ -297,8 +297,8 @@ class _KeyReader:
         is_stored = side is not None and not self._is_masked(value)
         default = (self._capabilities.nulls_last_by_default or (True, False))[is_descending]
         # Under ROLLUP a column that is NOT NULL has NULLs too.
-        is_table_column = is_stored and self._is_row_by_row and not side
-        is_nullable = not (is_table_column and self._capabilities.is_filled(value))
+        is_column = is_stored and self._is_row_by_row
+        is_nullable = not (is_column and not side and self._capabilities.is_filled(value))
         is_unknown = is_nullable and is_nulls_last is None and not self._capabilities.nulls_last_by_default
         return Key(
             expression=base,
@@ -306,7 +306,7 @@ class _KeyReader:
             is_descending=is_descending,
             is_nulls_last=default if is_nulls_last is None else is_nulls_last,
             is_nullable=is_nullable,
-            is_stored=is_stored and self._is_row_by_row,
+            is_stored=is_column,
             output=self._output(base),
             author_clause=None if is_unknown else author_clause,
         )

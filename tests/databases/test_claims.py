@@ -16,7 +16,12 @@ from dualsql.databases.claims import unenforced
 from tests.http.application import Application, running
 from tests.servers import create_server
 
-DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "sqlite": "sqlite", "duckdb": "duckdb"}
+DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "sqlite": "sqlite",
+    "duckdb": "duckdb",
+}
 
 METADATA = MetaData()
 LEGACY = Table(
@@ -77,7 +82,9 @@ async def pages(application: Application, path: str, sort: str) -> list[Any]:
     asked: dict[str, Any] = {"limit": 2, "sort": sort} if sort else {"limit": 2}
     cursor = ""
     for _ in range(20):
-        page = (await application.http.get(path, params={**asked, "cursor": cursor} if cursor else asked)).json()
+        page = (
+            await application.http.get(path, params={**asked, "cursor": cursor} if cursor else asked)
+        ).json()
         rows += page["data"]
         cursor = page["next_cursor"]
         if not page["has_next"]:
@@ -89,7 +96,8 @@ async def pages(application: Application, path: str, sort: str) -> list[Any]:
 
 async def require_every_row(application: Application, table: Table, number: int) -> None:
     path = await application.create(select(table))
-    for sort in ("", *(f"{sign}{name}" for name in table.c.keys() for sign in ("", "-"))):
+    sorts = [f"{sign}{column.name}" for column in table.c for sign in ("", "-")]
+    for sort in ("", *sorts):
         whole = await application.http.get(
             f"{path}/rows", params={"format": "json", **({"sort": sort} if sort else {})}
         )
@@ -158,7 +166,9 @@ async def test_keys_of_partitions_and_of_tables_without_row_numbers_are_relied_o
     sqlite_url: str, postgresql_url: str
 ) -> None:
     metadata = MetaData()
-    Table("parts", metadata, Column("id", Integer, primary_key=True), Column("place", String, primary_key=True))
+    Table(
+        "parts", metadata, Column("id", Integer, primary_key=True), Column("place", String, primary_key=True)
+    )
     declared = "CREATE TABLE parts (id integer, place text, primary key (id, place))"
     run(sqlite_url, f"{declared} WITHOUT ROWID")
     run(

@@ -19,7 +19,7 @@ from sqlalchemy import (
     type_coerce,
     types,
 )
-from sqlalchemy.dialects.mysql import DATETIME, SET, TIME
+from sqlalchemy.dialects.mysql import BIT, DATETIME, INTEGER, SET, TIME
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util import greenlet_spawn
 
@@ -210,6 +210,9 @@ def _key_form(expression: Element, *, is_stored: bool) -> KeyForm | None:
     if isinstance(plain, types.Float) and not isinstance(plain, types.Double):
         # FLOAT is written with six digits; as DOUBLE it has all that distinguish it from its neighbours.
         return raw_form(cast(expression, types.Double), is_stored=is_stored)
+    if isinstance(plain, BIT):
+        # The driver gives bytes, which MariaDB reads as digits beside a BIT.
+        return raw_form(cast(expression, INTEGER(unsigned=True)), is_stored=is_stored)
     return raw_form(expression, is_stored=is_stored)
 
 
@@ -360,7 +363,6 @@ def _in_bytes(column: str, value: str, _: SQLType) -> str:
 # https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
 _VALUES = DriverValues(
     processors={11: _time_text, 16: _bits},
-    key_processors={16: _bits},  # beside a BIT, bytes are read as digits
     types={
         SET: _Members,
         TIME: _TimeOfDay,
