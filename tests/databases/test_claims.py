@@ -169,11 +169,11 @@ async def test_keys_of_partitions_and_of_tables_without_row_numbers_are_relied_o
     Table(
         "parts", metadata, Column("id", Integer, primary_key=True), Column("place", String, primary_key=True)
     )
-    declared = "CREATE TABLE parts (id integer, place text, primary key (id, place))"
-    run(sqlite_url, f"{declared} WITHOUT ROWID")
+    statement = "CREATE TABLE parts (id integer, place text, primary key (id, place))"
+    run(sqlite_url, f"{statement} WITHOUT ROWID")
     run(
         postgresql_url,
-        f"{declared} PARTITION BY LIST (place); CREATE TABLE part PARTITION OF parts FOR VALUES IN ('p')",
+        f"{statement} PARTITION BY LIST (place); CREATE TABLE part PARTITION OF parts FOR VALUES IN ('p')",
     )
     for each in (sqlite_url, postgresql_url):
         async with create_server(each, base_url="http://127.0.0.1/r", tables=metadata) as server:
