@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from typing import Any
 
 from sqlalchemy import ColumnElement, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities
-from dualsql.databases.generic import collated, stored_in
-from dualsql.databases.postgresql.capabilities import CAPABILITIES
-from dualsql.query_dialects import QueryDialect
+from dualsql.databases.generic import stored_in
 
 # A key is not one of the tables that inherit the table, whose rows it has, too.
 CONSTRAINTS = """
@@ -45,17 +43,13 @@ def telling_apart(capabilities: Capabilities) -> Capabilities:
 
     Not for other databases: a second condition lets the planner expect fewer rows, and that order has no index.
     """
-    return replace(capabilities, query_dialect=_query, distinguishing=_keys)
+    plain = capabilities.query
+    query = replace(plain, exact=plain.ordered, finds_equal_by_index=False)
 
+    def keys_of(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+        stored = stored_in("postgresql", expression.type)
+        is_text = isinstance(stored, types.String) and not isinstance(stored, types.Enum)
+        keys = capabilities.distinguishing(expression)
+        return [*keys, plain.ordered(expression)] if is_text and len(keys) == 1 else keys
 
-@cache
-def _query() -> QueryDialect:
-    plain = CAPABILITIES.query
-    return replace(plain, exact=plain.ordered, finds_equal_by_index=False)
-
-
-def _keys(expression: ColumnElement[object]) -> list[ColumnElement[object]]:
-    stored = stored_in("postgresql", expression.type)
-    is_text = isinstance(stored, types.String) and not isinstance(stored, types.Enum)
-    keys = CAPABILITIES.distinguishing(expression)
-    return [*keys, collated(expression, "C")] if is_text and len(keys) == 1 else keys
+    return replace(capabilities, query_dialect=lambda: query, distinguishing=keys_of)
