@@ -131,14 +131,15 @@ class Capabilities:
         bound_as_text: the type with which a parameter is sent before it is cast; None if it is sent unchanged.
         text_equality: makes SQL for an exact `column = value` from their SQL and the type of the column; None if `=` is
             exact, which is proved at the start of a server with tenants.
-        asks_code_points: SQL that returns whether all texts are compared and sorted by code point; empty if they are
-            not, or if no query tells.
+        asks_code_points: SQL that returns whether all texts are compared and sorted by code point; empty without one.
         match_function: the function, in our own process, that looks for a regular expression in a text; empty if the
             database itself has one.
         require_pattern: raises a PatternError for a constant regular expression that the database shall not get, and a
             ConfigurationError if it can get none; None stands for one that is not constant.
         row_number: the name of the column that numbers the rows of a table, which is not among its columns; None for a
-            view, and if the table has none; empty if columns have all its names. A source knows it of its own tables.
+            view, and if the table has none; empty if columns have all its names, or the key of the table may repeat.
+        is_filled: whether a column of a table is never NULL. A source knows both of its own tables.
+        constraints: the module that asks for the constraints of tables; without one, what tables declare is believed.
     """
 
     name: str
@@ -162,6 +163,8 @@ class Capabilities:
     match_function: str = ""
     require_pattern: Callable[[str | None], None] = require_short_pattern
     row_number: Callable[[Any], str | None] = lambda _: None
+    is_filled: Callable[[Any], bool] = lambda column: column.nullable is False
+    constraints: str = ""
     spells_instants: bool = False
     computation: Computation = field(default_factory=Computation)
     has_sized_integers: bool = True

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -> None:
-    """Check a source, and ask which of its tables have numbered rows: rows of others are ordered by all columns.
+    """Check a source, and ask for the constraints and row numbers of its tables: orders rely on them.
 
     Args:
         secured: the tables that the database's own policies restrict.
@@ -32,9 +32,9 @@ async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
     await prove_read_only(source, timeout=timeout)
-    names = await in_session(source, None, source.guard.row_numbers, timeout=timeout)
-    source.row_numbers.clear()
-    source.row_numbers.update(names)
+    from dualsql.databases.claims import heed_constraints
+
+    await heed_constraints(source, timeout=timeout)
     if source.role is None and not secured:
         return
     from dualsql.databases.rights import prove_role, prove_row_security

@@ -20,7 +20,7 @@ from dualsql.columns.own_types import SQLType
 from dualsql.databases.backends import Backend, PageReader, backend_named
 from dualsql.databases.driver import CompiledStatements
 from dualsql.databases.engines import most_connections, reading_engine, threaded
-from dualsql.databases.guard import FailureKind, Guard, TableName
+from dualsql.databases.guard import FailureKind, Guard
 from dualsql.databases.slots import QueryLimits, pool_options
 from dualsql.errors import ConfigurationError, refuse_mistaken
 from dualsql.formats.json import RecordMaker
@@ -44,15 +44,15 @@ class Source:
         meanings: how the application's own types convert values.
         record_maker: the maker of records of a tuple of columns, made before or now.
         finishing: sessions whose caller was cancelled, until their connection is returned.
-        row_numbers: the names of the columns that number the rows of tables; see `Guard.row_numbers`.
         guard: makes its sessions read-only and limits their time.
-        capabilities: what its SQL can do, with the row numbers of its tables.
+        capabilities: what its SQL can do; from its start on, with the row numbers and constraints of its tables.
     """
 
     name: str
     engine: AsyncEngine
     registry: Registry
     backend: Backend
+    capabilities: Capabilities
     limits: QueryLimits
     owns_engine: bool
     lock: asyncio.Lock | None
@@ -63,17 +63,10 @@ class Source:
     meanings: Meanings = STANDARD
     record_maker: Callable[..., RecordMaker] = field(default_factory=lambda: lru_cache(1_000)(RecordMaker))
     proofs: Proofs = field(default_factory=Proofs)
-    row_numbers: dict[TableName, str] = field(default_factory=dict)
     guard: Guard = field(init=False)
-    capabilities: Capabilities = field(init=False)
 
     def __post_init__(self) -> None:
         self.guard = self.backend.guard
-        self.capabilities = replace(self.backend.capabilities, row_number=self._row_number)
-
-    def _row_number(self, table: Any) -> str | None:
-        name = self.row_numbers.get((table.schema, table.name))
-        return None if name is None or name in table.c else name
 
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """What an error means; stream backends get the driver's errors, and SQLAlchemy wraps them."""
@@ -221,6 +214,7 @@ def open_source(
         engine=engine,
         registry=registry,
         backend=backend,
+        capabilities=capabilities,
         limits=QueryLimits(settings, backend.most_statements),
         owns_engine=owns_engine,
         # Reading beside an application's engine would bypass its events and its pool.

@@ -460,6 +460,7 @@ async def open_file(
         engine=engine,
         registry=Registry(MetaData()),
         backend=backend,
+        capabilities=backend.capabilities,
         limits=limits,
         owns_engine=True,
         lock=None,

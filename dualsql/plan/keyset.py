@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
@@ -123,7 +124,8 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
             SeekRange(and_(first.equal(), following), keys[1:]),
             SeekRange(first.compared.is_not(None), without_nulls),
         ]
-    return [SeekRange(after(terms, capabilities, or_equal=or_equal), keys)]
+    nulls = takewhile(lambda term: term.value is None and term.key.is_nulls_last, terms)  # of all rows after
+    return [SeekRange(after(terms, capabilities, or_equal=or_equal), keys[len([*nulls]) :])]
 
 
 Values = tuple[Any, ...]

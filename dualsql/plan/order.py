@@ -78,8 +78,7 @@ def _identity_in(
     """
     if is_table(leaf):
         keys: Expressions = [*leaf.primary_key]
-        is_key = keys and not any(key.nullable for key in leaf.primary_key)
-        name = None if is_key else row_number_of(internals.table_under(leaf))
+        name = row_number_of(internals.table_under(leaf))
         if name is None:
             return keys
         return [*keys, row_number(leaf, name)] if name else []  # no name for the number is free
@@ -298,7 +297,8 @@ class _KeyReader:
         is_stored = side is not None and not self._is_masked(value)
         default = (self._capabilities.nulls_last_by_default or (True, False))[is_descending]
         # Under ROLLUP a column that is NOT NULL has NULLs too.
-        is_nullable = not (is_stored and self._is_row_by_row) or side is True or value.nullable is not False
+        is_column = is_stored and self._is_row_by_row
+        is_nullable = not (is_column and not side and self._capabilities.is_filled(value))
         is_unknown = is_nullable and is_nulls_last is None and not self._capabilities.nulls_last_by_default
         return Key(
             expression=base,
@@ -306,7 +306,7 @@ class _KeyReader:
             is_descending=is_descending,
             is_nulls_last=default if is_nulls_last is None else is_nulls_last,
             is_nullable=is_nullable,
-            is_stored=is_stored and self._is_row_by_row,
+            is_stored=is_column,
             output=self._output(base),
             author_clause=None if is_unknown else author_clause,
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, Text, cast, event, func, literal, type_coerce, types
+from sqlalchemy import ColumnElement, Engine, Text, cast, collate, event, func, literal, type_coerce, types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -45,7 +45,7 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.errors import ConfigurationError, QueryExecutionError
-from dualsql.query_dialects import QueryDialect
+from dualsql.query_dialects import QueryDialect, in_lower_case
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
@@ -445,8 +445,16 @@ def _in_bytes(column: str, value: str, _: SQLType) -> str:
     return f"({column} = {value} AND encode({column}) = encode({value}))"
 
 
+def _by_code_point(text: Element) -> Element:
+    # It costs nothing beside a column without a collation: the filter is still one of the scan.
+    return collate(cast(text, Text), "binary")
+
+
 _QUERY = QueryDialect(
-    position=lambda text, part: func.instr(text, part, type_=types.Integer()),
+    exact=_by_code_point,
+    ordered=_by_code_point,
+    position=lambda text, part: func.instr(_by_code_point(text), part, type_=types.Integer()),
+    lowered=lambda text: _by_code_point(in_lower_case(text)),
     bucket_start=partial(beginning_of_bucket, _NAME),
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
@@ -464,6 +472,7 @@ CAPABILITIES = Capabilities(
     nulls_last=True,
     groups_strictly=True,
     groups_before_order=True,
+    constraints="dualsql.databases.duckdb.constraints",
     distinguishing=_keys,
     nulls_last_by_default=(True, True),
     keeps_zones=True,

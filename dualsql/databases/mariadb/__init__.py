@@ -19,7 +19,7 @@ from sqlalchemy import (
     type_coerce,
     types,
 )
-from sqlalchemy.dialects.mysql import DATETIME, SET, TIME
+from sqlalchemy.dialects.mysql import BIT, DATETIME, INTEGER, SET, TIME
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util import greenlet_spawn
 
@@ -38,7 +38,10 @@ from dualsql.formats.cells import Unfit
 from dualsql.query_dialects import QueryDialect, in_lower_case
 from dualsql_client.wire_requests import Bucket
 
-_VARIABLES = ("tx_read_only", "max_statement_time")
+_VARIABLES = ("tx_read_only", "max_statement_time", "optimizer_switch")
+# MariaDB (10.11) moves a condition on groups to the rows before they are grouped. 'a' and 'A' are one group in most
+# collations, of which a condition by bytes would then leave out a part.
+_WHOLE_GROUPS = "SESSION optimizer_switch = 'condition_pushdown_for_derived=off'"
 _ENTER = ", ".join(f"@dualsql_{name} = @@{name}" for name in _VARIABLES)
 _LEAVE = ", ".join(f"SESSION {name} = @dualsql_{name}" for name in _VARIABLES)
 
@@ -95,7 +98,9 @@ class MariaDBGuard(Guard):
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. Two round trips before the block and two after it."""
-        await connection.exec_driver_sql(f"SET {_ENTER}, SESSION tx_read_only = 1, {_limit(terms)}")
+        await connection.exec_driver_sql(
+            f"SET {_ENTER}, SESSION tx_read_only = 1, {_WHOLE_GROUPS}, {_limit(terms)}"
+        )
         await connection.exec_driver_sql("START TRANSACTION READ ONLY")
         try:
             yield
@@ -205,6 +210,9 @@ def _key_form(expression: Element, *, is_stored: bool) -> KeyForm | None:
     if isinstance(plain, types.Float) and not isinstance(plain, types.Double):
         # FLOAT is written with six digits; as DOUBLE it has all that distinguish it from its neighbours.
         return raw_form(cast(expression, types.Double), is_stored=is_stored)
+    if isinstance(plain, BIT):
+        # The driver gives bytes, which MariaDB reads as digits beside a BIT.
+        return raw_form(cast(expression, INTEGER(unsigned=True)), is_stored=is_stored)
     return raw_form(expression, is_stored=is_stored)
 
 
@@ -399,6 +407,7 @@ CAPABILITIES = Capabilities(
     name="MariaDB",
     nulls_last=False,
     groups_strictly=False,
+    constraints="dualsql.databases.mariadb.constraints",
     distinguishing=_keys,
     nulls_last_by_default=(False, True),
     key_form=_key_form,

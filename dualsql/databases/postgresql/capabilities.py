@@ -498,6 +498,7 @@ CAPABILITIES = Capabilities(
     has_schemas=True,
     sortable=_sortable,
     own_functions={_ORDERED: _in_order},
+    constraints="dualsql.databases.postgresql.constraints",
     distinguishing=_keys,
     nulls_last_by_default=(True, False),
     searches_row_values=True,

@@ -93,6 +93,7 @@ CAPABILITIES = Capabilities(
     splits_statements=False,
     groups_strictly=False,
     has_loose_types=True,
+    constraints="dualsql.databases.sqlite.constraints",
     distinguishing=_keys,
     nulls_last_by_default=(False, True),
     searches_row_values=True,
