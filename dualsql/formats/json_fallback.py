@@ -15,8 +15,7 @@ from sqlalchemy import types
 from dualsql.columns.exact import Digits
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.fits import LARGEST_EXACT_INTEGER
-from dualsql.formats.text import INT64_BOUND
+from dualsql.formats.text import INT64_BOUND, LARGEST_EXACT_INTEGER
 from dualsql.formats.writer import Rows
 
 Encoder = Callable[[Any], Any]

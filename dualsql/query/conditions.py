@@ -565,7 +565,7 @@ def _of_instants(element: Any, operator: Operator, values: list[Element]) -> Col
 #
 # Cells whose stored form differs from the shown one, for databases that allow that: SQLite stores 2 in a BOOLEAN
 # column, and dualsql shows true. A UUID may have dashes in one row and none in the next. A column of numbers may
-# contain a text, which is shown as `dualsql.formats.cells.Unfit`.
+# contain a text, which is shown as `dualsql.columns.exact.Unfit`.
 
 _STORED: dict[type[Any], SQLType] = {
     int: types.BigInteger(),
