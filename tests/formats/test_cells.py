@@ -272,8 +272,9 @@ def test_a_processor_reads_each_cell_once_also_behind_one_that_it_cannot_read(ki
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (True, "true"), (7, "7"), (2**80, "1208925819614629174706176"), (0.5, "0.5"), (1e20, "1e+20"), (math.nan, "NaN"),
-        (-math.inf, "-Infinity"), (Decimal("1E+3"), "1000"), (Decimal("NaN"), "NaN"), (Decimal("1.50"), "1.50"),
+        (True, "true"), (7, "7"), (2**80, "1208925819614629174706176"), (0.5, "0.5"), (1e20, "1e+20"),
+        (math.nan, "NaN"), (-math.inf, "-Infinity"), (Decimal("1E+3"), "1000"), (Decimal("NaN"), "NaN"),
+        (Decimal("1.50"), "1.50"),
         ("a", "a"), (b"\xff", "/w=="), (memoryview(b"x"), "eA=="), (dt.date(2026, 1, 31), "2026-01-31"),
         (dt.datetime(2026, 1, 31, 1, 2, 3, 70_000, dt.UTC), "2026-01-31T01:02:03.070000+00:00"),
         (dt.time(1, 24, 17, 70_000), "01:24:17.070000"), (dt.timedelta(1, 5.5), "P1DT0H0M5.5S"),
