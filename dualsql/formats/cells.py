@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import orjson
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import InvalidRequestError
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import DriverValues
@@ -145,7 +146,12 @@ class _Memos(WeakKeyDictionary[Any, Any]):
                     if not is_key:
                         raise
                     return _as_text  # no page begins after such a value
-            processor: Processor | None = own(dialect, code)
+            try:
+                processor: Processor | None = own(dialect, code)
+            except InvalidRequestError:  # of a Numeric, where PostgreSQL has no number
+                if is_decorator(impl):
+                    raise
+                processor = None
             # Errors of a TypeDecorator's own code are not replaced by an Unfit.
             if is_decorator(impl):
                 return None if processor is None else self._spared(processor, code)
