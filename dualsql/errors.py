@@ -288,9 +288,7 @@ class UnknownColumnError(BadParameterError):
 
 
 class BadCursorError(BadParameterError):
-    """The cursor or the resume token is from another server, or for another resource, order or principal. The answer
-    does not say which.
-    """
+    """The cursor or resume token is of another server, resource, order or principal; the answer does not say which."""
 
     code = "BAD_CURSOR"
     default_hint = "Use it with the same sort and as the same caller, or start again without it."

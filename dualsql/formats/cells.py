@@ -298,11 +298,8 @@ class RecordMaker:
 
     def _with_words(self, rows: Rows) -> Rows:
         # orjson writes null for NaN and the infinities, which JSON does not have.
-        odd = [
-            place
-            for place in self._numbers
-            if with_words(cells := list(map(itemgetter(place), rows))) is not cells
-        ]
+        numbers = [(place, list(map(itemgetter(place), rows))) for place in self._numbers]
+        odd = [place for place, cells in numbers if with_words(cells) is not cells]
         return converted(rows, [(place, _finite_or_word) for place in odd])
 
     def _converted(self, rows: Rows) -> Rows:

@@ -120,20 +120,12 @@ def split_query(query_string: bytes) -> dict[str, str]:
     return values
 
 
-class OtherRoute(NamedTuple):
-    """The parameters of the other route for a result's rows, what they are for, and where to send them."""
-
-    parameters: Collection[str]
-    purpose: str
-    hint: str
-
-
-STREAMS = OtherRoute(STREAM_PARAMETERS, "rows", "Send it to /rows.")
-PAGES = OtherRoute(PAGE_QUERY, "pages", "Send it without /rows.")
+_OTHERS = {"rows": (STREAM_PARAMETERS, "Send it to /rows."), "pages": (PAGE_QUERY, "Send it without /rows.")}
+"""The parameters of a route for a result's rows, and where they are sent, for a request of the other one."""
 
 
 def query_values(
-    texts: Mapping[str, str], allowed: Collection[str], other: OtherRoute | None = None
+    texts: Mapping[str, str], allowed: Collection[str], other: str | None = None
 ) -> dict[str, Any]:
     """The parameters of a query string as a body has them: `sort=-enrollment,name` is a list of two objects.
 
@@ -171,22 +163,20 @@ def json_object(body: bytes) -> Mapping[str, Any]:
         raise BadParameterError("The body is not valid JSON.", hint=hint) from None
 
 
-def body_values(body: bytes, allowed: Collection[str], other: OtherRoute | None = None) -> dict[str, Any]:
+def body_values(body: bytes, allowed: Collection[str], other: str | None = None) -> dict[str, Any]:
     """The values of a JSON body. A key with null is as if left out."""
     values = json_object(body)
     _refuse_others(values, allowed, "key", other)
     return without_nulls(values)
 
 
-def _refuse_others(
-    names: Collection[str], allowed: Collection[str], what: str, other: OtherRoute | None
-) -> None:
-    """Refuse a name that is not allowed here."""
-    if other and (
-        name := next((name for name in names if name in other.parameters and name not in allowed), None)
-    ):
-        details = {"name": name, "known": [*allowed]}
-        raise BadParameterError(f"{name} is for {other.purpose}.", hint=other.hint, details=details)
+def _refuse_others(names: Collection[str], allowed: Collection[str], what: str, other: str | None) -> None:
+    """Refuse a name that is not allowed here; `other` is the route that may have it, "rows" or "pages"."""
+    elsewhere, hint = _OTHERS[other] if other else ((), "")
+    if name := next((name for name in names if name in elsewhere and name not in allowed), None):
+        raise BadParameterError(
+            f"{name} is for {other}.", hint=hint, details={"name": name, "known": [*allowed]}
+        )
     refuse_unknown(names, allowed, what)
 
 

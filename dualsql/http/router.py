@@ -128,7 +128,7 @@ class Routes:
         if count is not None:
             refuse_unknown(query, parameters.COUNT_QUERY, "query parameter beside count")
         elif query:
-            values = parameters.query_values(query, parameters.PAGE_QUERY, parameters.STREAMS)
+            values = parameters.query_values(query, parameters.PAGE_QUERY, "rows")
             return await self._answer_page(request, values)
         principal, resource, _ = await open_result(self.server, request, takes=False)
         describing = self.server.unchecked.describe(
@@ -146,13 +146,11 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """POST: a page of rows; the parameters are in the body."""
-        return await self._answer_page(
-            request, await self._values(request, parameters.PAGE_BODY, parameters.STREAMS)
-        )
+        return await self._answer_page(request, await self._values(request, parameters.PAGE_BODY, "rows"))
 
     async def rows(self, request: Request) -> Response:
         """GET and POST of /rows: all rows as a stream."""
-        values = await self._values(request, parameters.STREAM_PARAMETERS, parameters.PAGES)
+        values = await self._values(request, parameters.STREAM_PARAMETERS, "pages")
         stream_request = parameters.parse_stream(values, request.headers)
         principal, resource, _ = await open_result(
             self.server, request, format_name=stream_request.format, takes=request.method != "HEAD"
@@ -160,9 +158,7 @@ class Routes:
         stream = await self.server.unchecked.stream(resource, principal, stream_request)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
 
-    async def _values(
-        self, request: Request, allowed: Collection[str], other: parameters.OtherRoute
-    ) -> Mapping[str, Any]:
+    async def _values(self, request: Request, allowed: Collection[str], other: str) -> Mapping[str, Any]:
         """The parameters of a request, which a POST has in its body and another method in its query string."""
         query = query_of(self.server, request)
         if request.scope["method"] != "POST":

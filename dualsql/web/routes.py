@@ -19,7 +19,6 @@ from dualsql.errors import BadParameterError
 from dualsql.formats.table import FORMATS
 from dualsql.http.parameters import (
     PAGE_QUERY,
-    STREAMS,
     parse_listing,
     parse_page,
     query_values,
@@ -406,7 +405,7 @@ def _page_request(query: bytes, settings: Settings) -> PageRequest:
     """
     values = split_query(query)
     row = values.pop("row", "").replace(",", "").strip()
-    page_request = parse_page(query_values(values, PAGE_QUERY, STREAMS))
+    page_request = parse_page(query_values(values, PAGE_QUERY, "rows"))
     if row:
         if not (row.isascii() and row.isdecimal() and 0 < len(row) <= 12 and int(row) > 0):
             raise BadParameterError(
