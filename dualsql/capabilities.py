@@ -70,7 +70,7 @@ class DriverValues(NamedTuple):
         types: replacements of SQLAlchemy's types.
         processors: by the driver's code of a column's type: a function that converts the driver's value.
         readers: the same, for types of which SQLAlchemy converts the values after that, such as arrays.
-        unfit_codes: codes of types for which the driver may return an `Unfit`; see `dualsql.formats.cells`.
+        unfit_codes: codes of types for which the driver may return an `Unfit`; see `dualsql.columns.exact`.
         require: raises an error for the driver's code of a type whose values the driver changes; None if there is none.
     """
 

@@ -38,7 +38,7 @@ class DualResponseError(Exception):
         cause: where to look for it, as metrics and alerts say.
         code: a stable name, the same on every channel.
         message: one sentence for a person or a model; never a database's own text.
-        hint: what to do next, or an empty string. It is for callers, unless there are `caller_words`.
+        hint: what to do next. It is for callers, unless there are `caller_words`.
         developer_hint: what to do in the server's code; never shown to a caller.
         details: JSON values that a program can use.
         caller_words: message and hint for callers, if those of the class mention code.
@@ -259,6 +259,7 @@ class BadParameterError(DualResponseError):
 
     code = "BAD_PARAMETER"
     cause = "caller"
+    default_hint = "Correct what the message names, and send the request again."
 
 
 class UnknownColumnError(BadParameterError):
@@ -287,13 +288,13 @@ class UnknownColumnError(BadParameterError):
 
 
 class BadCursorError(BadParameterError):
-    """The cursor is from another server, or for another resource, order or principal. The answer does not say which."""
+    """The cursor or resume token is of another server, resource, order or principal; the answer does not say which."""
 
     code = "BAD_CURSOR"
-    default_hint = "Use it with the same sort and as the same caller, or start again without a cursor."
+    default_hint = "Use it with the same sort and as the same caller, or start again without it."
 
-    def __init__(self) -> None:
-        super().__init__("The cursor is not valid for this request.")
+    def __init__(self, what: str = "cursor", *, hint: str | None = None) -> None:
+        super().__init__(f"The {what} is not valid for this request.", hint=hint)
 
 
 class ResultChangedError(DualResponseError):
@@ -325,6 +326,7 @@ class ForbiddenError(DualResponseError):
 
     code = "FORBIDDEN"
     cause = "caller"
+    default_hint = "Ask the operator to allow it."
 
 
 class InsufficientScopeError(ForbiddenError):
@@ -354,6 +356,7 @@ class InvalidSQLError(DualResponseError):
 
     code = "INVALID_SQL"
     cause = "caller"
+    default_hint = "Correct the text, and send it again."
 
 
 class UnknownTableError(InvalidSQLError):
@@ -367,6 +370,7 @@ class LimitExceededError(DualResponseError):
 
     code = "LIMIT_EXCEEDED"
     cause = "caller"
+    default_hint = "Ask for less, or ask the operator for a higher limit."
 
 
 class ServerUnavailableError(DualResponseError):

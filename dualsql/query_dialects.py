@@ -57,6 +57,8 @@ class QueryDialect:
         has_infinite_dates: 'infinity' is a date, and '-infinity' is.
         has_infinite_numbers: a double may be an infinity.
         has_months: an interval has months apart from days, and its ISO 8601 text is read back.
+        wide_integer: a whole number that is compared with a type, where integers may have more than 64 bits; None for
+            one that is a parameter of 64 bits. It raises ValueError for one that the type does not have.
         has_single_reals: a REAL has four bytes.
         shortens_reals: a number of four bytes is shown with fewer digits than it is compared with.
         tells_apart: whether values of a type have equality; None if all types do.
@@ -90,6 +92,7 @@ class QueryDialect:
     has_infinite_dates: bool = False
     has_infinite_numbers: bool = False
     has_months: bool = False
+    wide_integer: Callable[[int, SQLType], ColumnElement[Any] | None] | None = None
     has_single_reals: bool = False
     shortens_reals: bool = False
     tells_apart: Callable[[SQLType], bool] | None = None

@@ -24,11 +24,13 @@ class Relay:
         target: the server: a port of the loopback, or the path of a Unix socket.
         port: where it listens.
         sent: bytes that the server has sent.
+        latency: seconds that bytes take each way.
         listening: the sockets on which it does.
     """
 
-    def __init__(self, target: int | str) -> None:
+    def __init__(self, target: int | str, *, latency: float = 0.0) -> None:
         self.target = target
+        self.latency = latency
         self.port = 0
         self.sent = 0
         self._moved = asyncio.Event()
@@ -109,6 +111,8 @@ class Relay:
         with suppress(OSError):
             while chunk := await source.read(65_536):
                 await self._flows.wait()
+                if self.latency:
+                    await asyncio.sleep(self.latency)
                 if counts:
                     self.sent += len(chunk)
                     self._moved.set()

@@ -20,7 +20,7 @@ from dualsql import profiles
 from dualsql.charts.axes import ticks
 from dualsql.charts.chart import Chart
 from dualsql.charts.rows import Marks
-from dualsql.formats import json
+from dualsql.formats import cells, json
 from dualsql.results.view import View
 
 MOST_BINS = 60
@@ -99,10 +99,10 @@ def _is_finite(value: Any) -> bool:
 
 def _writer(view: View) -> Callable[[Any], Any]:
     """A function that writes a value as the rows of the result have it."""
-    converters = json.converters(view.shape.columns, view.dialect)
+    converters = cells.converters(view.shape.columns, view.dialect)
 
     def write(value: Any) -> Any:
-        return json.loads(json.dumps(json.converted([[value]], converters)[0][0]))
+        return json.loads(json.dumps(cells.converted([[value]], converters)[0][0]))
 
     return write
 

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, FromClause, case, func, literal_column, se
 from dualsql import plan
 from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
 from dualsql.columns.result import with_criteria_of
-from dualsql.formats import json
+from dualsql.formats import cells, json
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key
 from dualsql.plan.sampling import scattered
@@ -84,7 +84,7 @@ def limits_of(chart: Chart, response: DualResponse) -> str:
 
 
 def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Row]:
-    plain: list[Row] = json.loads(json.dumps(json.RecordMaker(columns, view.dialect).records(rows)))
+    plain: list[Row] = json.loads(json.dumps(cells.RecordMaker(columns, view.dialect).records(rows)))
     return plain
 
 

@@ -1,10 +1,11 @@
-"""Numbers in JSON documents with all their digits, and the infinities of drivers."""
+"""Cells with exact texts: numbers in documents with all digits, infinities, and what does not fit its column."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql_client.wire import INFINITIES
@@ -31,6 +32,31 @@ class Digits(float):
         digits = super().__new__(cls, text)
         digits.text = text
         return digits
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A cell that does not fit its column, as text: a text in a column of integers, a date before the year 1.
+
+    JSON shows the text and names the column in `$unfit`; CSV shows the text. Arrow and Parquet refuse it: their types
+    are fixed before the first row.
+
+    Attributes:
+        value: what the database returned. JSON shows it itself, where it is computed: its type was a forecast.
+    """
+
+    text: str
+    value: Any = field(default=None, compare=False)
+
+
+class WordedItems(NamedTuple):
+    """A list or an object with words for the numbers that JSON does not have; JSON shows it."""
+
+    items: Any
+
+
+JSON_NULL = Unfit("null")
+"""The document null, where a type of the application reads None from it. It is no NULL: `is_null` does not find it."""
 
 
 PIECE_CHARACTERS = 256 * 1024

@@ -23,7 +23,7 @@ from dualsql.databases.engines import most_connections, reading_engine, threaded
 from dualsql.databases.guard import FailureKind, Guard
 from dualsql.databases.slots import QueryLimits, pool_options
 from dualsql.errors import ConfigurationError, refuse_mistaken
-from dualsql.formats.json import RecordMaker
+from dualsql.formats.cells import RecordMaker
 from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings

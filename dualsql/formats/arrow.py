@@ -14,11 +14,11 @@ from sqlalchemy import Column as TableColumn, Label, types
 from sqlalchemy.engine import Dialect
 
 from dualsql.capabilities import capabilities_of
+from dualsql.columns.exact import JSON_NULL, Unfit
 from dualsql.columns.instants import has_zone
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
-from dualsql.formats import json
-from dualsql.formats.cells import JSON_NULL, Unfit
+from dualsql.formats import cells, json
 from dualsql.formats.fits import KINDS, ColumnFit, fit_of
 from dualsql.formats.memory_file import MemoryFile
 from dualsql.formats.ndjson import problem
@@ -90,7 +90,7 @@ class ArrowSchema:
                 for position, column in enumerate(columns)
             ]
         )
-        self._converters = json.converters(columns, dialect)
+        self._converters = cells.converters(columns, dialect)
         texts = [
             (position, None if position in self.texts else _as_text(column, dialect))
             for position, column in enumerate(columns)
@@ -107,8 +107,8 @@ class ArrowSchema:
         Raises:
             ValueNotRepresentableError: a value is not what its column declares.
         """
-        ready = json.converted(json.converted(rows, self._converters), self._text_functions)
-        ready = json.with_texts(ready, self.texts)
+        ready = cells.converted(cells.converted(rows, self._converters), self._text_functions)
+        ready = cells.with_texts(ready, self.texts)
         return self.batch_of_columns(list(zip(*ready)))  # noqa: B905 - rows are equally long
 
     def batch_of_columns(self, columns: Sequence[Any]) -> Any:

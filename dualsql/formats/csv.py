@@ -15,10 +15,10 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 from sqlalchemy.engine import Dialect
 
+from dualsql.columns.exact import Unfit
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
-from dualsql.formats import json
-from dualsql.formats.cells import Unfit
+from dualsql.formats import cells, json
 from dualsql.formats.fits import loose_encodings
 from dualsql.formats.row_objects import columns_at, csv_lines, have_odd_times
 from dualsql.formats.writer import Chunk, PlainColumns, Rows, StreamEnd, WriterOptions
@@ -48,7 +48,7 @@ class CSVWriter:
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._columns, self._dialect = columns, dialect
         self._names = [column.name for column in columns]
-        self._converters = json.converters(columns, dialect)
+        self._converters = cells.converters(columns, dialect)
         # In the other columns, cells are as the database stores them: no time is one.
         encodings = loose_encodings(dialect)
         unchecked = [
@@ -68,7 +68,7 @@ class CSVWriter:
         return mark + ",".join([self._name(name) for name in self._names]).encode() + b"\r\n"
 
     def rows(self, rows: Rows) -> Chunk:
-        ready = json.converted(json.converted(rows, self._converters), self._structured)
+        ready = cells.converted(cells.converted(rows, self._converters), self._structured)
         return Chunk(self._lines(ready), len(rows))
 
     def written(self, lines: bytes, rows: int) -> Chunk:
@@ -76,7 +76,7 @@ class CSVWriter:
 
     @property
     def plain(self) -> PlainColumns | None:
-        return None if self._is_guarded else json.RecordMaker(self._columns, self._dialect).plain
+        return None if self._is_guarded else cells.RecordMaker(self._columns, self._dialect).plain
 
     def end(self, summary: StreamEnd) -> bytes:
         return b""

@@ -19,8 +19,10 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
 from dualsql.capabilities import capabilities_of
+from dualsql.columns.exact import Unfit
 from dualsql.columns.result import ResultColumn
-from dualsql.formats.cells import Unfit, cell_text
+from dualsql.formats.json import unfit
+from dualsql.formats.text import LARGEST_EXACT_INTEGER
 from dualsql.formats.writer import ExactRows, Rows
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import INFINITIES
@@ -92,11 +94,7 @@ class ColumnFit:
         is_whole = self.kinds == (int,) and isinstance(value, Decimal) and value.is_finite()
         if is_whole and value == value.to_integral_value():
             return int(value)
-        return value if cell_text(value) is None else Unfit.of(value)
-
-
-LARGEST_EXACT_INTEGER = 2**53
-"""Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
+        return unfit(value) or value
 
 
 def loose_encodings(dialect: Dialect) -> Sequence[str]:

@@ -7,6 +7,7 @@ import enum
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -15,8 +16,7 @@ from sqlalchemy import types
 from dualsql.columns.exact import Digits
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.fits import LARGEST_EXACT_INTEGER
-from dualsql.formats.text import INT64_BOUND
+from dualsql.formats.text import INT64_BOUND, LARGEST_EXACT_INTEGER
 from dualsql.formats.writer import Rows
 
 Encoder = Callable[[Any], Any]
@@ -37,9 +37,22 @@ def dumps_slowly(value: object, encode: Encoder) -> bytes:
             compact = (",", ":")  # as orjson: code that cuts the text relies on it
             return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=compact).encode()
     except (TypeError, ValueError, RecursionError) as error:
+        column, part = _named_part(value, encode)
         raise ValueNotRepresentableError(
-            "A value of the result has no JSON form.", hint="Leave that column out, or CAST it to text."
+            f"The column {column!r} holds a value of the class {type(part).__name__[:80]}, which has no JSON form."
+            if column
+            else "A value of the result has no JSON form.",
+            hint="Leave that column out, or CAST it to text.",
+            details={"column": column} if column else {},
         ) from error
+
+
+def _named_part(value: Any, encode: Encoder) -> tuple[str, Any]:
+    """The first part of rows without a JSON form, and its column; no name for a single value."""
+    with suppress(RecursionError):
+        if isinstance(value, dict | list | tuple):
+            return next(_unknown_parts(value, encode), ("", value))
+    return "", value
 
 
 def _plainly(value: Any, encode: Encoder) -> Any:
@@ -90,11 +103,12 @@ def require_writable(columns: Sequence[ResultColumn], rows: Rows, encode: Encode
 
 def formless_error(column: ResultColumn, value: Any, encode: Encoder) -> ValueNotRepresentableError:
     """The error for a value that has, or contains, a part without a JSON form."""
-    cls = type(next(_unknown_parts(value, encode), value)).__name__
+    cls = type(next(_unknown_parts(value, encode), ("", value))[1]).__name__
     convert = f"Register a converter: Registry(..., converters={{{cls[:80]}: function}})."
     is_untyped = isinstance(column.type, types.NullType)
+    announced = "" if is_untyped else f", announced as {type(column.type).__name__},"
     return ValueNotRepresentableError(
-        f"The column {column.name[:80]!r} holds a value of the class {cls[:80]}, which has no JSON form.",
+        f"The column {column.name[:80]!r}{announced} holds a value of the class {cls[:80]}, which has no JSON form.",
         hint="Leave that column out, or CAST it to text.",
         developer_hint=f"Give the column its type, as in func.int4range(1, 5, type_=INT4RANGE). {convert}"
         if is_untyped
@@ -103,13 +117,18 @@ def formless_error(column: ResultColumn, value: Any, encode: Encoder) -> ValueNo
     )
 
 
-def _unknown_parts(value: Any, encode: Encoder) -> Iterator[Any]:
-    """The parts of a value without a JSON form."""
-    if isinstance(value, dict | list | tuple | set | frozenset):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _unknown_parts(part, encode)
+def _unknown_parts(
+    value: Any, encode: Encoder, column: str = "", *, is_row: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """The parts of a value without a JSON form, each with its column: the key in the object that is in a list."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _unknown_parts(part, encode, column or (str(key)[:80] if is_row else ""))
+    elif isinstance(value, list | tuple | set | frozenset):
+        for part in value:
+            yield from _unknown_parts(part, encode, column, is_row=True)
     else:
         try:
             dumps_slowly(value, encode)
         except ValueNotRepresentableError:
-            yield value
+            yield column, value

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import DualResponseError
-from dualsql.formats import json
+from dualsql.formats import cells, json
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 
 
@@ -23,9 +23,9 @@ class NDJSONWriter:
     line_format = "ndjson"
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
-        as_strings = json.integer_columns(columns) if options.integer_strings else ()
+        as_strings = cells.integer_columns(columns) if options.integer_strings else ()
         self._has_summary = options.summary
-        self._records = json.RecordMaker(
+        self._records = cells.RecordMaker(
             columns, dialect, integer_strings=as_strings, text_columns=options.text_columns
         )
         self.plain = self._records.plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dualsql.formats.cells import Unfit
+from dualsql.columns.exact import Unfit
 
 
 def range_text(value: Any) -> str:

@@ -12,6 +12,9 @@ from typing import Any
 INT64_BOUND = 2**63
 """Databases hold the integers from -INT64_BOUND up to it, and every JSON library reads them as numbers."""
 
+LARGEST_EXACT_INTEGER = 2**53
+"""Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
+
 NARROWEST = 12
 """Characters. Tables leave columns out before they cut cells further."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
+from dualsql.columns.exact import Unfit, WordedItems
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import Unfit, WordedItems
 from dualsql_client.wire import UNFIT_KEY, Row
 
 

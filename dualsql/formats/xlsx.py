@@ -20,7 +20,7 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
-from dualsql.formats import json
+from dualsql.formats import cells, json
 from dualsql.formats.csv import STRUCTURED, as_json
 from dualsql.formats.memory_file import MemoryFile
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
@@ -52,8 +52,8 @@ class XLSXWriter:
                 f"The result has {len(columns):,} columns. A sheet of Excel has at most {MOST_COLUMNS:,}.",
                 hint="Ask for fewer columns, or for csv.",
             )
-        as_strings = json.integer_columns(columns) if options.integer_strings else ()
-        self._converters = json.converters(columns, dialect, integer_strings=as_strings)
+        as_strings = cells.integer_columns(columns) if options.integer_strings else ()
+        self._converters = cells.converters(columns, dialect, integer_strings=as_strings)
         self._structured = [
             (position, as_json) for position, column in enumerate(columns) if column.encoding in STRUCTURED
         ]
@@ -76,8 +76,8 @@ class XLSXWriter:
         return self._book.drain()
 
     def rows(self, rows: Rows) -> Chunk:
-        ready = json.converted(json.converted(rows, self._converters), self._structured)
-        ready = json.with_texts(ready, self._texts)
+        ready = cells.converted(cells.converted(rows, self._converters), self._structured)
+        ready = cells.with_texts(ready, self._texts)
         start = size = 0
         while start < len(ready):
             if self._rows == MOST_ROWS or self._size > MOST_SHEET_BYTES:

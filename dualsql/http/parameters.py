@@ -120,13 +120,19 @@ def split_query(query_string: bytes) -> dict[str, str]:
     return values
 
 
-def query_values(texts: Mapping[str, str], allowed: Collection[str]) -> dict[str, Any]:
+_OTHERS = {"rows": (STREAM_PARAMETERS, "Send it to /rows."), "pages": (PAGE_QUERY, "Send it without /rows.")}
+"""The parameters of a route for a result's rows, and where they are sent, for a request of the other one."""
+
+
+def query_values(
+    texts: Mapping[str, str], allowed: Collection[str], other: str | None = None
+) -> dict[str, Any]:
     """The parameters of a query string as a body has them: `sort=-enrollment,name` is a list of two objects.
 
     A column whose name contains a comma or starts with a hyphen can be named only in a body.
     """
     if not set(allowed).issuperset(texts):
-        _refuse_others(texts, allowed, "query parameter")
+        _refuse_others(texts, allowed, "query parameter", other)
     return {name: _from_text(_KINDS[name], text) for name, text in texts.items()}
 
 
@@ -157,19 +163,20 @@ def json_object(body: bytes) -> Mapping[str, Any]:
         raise BadParameterError("The body is not valid JSON.", hint=hint) from None
 
 
-def body_values(body: bytes, allowed: Collection[str]) -> dict[str, Any]:
+def body_values(body: bytes, allowed: Collection[str], other: str | None = None) -> dict[str, Any]:
     """The values of a JSON body. A key with null is as if left out."""
     values = json_object(body)
-    _refuse_others(values, allowed, "key")
+    _refuse_others(values, allowed, "key", other)
     return without_nulls(values)
 
 
-def _refuse_others(names: Collection[str], allowed: Collection[str], what: str) -> None:
-    """Refuse a name that is not allowed here; pages and streams have parameters that the other does not have."""
-    elsewhere = STREAM_PARAMETERS if "cell_limit" in allowed else PAGE_QUERY if "format" in allowed else ()
+def _refuse_others(names: Collection[str], allowed: Collection[str], what: str, other: str | None) -> None:
+    """Refuse a name that is not allowed here; `other` is the route that may have it, "rows" or "pages"."""
+    elsewhere, hint = _OTHERS[other] if other else ((), "")
     if name := next((name for name in names if name in elsewhere and name not in allowed), None):
-        place = "rows: send it to /rows" if "cell_limit" in allowed else "pages: send it without /rows"
-        raise BadParameterError(f"{name} is for {place}.", details={"name": name, "known": [*allowed]})
+        raise BadParameterError(
+            f"{name} is for {other}.", hint=hint, details={"name": name, "known": [*allowed]}
+        )
     refuse_unknown(names, allowed, what)
 
 

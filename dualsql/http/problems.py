@@ -61,6 +61,7 @@ class CallerGoneError(DualResponseError):
 
     code = "CALLER_GONE"
     cause = "caller"
+    default_hint = "Send the request again."
 
 
 class MethodNotAllowedError(DualResponseError):
@@ -117,6 +118,7 @@ class BodyTooLargeError(LimitExceededError):
     """The body has more bytes than `Settings.maximum_body_size`."""
 
     code = "BODY_TOO_LARGE"
+    default_hint = "Send less in one request, or ask the operator for a higher maximum_body_size."
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The body is larger than {limit} bytes.", details={"maximum_body_size": limit})

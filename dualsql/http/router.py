@@ -128,7 +128,8 @@ class Routes:
         if count is not None:
             refuse_unknown(query, parameters.COUNT_QUERY, "query parameter beside count")
         elif query:
-            return await self._answer_page(request, parameters.query_values(query, parameters.PAGE_QUERY))
+            values = parameters.query_values(query, parameters.PAGE_QUERY, "rows")
+            return await self._answer_page(request, values)
         principal, resource, _ = await open_result(self.server, request, takes=False)
         describing = self.server.unchecked.describe(
             resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
@@ -145,11 +146,11 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """POST: a page of rows; the parameters are in the body."""
-        return await self._answer_page(request, await self._values(request, parameters.PAGE_BODY))
+        return await self._answer_page(request, await self._values(request, parameters.PAGE_BODY, "rows"))
 
     async def rows(self, request: Request) -> Response:
         """GET and POST of /rows: all rows as a stream."""
-        values = await self._values(request, parameters.STREAM_PARAMETERS)
+        values = await self._values(request, parameters.STREAM_PARAMETERS, "pages")
         stream_request = parameters.parse_stream(values, request.headers)
         principal, resource, _ = await open_result(
             self.server, request, format_name=stream_request.format, takes=request.method != "HEAD"
@@ -157,13 +158,14 @@ class Routes:
         stream = await self.server.unchecked.stream(resource, principal, stream_request)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
 
-    async def _values(self, request: Request, allowed: Collection[str]) -> Mapping[str, Any]:
+    async def _values(self, request: Request, allowed: Collection[str], other: str) -> Mapping[str, Any]:
         """The parameters of a request, which a POST has in its body and another method in its query string."""
         query = query_of(self.server, request)
         if request.scope["method"] != "POST":
-            return parameters.query_values(parameters.split_query(query), allowed)
+            return parameters.query_values(parameters.split_query(query), allowed, other)
         parameters.refuse_query(query)
-        return parameters.body_values(await parameters.read_json_body(request, self.server.settings), allowed)
+        body = await parameters.read_json_body(request, self.server.settings)
+        return parameters.body_values(body, allowed, other)
 
     async def pin(self, request: Request) -> Response:
         """PUT of the resource or of /pin: keep it until it is deleted."""

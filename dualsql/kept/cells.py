@@ -20,7 +20,7 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.capabilities import capabilities_of
 from dualsql.columns.database_types import is_single
-from dualsql.columns.exact import read_document
+from dualsql.columns.exact import Unfit, read_document
 from dualsql.columns.instants import has_zone
 from dualsql.columns.meanings import Meanings
 from dualsql.columns.own_types import Meaning, SQLType
@@ -28,7 +28,7 @@ from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats import json
 from dualsql.formats.arrow import ArrowCast
-from dualsql.formats.cells import Unfit
+from dualsql.formats.cells import converters
 from dualsql.formats.csv import begins_formula
 from dualsql.formats.text import INT64_BOUND
 from dualsql.formats.writer import Chunk, Rows, StreamEnd
@@ -346,8 +346,8 @@ class _KeptColumn:
         units = {"timestamp": ("us",), "time64": ("us",)}
         self.type = getattr(pa, self._kind.arrow)(*units.get(self._kind.arrow, ()))
         # As formats convert a value of the column before they write it.
-        converters = json.converters([column], dialect)
-        show: Callable[[Any], Any] = converters[0][1] if converters else lambda value: value
+        needed = converters([column], dialect)
+        show: Callable[[Any], Any] = needed[0][1] if needed else lambda value: value
         self._write: Callable[[Any], Any] | None
         if cell == "text of a value":
             self._write = _CellTexts(_items(column), show)

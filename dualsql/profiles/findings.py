@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns.result import ResultColumn
-from dualsql.formats import json
+from dualsql.formats import cells, json
 from dualsql.formats.text import cell
 from dualsql.profiles.columns import ProfiledColumn
 from dualsql_client.wire import ColumnProfile, Covered, Profile, ProfileKind, ProfileNotes, StatisticName
@@ -94,10 +94,10 @@ class ProfileResult:
 
 def _writer(profiled: ProfiledColumn, dialect: Dialect) -> json.Converter:
     """A function that writes a value of the column as its rows do, shortened to what is shown."""
-    converters = json.converters([profiled.column], dialect)
+    converters = cells.converters([profiled.column], dialect)
 
     def write(value: Any) -> Any:
-        text = json.with_words(json.converted([[value]], converters)[0][0])
+        text = json.with_words(cells.converted([[value]], converters)[0][0])
         if isinstance(text, str) and len(text) > _LONGEST_EXCERPT:
             return text[:_LONGEST_EXCERPT] + "…"
         return text

@@ -36,8 +36,8 @@ Statistics = dict[str, dict[str, Any]]
 """Column name -> name of the statistic -> value."""
 
 
-def checked_profile(kind: Any) -> ProfileKind:
-    """Which rows are profiled.
+def checked_profile(kind: Any, name: str = "kind") -> ProfileKind:
+    """Which rows are profiled; `name` is that of the parameter.
 
     Raises:
         BadParameterError: it is neither "sample" nor "full".
@@ -46,9 +46,7 @@ def checked_profile(kind: Any) -> ProfileKind:
         if kind == valid:
             return valid  # type: ignore[no-any-return]
     raise BadParameterError(
-        f"profile must not be {shown(kind, 80)}.",
-        hint='Use "sample" or "full".',
-        details={"name": "profile"},
+        f"{name} must not be {shown(kind, 80)}.", hint='Use "sample" or "full".', details={"name": name}
     )
 
 
@@ -92,7 +90,7 @@ class ProfileService:
 
     def profiler(self, kind: str) -> Profiler:
         """The profiler of new results, for the option `profile`; raises BadParameterError for an unknown kind."""
-        return partial(self._profile_sample, checked_profile(kind))
+        return partial(self._profile_sample, checked_profile(kind, "profile"))
 
     async def _profile_sample(
         self, kind: ProfileKind, view: View, sample: Sequence[Sequence[Any]]

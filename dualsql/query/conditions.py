@@ -75,6 +75,8 @@ _SPELLED = {
     "base64": "bytes in base64",
     "any": "a text, a number, true or false",
 }
+_WIDE = "a whole number that the column's type has; beyond 64 bits, its digits in a text"
+"""A number of JSON with more bits is a double to many programs."""
 
 
 def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any]:
@@ -87,6 +89,8 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     encoding = description["encoding"]
     if encoding == "any" and description["type"] == "number":
         encoding = "float"
+    if encoding == "integer" and (wide := _wide_literal(column, value, capabilities)) is not None:
+        return wide
     keeps_months = encoding == "interval" and capabilities.query.has_months and column.meaning.reads is None
     if keeps_months and has_months(value):
         return cast(typed_parameter(value, types.Text()), column.type)
@@ -100,10 +104,11 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
         elif operand.tzinfo is not None:
             operand = operand.astimezone(UTC).replace(tzinfo=None)
     is_infinite_date = encoding in {"date", "datetime"} and isinstance(operand, str)
-    if is_infinite_date and not capabilities.query.has_infinite_dates:
-        raise _wrong(column, encoding)
     is_finite = not isinstance(operand, float) or math.isfinite(operand)
-    if not is_finite and not capabilities.query.has_infinite_numbers:
+    query = capabilities.query
+    if (is_infinite_date and not query.has_infinite_dates) or (
+        not is_finite and not query.has_infinite_numbers
+    ):
         raise _wrong(column, encoding)
     if column.meaning.reads is not None:
         return typed_parameter(_stored_value(column, operand), column.type)
@@ -111,6 +116,16 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
     is_real = capabilities.query.has_single_reals and isinstance(column.stored, types.REAL)
     return cast(value_element, types.REAL()) if is_real else value_element
+
+
+def _wide_literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any] | None:
+    """A whole number for a column that may hold more than 64 bits; None for one that is compared as in any column."""
+    if column.meaning.reads is not None or capabilities.query.wide_integer is None:
+        return None
+    try:
+        return capabilities.query.wide_integer(_whole(value), column.stored)
+    except ValueError:
+        raise _wrong(column, "integer", _WIDE) from None
 
 
 def _stored_value(column: ResultColumn, value: Any) -> Any:
@@ -146,20 +161,27 @@ def has_months(value: Any) -> bool:
     return match is not None and abs(int(match["years"] or 0)) <= _MOST_YEARS
 
 
-def _wrong(column: ResultColumn, encoding: str) -> BadParameterError:
+def _wrong(column: ResultColumn, encoding: str, spelled: str | None = None) -> BadParameterError:
     return BadParameterError(
         f"A value is no {encoding}, which the column {column.name[:80]!r} holds.",
-        hint=f"Write {_SPELLED[encoding]}.",
+        hint=f"Write {spelled or _SPELLED[encoding]}.",
         details={"column": column.name, "encoding": encoding},
     )
 
 
-def _integer(_: ResultColumn, value: Any) -> int:
+def _whole(value: Any) -> int:
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
-    if type(value) is not int or not -INT64_BOUND <= value < INT64_BOUND:
+    if type(value) is not int:
         raise ValueError
     return value
+
+
+def _integer(_: ResultColumn, value: Any) -> int:
+    number = _whole(value)
+    if not -INT64_BOUND <= number < INT64_BOUND:
+        raise ValueError
+    return number
 
 
 def _float(_: ResultColumn, value: Any) -> float:
@@ -565,7 +587,7 @@ def _of_instants(element: Any, operator: Operator, values: list[Element]) -> Col
 #
 # Cells whose stored form differs from the shown one, for databases that allow that: SQLite stores 2 in a BOOLEAN
 # column, and dualsql shows true. A UUID may have dashes in one row and none in the next. A column of numbers may
-# contain a text, which is shown as `dualsql.formats.cells.Unfit`.
+# contain a text, which is shown as `dualsql.columns.exact.Unfit`.
 
 _STORED: dict[type[Any], SQLType] = {
     int: types.BigInteger(),

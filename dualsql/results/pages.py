@@ -27,7 +27,7 @@ from dualsql.errors import (
     QueryTimeoutError,
 )
 from dualsql.formats import json
-from dualsql.formats.cells import are_heavy, run_heavy
+from dualsql.formats.cells import are_heavy, integer_columns, run_heavy
 from dualsql.formats.writer import PlainPage, Rows, WrittenRows
 from dualsql.freeze import Seal
 from dualsql.freeze.values import Values
@@ -330,7 +330,7 @@ class ResultPages:
     async def _read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         view = target.view
         rows, scope, start, select = self.query(target, request)
-        maker = view.record_maker(json.integer_columns(view.columns) if request.integer_strings else ())
+        maker = view.record_maker(integer_columns(view.columns) if request.integer_strings else ())
         page = None
         # Cursors of other orders need all rows.
         if request.takes_text and request.cell_limit is None and maker.plain and rows.order.is_unique:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from dualsql.errors import BadCursorError, BadParameterError, ResultChangedError
@@ -31,14 +31,14 @@ def require_resumable(
         BadParameterError: streams of this format cannot be resumed, or its rows have no digest.
     """
     # First: who has no valid token learns nothing about formats either.
-    try:
+    signature = b""
+    with suppress(ValueError):
         signature = urlsafe_b64decode(request.token + "=") if len(request.token) < _LONGEST else b""
-    except ValueError:
-        raise BadCursorError from None
     # Python skips characters outside the alphabet.
     is_plain = urlsafe_b64encode(signature).decode() == request.token + "="
     if not is_plain or not seal.verify(signature, *parts):
-        raise BadCursorError
+        hint = "Repeat the request that gave it, as the same caller, or start again without resume."
+        raise BadCursorError("resume token", hint=hint)
     if output.resuming is None:
         resumed = [name for name, each in FORMATS.items() if each.resuming is not None]
         raise BadParameterError(

@@ -19,7 +19,7 @@ from dualsql.databases.session import Fetch, RowCounter, Sample, fetch_sample
 from dualsql.databases.source import Source, Sources
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.errors import Asked, DualResponseError
-from dualsql.formats.json import RecordMaker
+from dualsql.formats.cells import RecordMaker
 from dualsql.formats.writer import Chunk, Format, PlainPage, Rows, Writer, WriterOptions, WrittenRows
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.plan import KeyedSelect, Ordered, Shape

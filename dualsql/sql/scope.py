@@ -62,7 +62,7 @@ _NODES: Mapping[str, str] = {
 
 def invalid(message: str, hint: str = "") -> NoReturn:
     """Raise InvalidSQLError."""
-    raise InvalidSQLError(message, hint=hint)
+    raise InvalidSQLError(message, hint=hint or None)
 
 
 def too_deep() -> InvalidSQLError:

@@ -17,7 +17,7 @@ from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.feature import Tables
 from dualsql.errors import BadParameterError, DualResponseError
-from dualsql.formats.json import integer_columns
+from dualsql.formats.cells import integer_columns
 from dualsql.resource import CountMethod, Principal, Resource
 from dualsql.web.tables import catalogue_address
 

@@ -405,7 +405,7 @@ def _page_request(query: bytes, settings: Settings) -> PageRequest:
     """
     values = split_query(query)
     row = values.pop("row", "").replace(",", "").strip()
-    page_request = parse_page(query_values(values, PAGE_QUERY))
+    page_request = parse_page(query_values(values, PAGE_QUERY, "rows"))
     if row:
         if not (row.isascii() and row.isdecimal() and 0 < len(row) <= 12 and int(row) > 0):
             raise BadParameterError(

@@ -29,13 +29,13 @@ from sqlalchemy import (
 )
 
 from dualsql import ConfigurationError, DualResponseServer
+from dualsql.columns.exact import Unfit
 from dualsql.databases.engines import parsed_url
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.spark import BACKEND
 from dualsql.databases.spark.dialect import SparkDialect, sqlalchemy_type
 from dualsql.databases.spark.driver import SparkConnection, SparkError, literal, read_column, spark_error
 from dualsql.databases.threads import new_synchronous_engine
-from dualsql.formats.cells import Unfit
 
 URL = "hive://reader@127.0.0.1:1/default"
 THINGS = Table(

@@ -37,13 +37,14 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import Range
 
 from dualsql.capabilities import DriverValues
-from dualsql.columns.exact import Digits
+from dualsql.columns.exact import Digits, Unfit
 from dualsql.columns.result import result_columns
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats import json
-from dualsql.formats.cells import Processor, Tolerant, Unfit, processed, read_tolerantly
+from dualsql.formats.cells import Processor, Tolerant, processed, read_tolerantly
 from dualsql.formats.fits import ColumnFit
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import StreamEnd, WriterOptions
@@ -269,23 +270,31 @@ def test_a_processor_reads_each_cell_once_also_behind_one_that_it_cannot_read(ki
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "text"),
     [
-        None, True, 7, 2**80, 0.5, 1e20, math.nan, -math.inf, Decimal("1E+3"), Decimal("NaN"), Decimal("1.50"),
-        "a", b"\xff", memoryview(b"x"), dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 1, 2, 3, 70_000, dt.UTC),
-        dt.time(1, 24, 17, 70_000),
-        dt.timedelta(1, 5.5), UUID(int=7), Digits("1.50"), ip_interface("10.0.0.1/8"), {1},
-        {"a": [1, Decimal("1.5"), math.inf, 2**80, None, dt.time(1)]},
+        (True, "true"), (7, "7"), (2**80, "1208925819614629174706176"), (0.5, "0.5"), (1e20, "1e+20"),
+        (math.nan, "NaN"), (-math.inf, "-Infinity"), (Decimal("1E+3"), "1000"), (Decimal("NaN"), "NaN"),
+        (Decimal("1.50"), "1.50"),
+        ("a", "a"), (b"\xff", "/w=="), (memoryview(b"x"), "eA=="), (dt.date(2026, 1, 31), "2026-01-31"),
+        (dt.datetime(2026, 1, 31, 1, 2, 3, 70_000, dt.UTC), "2026-01-31T01:02:03.070000+00:00"),
+        (dt.time(1, 24, 17, 70_000), "01:24:17.070000"), (dt.timedelta(1, 5.5), "P1DT0H0M5.5S"),
+        (UUID(int=7), "00000000-0000-0000-0000-000000000007"), (Digits("1.50"), "1.50"),
+        (ip_interface("10.0.0.1/8"), "10.0.0.1/8"), ({1}, "[1]"), (Range(1, 5), "[1,5)"), ({7: "a"}, '{"7":"a"}'),
+        (
+            {"a": [1, Decimal("1.5"), math.inf, 2**80, None, dt.time(1)]},
+            '{"a":[1,"1.5","Infinity",1208925819614629174706176,null,"01:00:00"]}',
+        ),
     ],
 )  # fmt: skip
-def test_a_cell_that_does_not_fit_has_the_text_of_csv(value: Any) -> None:
-    assert Unfit.of(value).text == json.text(value)
-    assert ColumnFit((complex,)).fitted(value) == (value if value is None else Unfit(json.text(value)))
+def test_a_cell_that_does_not_fit_has_the_text_of_csv(value: Any, text: str) -> None:
+    assert ColumnFit((complex,)).fitted(value) == Unfit(text)
+    assert json.text(value) == text
 
 
 def test_what_has_no_text_stays_and_is_refused() -> None:
     value = object()
     assert ColumnFit((str,)).fitted(value) is value
+    assert Tolerant(int)(value) == Unfit(str(value))
     columns = result_columns(select(_table.c.word))
     with pytest.raises(ValueNotRepresentableError):
         FORMATS["ndjson"].writer(columns, postgresql.dialect(), WriterOptions()).rows([(value,)])

@@ -23,9 +23,9 @@ from starlette.routing import Mount
 from dualsql import DualResponseServer, Pages
 from dualsql.columns.pieces import read_in_pieces
 from dualsql.feature_list import default_features
-from dualsql.formats.cells import run_heavy
+from dualsql.formats.cells import RecordMaker, run_heavy
 from dualsql.formats.excerpts import fit, table
-from dualsql.formats.json import RecordMaker, dumps
+from dualsql.formats.json import dumps
 from dualsql.formats.table import FORMATS
 from dualsql.formats.text import beginning, cell, csv_cell, holds_more
 from tests.waiting import longest_pause

@@ -32,10 +32,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.sql.elements import quoted_name
 
 from dualsql import DualResponseServer, PageRequest, ValueNotRepresentableError, plan
-from dualsql.columns.exact import Digits
+from dualsql.columns.exact import Digits, Unfit
 from dualsql.columns.result import result_columns
-from dualsql.formats import json
-from dualsql.formats.cells import Unfit
+from dualsql.formats import cells, json
 from dualsql.formats.csv import CSVWriter
 from dualsql.formats.json_fallback import require_writable
 from dualsql.formats.ndjson import NDJSONWriter
@@ -123,7 +122,7 @@ IN_SECONDS = dt.datetime(2026, 1, 1, tzinfo=dt.timezone(dt.timedelta(minutes=19,
 def encoded(type_: Any, value: Any) -> Any:
     """One value through a column of `type_`."""
     columns = result_columns(select(column("x", type_)))
-    return stdlib.loads(json.dumps(json.RecordMaker(columns, DIALECT).records([(value,)])))[0]["x"]
+    return stdlib.loads(json.dumps(cells.RecordMaker(columns, DIALECT).records([(value,)])))[0]["x"]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +233,7 @@ def _parts(written: str) -> tuple[int, int, int, int, str]:
 
 def test_the_string_an_enum_has_in_the_database() -> None:
     columns = result_columns(select(School.control))
-    assert json.RecordMaker(columns, sqlite.dialect()).records([(Control.private,)]) == [
+    assert cells.RecordMaker(columns, sqlite.dialect()).records([(Control.private,)]) == [
         {"control": "private"}
     ]
 
@@ -246,9 +245,9 @@ def test_columns_that_are_checked_together_are_marked_alone() -> None:
     texts = [column(name, String) for name in names[2:]]
     columns = plan.shape(select(*numbers, *texts)).columns
     plain = [(1, 2, "x", "y"), (None, 3, None, "z")]
-    rows = json.RecordMaker(columns, sqlite.dialect()).records(plain)
+    rows = cells.RecordMaker(columns, sqlite.dialect()).records(plain)
     assert rows == [dict(zip(names, row, strict=True)) for row in plain]
-    rows = json.RecordMaker(columns, sqlite.dialect()).records([*plain, (4, "no number", b"no text", "w")])
+    rows = cells.RecordMaker(columns, sqlite.dialect()).records([*plain, (4, "no number", b"no text", "w")])
     assert rows[:2] == [dict(zip(names, row, strict=True)) for row in plain]
     unfit = {"a": 4, "b": "no number", "c": "bm8gdGV4dA==", "d": "w", "$unfit": ["b", "c"]}
     assert rows[2] == unfit
@@ -259,8 +258,8 @@ def test_columns_that_are_checked_together_are_marked_alone() -> None:
 def test_objects_of_rows_of_any_width(width: int, count: int) -> None:
     names = [f"column {place}" for place in range(width)]
     rows = [tuple(range(place, place + width)) for place in range(count)]
-    assert json.objects(names, rows) == [dict(zip(names, row, strict=True)) for row in rows]
-    assert json.objects(names, []) == []
+    assert cells.objects(names, rows) == [dict(zip(names, row, strict=True)) for row in rows]
+    assert cells.objects(names, []) == []
 
 
 _NAMES = st.sampled_from(
@@ -272,7 +271,7 @@ _NAMES = st.sampled_from(
 def test_objects_of_many_rows_have_any_names(names: list[str]) -> None:
     """They are the attributes of an object, which has some of its own."""
     rows = [[*range(place, place + len(names))] for place in range(16)]
-    objects = json.objects(names, rows)
+    objects = cells.objects(names, rows)
     assert [[*row.items()] for row in objects] == [[*zip(names, row, strict=True)] for row in rows]
     assert {type(row) for row in objects} == {dict}
     objects[0]["more"] = 1
@@ -282,7 +281,7 @@ def test_objects_of_many_rows_have_any_names(names: list[str]) -> None:
 def test_objects_of_many_rows_with_names_that_are_not_kept() -> None:
     """Python keeps the names of attributes. Long names, and subclasses of str, make the same objects."""
     for names in (["a" * 3_000, "b"], [quoted_name("a", quote=True), "b"]):
-        assert json.objects(names, [(1, 2)] * 16) == [{names[0]: 1, "b": 2}] * 16
+        assert cells.objects(names, [(1, 2)] * 16) == [{names[0]: 1, "b": 2}] * 16
 
 
 _ODD = (dt.time(1, 24, 17, 70_000), IN_SECONDS, [dt.time(1, 24, 17, 70_000)], {"at": IN_SECONDS})
@@ -304,7 +303,7 @@ def test_times_are_written_exactly_whatever_stands_beside_them_and_is_announced(
         else json.text(value)
         for value in values
     ]
-    records, has_odd_times = json.RecordMaker(columns, DIALECT).page_records(rows)
+    records, has_odd_times = cells.RecordMaker(columns, DIALECT).page_records(rows)
     written = stdlib.loads(json.dumps(records, has_odd_times=has_odd_times))
     assert [record["x"] for record in written] == expected
     for writer in (NDJSONWriter, CSVWriter):
@@ -326,7 +325,7 @@ def test_an_infinite_date_fits_whatever_stands_beside_it(announced: Any) -> None
     ]
     lines = NDJSONWriter(columns, DIALECT, WriterOptions()).rows(rows).data
     assert [stdlib.loads(line) for line in lines.splitlines()] == expected
-    records, _ = json.RecordMaker(columns, DIALECT).page_records(rows)
+    records, _ = cells.RecordMaker(columns, DIALECT).page_records(rows)
     assert stdlib.loads(json.dumps(records)) == expected
 
 
@@ -346,5 +345,5 @@ def test_no_other_process_writes_what_may_not_fit_as_it_reads_it() -> None:
     """A text may be no member of an Enum, which SQLAlchemy's type finds."""
     for type_, is_plain in ((String(), True), (Enum("a", "b", name="e"), False), (Time(), False)):
         columns = result_columns(select(column("id", Integer), column("x", type_)))
-        assert (json.RecordMaker(columns, DIALECT).plain is not None) is is_plain
-        assert json.RecordMaker(columns, DIALECT, text_columns=("x",)).plain is None
+        assert (cells.RecordMaker(columns, DIALECT).plain is not None) is is_plain
+        assert cells.RecordMaker(columns, DIALECT, text_columns=("x",)).plain is None

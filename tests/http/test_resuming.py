@@ -168,6 +168,10 @@ class TestTokens:
         for where, changed in swapped:
             problem = problem_of(await texts.http.get(where, params=parameters | changed), 400)
             assert problem["code"] == "BAD_CURSOR", changed
+            assert (problem["message"], problem["hint"]) == (
+                "The resume token is not valid for this request.",
+                "Repeat the request that gave it, as the same caller, or start again without resume.",
+            )
 
     async def test_no_bit_of_it_may_change(self, texts: Application) -> None:
         path = f"{await texts.create(select(TEXTS))}/rows"

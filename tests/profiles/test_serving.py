@@ -136,7 +136,10 @@ async def test_strangers_get_the_answer_of_an_unknown_resource(narrowed: Applica
 )
 async def test_refusals(application: Application, query: str, status: int, code: str) -> None:
     path = await application.create(select(things))
-    assert problem_of(await application.http.get(f"{path}/profile?{query}"), status)["code"] == code
+    problem = problem_of(await application.http.get(f"{path}/profile?{query}"), status)
+    assert problem["code"] == code
+    if query == "kind=none":
+        assert (problem["message"], problem["details"]) == ("kind must not be 'none'.", {"name": "kind"})
 
 
 async def test_a_budget_is_a_number_of_seconds(application: Application) -> None:

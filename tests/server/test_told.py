@@ -152,3 +152,46 @@ def test_a_developer_reads_what_to_do() -> None:
     error: Any = dualsql.NotFreezableError("A text() column has no name.", hint="Use literal_column().")
     assert str(error) == "A text() column has no name. Use literal_column()."
     assert "literal_column" not in error.for_caller.hint
+
+
+def _calls_of_errors(node: ast.AST, within: str = "") -> Iterator[tuple[str, ast.Call]]:
+    """Calls of error classes, by their names, and of `super().__init__` in them."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                yield within if name == "__init__" else name, child
+        yield from _calls_of_errors(child, child.name if isinstance(child, ast.ClassDef) else within)
+
+
+def _has_hint(call: ast.Call) -> bool:
+    hints = [each.value for each in call.keywords if each.arg in {"hint", None}]
+    texts = [part for hint in hints for part in ast.walk(hint) if isinstance(part, ast.Constant)]
+    return bool(hints) and not any(text.value == "" for text in texts)
+
+
+def test_no_error_is_without_a_hint() -> None:
+    """A class has one for all of its errors, or every place that makes one says what to do next."""
+    need = {cls.__name__ for cls in CLASSES if not cls.default_hint and cls.caller_words is None}
+    own = {cls.__name__ for cls in CLASSES if "__init__" in vars(cls) and cls is not DualResponseError}
+    calls = [
+        (f"{file.name}:{call.lineno}", name, call)
+        for file in Path(dualsql.__path__[0]).rglob("*.py")
+        for name, call in _calls_of_errors(ast.parse(file.read_text(encoding="utf-8")))
+    ]
+    made = {name for _, name, call in calls}
+    assert made >= {"DualResponseError", "InvalidSQLError", "NotAcceptableError", "TooManyQueriesError"}
+    is_super = {
+        id(call) for _, name, call in calls if name in own and ast.unparse(call.func) == "super().__init__"
+    }
+    assert [
+        where
+        for where, name, call in calls
+        if name in need and (id(call) in is_super if name in own else "super()" not in ast.unparse(call.func))
+        if not _has_hint(call)
+    ] == []
+    names = {cls.__name__ for cls in CLASSES}
+    assert [
+        where
+        for where, name, call in calls
+        if name in names and any(each.arg == "hint" for each in call.keywords) and not _has_hint(call)
+    ] == []

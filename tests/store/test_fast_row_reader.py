@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import QueuePool, make_url, text
+from sqlalchemy import QueuePool, event, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.resource import INTERRUPTED, Principal, Resource
 from dualsql.store import ResourceChanges, SQLResourceStore
-from dualsql.store.fast_rows import PostgreSQLRowReader, RowQuery, SQLiteRowReader
+from dualsql.store.fast_rows import _SHORT_TRIP, PostgreSQLRowReader, RowQuery, RowReader, SQLiteRowReader
 from dualsql.store.protocol import Requester
 from dualsql.store.sql import _row_query
 from dualsql.testing.stores import MOMENT, NOW, minutes, pending, resource
 from tests.engines import PostgreSQL, opened
+from tests.relay import Relay, relaying
 from tests.waiting import until
 
 ONE = RowQuery(text("SELECT n FROM numbers"))
@@ -211,6 +212,42 @@ async def test_a_read_does_not_wait_for_many_others(filled: tuple[SQLResourceSto
     assert isinstance(reader, PostgreSQLRowReader)
     async with reader._lock, asyncio.timeout(10):  # the `timeout` of a store
         assert await store.get(stored.id) == stored
+
+
+async def test_a_far_store_reads_as_many_rows_as_the_pool_alone(postgresql_store_url: str) -> None:
+    """One connection reads one row each round trip: 600 ms for these, and 80 by fifteen connections."""
+    url, stored = make_url(postgresql_store_url), resource()
+    async with relaying(Relay(f"{url.query['host']}/.s.PGSQL.5432", latency=0.005)) as relay:
+        store = SQLResourceStore(f"postgresql+asyncpg://postgres@127.0.0.1:{relay.port}/{url.database}")
+        await store.save(stored)
+        reader = store._row_reader
+        seconds: dict[RowReader | None, list[float]] = {}
+        for attempt in range(4):
+            for way in (reader, None):
+                store._row_reader, begun = way, time.monotonic()
+                assert await asyncio.gather(*(store.get(stored.id) for _ in range(60))) == [stored] * 60
+                if attempt:  # the first opens the connections
+                    seconds.setdefault(way, []).append(time.monotonic() - begun)
+        store._row_reader = reader
+        await store.close()
+    assert min(seconds[reader]) < 1.5 * min(seconds[None])
+
+
+async def test_a_near_store_reads_rows_on_one_connection(filled: tuple[SQLResourceStore, Resource]) -> None:
+    """An ordinary connection takes four times the CPU, however many read at once."""
+    store, stored = filled
+    reader = store._row_reader
+    assert isinstance(reader, PostgreSQLRowReader)
+
+    async def trip() -> float:
+        await store.get(stored.id)
+        return reader._shortest
+
+    await until(trip, lambda seconds: seconds <= _SHORT_TRIP)
+    taken = []
+    event.listen(store._connections.engine.sync_engine, "checkout", lambda *_: taken.append(1))
+    assert await asyncio.gather(*(store.get(stored.id) for _ in range(100))) == [stored] * 100
+    assert taken == []
 
 
 async def test_a_caller_who_leaves_takes_no_connection_with_it(

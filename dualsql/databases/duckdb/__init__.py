@@ -450,6 +450,18 @@ def _by_code_point(text: Element) -> Element:
     return collate(cast(text, Text), "binary")
 
 
+def _wide_integer(value: int, type_: SQLType) -> ColumnElement[Any] | None:
+    from duckdb_sqlalchemy.datatypes import HugeInteger
+
+    # Beside a parameter of 64 bits or a HUGEINT, DuckDB compares UHUGEINT as that type, or as a double.
+    is_unsigned = type(type_).__name__ == "UHugeInteger"
+    if not is_unsigned and -(2**63) <= value < 2**63:
+        return None
+    if not (0 <= value < 2**128 if is_unsigned else -(2**127) <= value < 2**127):
+        raise ValueError
+    return cast(text_parameter(str(value)), type_ if is_unsigned else HugeInteger())
+
+
 _QUERY = QueryDialect(
     exact=_by_code_point,
     ordered=_by_code_point,
@@ -461,6 +473,7 @@ _QUERY = QueryDialect(
     ranks_rows=True,  # its percentile_cont() has other last digits than PostgreSQL's
     has_infinite_dates=True,
     has_infinite_numbers=True,
+    wide_integer=_wide_integer,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     scramble=md5_of_values,
     approximate_distinct="approx_count_distinct",

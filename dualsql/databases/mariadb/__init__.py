@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util import greenlet_spawn
 
 from dualsql.capabilities import Capabilities, DriverValues, KeyForm, RowEstimate
-from dualsql.columns.exact import ValueReader
+from dualsql.columns.exact import Unfit, ValueReader
 from dualsql.columns.own_types import Computation, Element, SQLType
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of, synchronous
@@ -34,7 +34,6 @@ from dualsql.databases.mariadb.rights import MariaDBRights
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
 from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5_of_values, whole_sum
 from dualsql.databases.threads import ThreadedResult
-from dualsql.formats.cells import Unfit
 from dualsql.query_dialects import QueryDialect, in_lower_case
 from dualsql_client.wire_requests import Bucket
 

@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns.result import ResultColumn
-from dualsql.formats import json
+from dualsql.formats import cells, json
 from dualsql.formats.csv import CSVWriter, is_database_csv, quoted
 from dualsql.formats.writer import Chunk, Rows, WriterOptions
 
@@ -48,7 +48,7 @@ class CopiedCSVWriter(CSVWriter):
     def rows(self, rows: Rows) -> Chunk:
         lines = [
             ",".join([self._copy(value, oid) for value, oid in zip(row, self._oids, strict=True)])
-            for row in json.converted(rows, self._converters)
+            for row in cells.converted(rows, self._converters)
         ]
         return Chunk("".join([f"{line}\r\n" for line in lines]).encode(), len(rows))
 

@@ -14,11 +14,11 @@ from sqlalchemy import Connection, Engine, event, func, literal_column, select, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.exact import Unfit
 from dualsql.databases.driver import USED, driver_of, memory_of, must_use_sqlalchemy, synchronous
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.postgresql.values import load_exactly, loading_exactly, reading_documents
 from dualsql.errors import ConfigurationError
-from dualsql.formats.cells import Unfit
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _FAULTS = {

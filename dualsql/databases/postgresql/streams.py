@@ -19,7 +19,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.exact import ValueReader, read_document, reads_for_an_application
+from dualsql.columns.exact import Unfit, ValueReader, read_document, reads_for_an_application
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.postgresql.guard import adapted_of
@@ -36,7 +36,7 @@ from dualsql.databases.streams import (
 )
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
-from dualsql.formats.cells import Unfit, processed
+from dualsql.formats.cells import processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
 from dualsql.formats.fits import fit_of
 from dualsql.formats.row_objects import by_size

@@ -12,10 +12,10 @@ from decimal import Decimal
 from math import ceil, isfinite
 from typing import Any
 
+from dualsql.columns.exact import Unfit
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.spark.jobs import JobList, new_tag
 from dualsql.errors import ConfigurationError
-from dualsql.formats.cells import Unfit
 
 _ESCAPED = {
     ord(sign): f"\\u{ord(sign):04X}"
@@ -120,7 +120,7 @@ def _or_unfit(reader: Callable[[str], Any], value: str) -> Any:
     try:
         return reader(value)
     except ValueError:
-        return Unfit.of(value)
+        return Unfit(value, value)
 
 
 class SparkError(Exception):

@@ -14,11 +14,12 @@ from typing import Any
 import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql.columns.exact import Unfit
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.failures import too_large
 from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.streams import PIECE_ROWS, Pace, Put, StreamBackend, StreamJob, next_chunk
-from dualsql.formats.cells import Unfit, processed
+from dualsql.formats.cells import processed
 from dualsql.formats.row_objects import byte_length, read_rows
 from dualsql.formats.writer import Rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -212,3 +213,61 @@ async def test_pages_in_the_order_of_such_a_type_lose_no_row(tmp_path: Path, typ
             page = await result.fetch(limit=1, **beside)
             actual += page.data
         assert [(row["id"],) for row in actual] == wanted
+
+
+_COMPARED: Mapping[str, Any] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "in": lambda value, listed: value in listed, "between": lambda value, ends: ends[0] <= value <= ends[1],
+}  # fmt: skip
+
+
+async def test_a_filter_compares_whole_numbers_of_128_bits_exactly(tmp_path: Path) -> None:
+    """Beside a parameter of 64 bits, or a HUGEINT, DuckDB compares a UHUGEINT as that type, or as a double."""
+    rows = [
+        (2**100, 2**128 - 1, 2**64 - 1), (2**100 + 1, 2**100 + 1, 7), (-(2**127), 0, 0), (5, 5, 5),
+        (2**63, 2**63, 2**63), (2**127 - 1, 2**127, 2**63 - 1),
+    ]  # fmt: skip
+    path = tmp_path / "wide.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE wide (id INTEGER PRIMARY KEY, huge HUGEINT, unsigned UHUGEINT, large UBIGINT)"
+        )
+        for number, row in enumerate(rows):
+            connection.execute(f"INSERT INTO wide VALUES ({number}, {', '.join(map(str, row))})")
+    engine = create_engine(f"duckdb:///{path}", connect_args={"config": {"access_mode": "READ_ONLY"}})
+    metadata = MetaData()
+    metadata.reflect(engine)
+    engine.dispose()
+    wide = metadata.tables["wide"]
+    values = [-(2**127), -1, 0, 5, 2**63, 2**100, 2**100 + 1, 2**127 - 1]
+    async with served(f"duckdb:///{path}", metadata) as server:
+        result = await server.result(select(wide))
+        for place, name in enumerate(("huge", "unsigned", "large")):
+            fitting = [value for value in values if value >= 0 or name != "unsigned"]
+            operands: list[tuple[str, Any]] = [
+                (op, value) for op in ("eq", "ne", "lt", "le", "gt", "ge") for value in fitting
+            ]
+            operands += [("in", fitting), ("between", [5, 2**100])]
+            if name == "unsigned":
+                operands += [("eq", 2**128 - 1), ("ge", 2**127)]
+            for op, value in operands:
+                written = list(map(str, value)) if isinstance(value, list) else str(value)
+                filters: Any = {"column": name, "op": op, "value": written}
+                found = (await result.query(filters=filters, columns=["id"])).data
+                expected = [n for n, row in enumerate(rows) if _COMPARED[op](row[place], value)]
+                assert sorted(row["id"] for row in found) == expected, (name, op, value)
+            for odd in (
+                str(2**128),
+                str(-(2**128)),
+                2**100,
+                "1e30",
+                0.5,
+                *(["-1"] if name == "unsigned" else []),
+            ):
+                filters = {"column": name, "op": "eq", "value": odd}
+                with pytest.raises(FetchError, match="beyond 64 bits, its digits in a text") as refused:
+                    await result.query(filters=filters)
+                assert refused.value.code == "BAD_PARAMETER"
+        filters = {"column": "unsigned", "op": "gt", "value": str(2**127)}
+        refined = await result.refine(filters=filters)
+        assert [row["id"] for row in (await refined.fetch()).data] == [0]

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DualResponseServer, PageRequest, Principal, plan
 from dualsql.capabilities import capabilities_of
 from dualsql.columns.meanings import Meanings
-from dualsql.formats import json
+from dualsql.formats import cells, json
 from dualsql.freeze.document import Statement
 from dualsql.resource import Resource
 from dualsql_client.wire import SortKey
@@ -74,4 +74,4 @@ async def truth(engine: AsyncEngine, statement: Statement) -> Lines:
     select = shape.select.limit(shape.limit).offset(shape.offset or None)
     async with engine.connect() as connection:
         rows = (await connection.execute(select)).all()
-    return [json.dumps(row) for row in json.RecordMaker(shape.columns, engine.dialect).records(rows)]
+    return [json.dumps(row) for row in cells.RecordMaker(shape.columns, engine.dialect).records(rows)]
