@@ -48,7 +48,7 @@ _MODULES = dict(
             "dualsql.health": "Health HealthSettings",
             "dualsql.http.parameters": "read_json_body refuse_query",
             "dualsql.http.problems": "Endpoint JSONAnswer method_route",
-            "dualsql.http.router": "FeatureRoutes Opened open_result query_of",
+            "dualsql.http.router": "FeatureRoutes open_result query_of",
             "dualsql.identity": "Audit AuditAction AuditEvent Authenticate",
             "dualsql.kept": "LocalResultStorage ObjectResultStorage ResultStorage StoredFile",
             "dualsql.kept.feature": "Kept",

@@ -92,7 +92,6 @@ from dualsql.http.problems import (
 )
 from dualsql.http.router import (
     FeatureRoutes as FeatureRoutes,
-    Opened as Opened,
     open_result as open_result,
     query_of as query_of,
 )

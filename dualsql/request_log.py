@@ -103,9 +103,13 @@ class RequestIds(NamedTuple):
     @classmethod
     def of(cls, request_id: object, traceparent: object, address: str | None = None) -> RequestIds:
         """The ids that the caller sent, if they are well-formed; otherwise a new id, and no trace."""
-        is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
-        parent = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
-        return cls(str(request_id) if is_id else os.urandom(8).hex(), parent[1] if parent else "", address)
+        return cls(*_well_formed(request_id, traceparent), address)
+
+
+def _well_formed(request_id: object, traceparent: object) -> tuple[str, str]:
+    is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
+    parent = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
+    return str(request_id) if is_id else os.urandom(8).hex(), parent[1] if parent else ""
 
 
 def log_request(record: LoggedRequest) -> None:
@@ -218,8 +222,7 @@ class RequestLog:
 
     async def _log(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = scope[_SCOPE_KEY] = _begun(scope, self.prefix)
-        header = (_ID_HEADER, record.id.encode())
-        size = 0
+        header, size = scope["headers"][-1], 0
 
         def send_on(message: Message) -> Awaitable[None]:
             nonlocal size
@@ -276,9 +279,9 @@ def _begun(scope: Scope, prefix: str) -> LoggedRequest:
     # One that is sent twice is none.
     request_id = texts.get(_ID_HEADER) if len(others) == len(headers) - 1 else None
     client = scope.get("client")
-    request = RequestIds.of(request_id, texts.get(b"traceparent"), client[0] if client else None)
-    scope["headers"] = [*others, (_ID_HEADER, request.id.encode())]
-    return LoggedRequest(id=request.id, trace_id=request.trace_id, prefix=prefix, address=request.address)
+    text, trace_id = _well_formed(request_id, texts.get(b"traceparent"))
+    scope["headers"] = [*others, (_ID_HEADER, text.encode())]
+    return LoggedRequest(id=text, trace_id=trace_id, prefix=prefix, address=client[0] if client else None)
 
 
 def _measure(measurement: Measurement, method: str, scope: Scope) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, methodcaller
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, FromClause
@@ -260,36 +260,18 @@ def result_processor(type_: Any, dialect: Any, code: Any) -> Any:
 # Compiling and executing --------------------------------------------------------------------------------------
 
 
-class CompiledStatement(NamedTuple):
-    """What SQLAlchemy's compilation cache gives for a statement."""
-
-    compiled: Any
-    extracted_parameters: Any
-    collected_parameters: Any
-    cache_hit: Any
-
-
-def compiled_with_cache(statement: Any, dialect: Any, cache: Any, names: Sequence[str]) -> CompiledStatement:
-    """The statement compiled, or found in `cache` (`sql/elements.py`).
-
-    Args:
-        names: of the parameters that are given at execution, sorted.
-    """
-    return CompiledStatement(
-        *statement._compile_w_cache(
-            dialect=dialect, compiled_cache=cache, column_keys=names, schema_translate_map=None
-        )
+def compiled_with_cache(statement: Any, dialect: Any, cache: Any, names: Sequence[str]) -> Any:
+    """The statement compiled for parameters of these sorted names, or found in `cache`, and what `bound` needs."""
+    return statement._compile_w_cache(
+        dialect=dialect, compiled_cache=cache, column_keys=names, schema_translate_map=None
     )
 
 
-def bound(entry: CompiledStatement, values: Any) -> tuple[str, Any]:
+def bound(entry: Any, values: Any) -> tuple[str, Any]:
     """The SQL and the parameters for the driver, as an execution context makes them (`engine/default.py`)."""
-    compiled: Any = entry.compiled
+    compiled, extracted, collected, _ = entry
     bound: dict[str, Any] = compiled.construct_params(
-        values,
-        extracted_parameters=entry.extracted_parameters,
-        escape_names=False,
-        _collected_params=entry.collected_parameters,
+        values, extracted_parameters=extracted, escape_names=False, _collected_params=collected
     )
     state, sql, processors = compiled, compiled.string, compiled._bind_processors
     if compiled.literal_execute_params or compiled.post_compile_params:
@@ -301,6 +283,16 @@ def bound(entry: CompiledStatement, values: Any) -> tuple[str, Any]:
         return sql, tuple(read)
     escaped = compiled.escaped_bind_names
     return sql, dict(zip([escaped.get(name, name) for name in names], read, strict=True))
+
+
+def places_of(compiled: Any, values: Any) -> Sequence[tuple[int, str, Any]] | None:
+    """Where the parameters of `bound` have these values: position, name and processor. None if others may change."""
+    is_fixed = not (compiled.literal_execute_params or compiled.post_compile_params)
+    if not (is_fixed and compiled.positional) or any(bind.callable for bind in compiled.bind_names):
+        return None
+    keys = {name: bind.key if bind.key in values else name for bind, name in compiled.bind_names.items()}
+    places = [(place, keys[name], name) for place, name in enumerate(compiled.positiontup)]
+    return [(place, key, compiled._bind_processors.get(name)) for place, key, name in places if key in values]
 
 
 def result_columns_of(compiled: Any) -> Sequence[Any]:

@@ -64,7 +64,7 @@ from sqlalchemy.sql.cache_key import CacheKey
 from sqlalchemy.sql.sqltypes import TableValueType
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases.driver import driver_statement
+from dualsql.databases.driver import Drafts, driver_statement
 from dualsql.freeze import sqlalchemy_internals as private
 from dualsql.freeze.codec import KINDS, rare_kinds
 from dualsql.plan import sqlalchemy_internals as of_plan
@@ -179,7 +179,7 @@ def _after(change: Callable[[Any], object], made: Any, read: Callable[[Any], Any
     return read(made)
 
 
-def _compiled_once() -> internals.CompiledStatement:
+def _compiled_once() -> Any:
     return internals.compiled_with_cache(NAMED, ENGINE.dialect, {}, [])
 
 
@@ -187,7 +187,9 @@ def _sent_by_sqlalchemy(
     dialect: Any, statement: Any, values: Mapping[str, Any], cache: dict[Any, Any]
 ) -> tuple[str, Any]:
     """The SQL and the parameters that SQLAlchemy would give to the driver."""
-    entry = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
+    compiled, extracted, collected, hit = internals.compiled_with_cache(
+        statement, dialect, cache, sorted(values)
+    )
     plain = dialect.execution_ctx_cls
     unsent: Any = type("Unsent", (plain,), {"create_cursor": lambda _: None})
     connection = SimpleNamespace(dialect=dialect)
@@ -196,12 +198,12 @@ def _sent_by_sqlalchemy(
         connection,
         connection,
         statement._execution_options,
-        entry.compiled,
+        compiled,
         [dict(values)] if values else [],
         statement,
-        entry.extracted_parameters,
-        cache_hit=entry.cache_hit,
-        param_dict=entry.collected_parameters,
+        extracted,
+        cache_hit=hit,
+        param_dict=collected,
     )
     return context.statement, context.parameters[0]
 
@@ -233,6 +235,8 @@ _SENT: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
     "a callable": (select(TABLE.c.id).where(TABLE.c.id == bindparam("id", callable_=lambda: 3)), {}),
     "an odd name": (select(TABLE.c.id).where(TABLE.c.name == bindparam("a(b)%:c")), {"a(b)%:c": "Ada"}),
 }
+_BOUND_ANEW = {"a list", "pairs", "a literal", "a callable"}
+"""Their SQL, or another value, may be another one at each execution."""
 _DIALECTS: Mapping[str, Any] = {
     "sqlite": sqlite.dialect(),
     "asyncpg": create_async_engine("postgresql+asyncpg://").dialect,
@@ -242,19 +246,25 @@ _FORM = TableForms([TABLE], conditions={}, masks={}, is_open=True)
 
 
 @pytest.mark.parametrize("base", _DIALECTS.values(), ids=_DIALECTS)
-@pytest.mark.parametrize(("statement", "values"), _SENT.values(), ids=_SENT)
-def test_drivers_get_the_sql_and_the_values_that_sqlalchemy_would_send(
-    statement: Any, values: Mapping[str, Any], base: Any
-) -> None:
+@pytest.mark.parametrize("name", _SENT)
+def test_drivers_get_the_sql_and_the_values_that_sqlalchemy_would_send(name: str, base: Any) -> None:
+    (statement, values), is_same_text = _SENT[name], name not in _BOUND_ANEW
     dialect, cache = dialect_with_rules(base, _FORM), dict[Any, Any]()
     # An equal statement with other constants is compiled first: both share one entry of the cache.
-    driver_statement(dialect, _with_other_constants(statement), values, cache, ())
+    driver_statement(dialect, _with_other_constants(statement), values, cache, (), drafts={})
     sql, parameters = _sent_by_sqlalchemy(dialect, statement, values, cache)
-    sent = driver_statement(dialect, statement, values, cache, ())
-    assert sent is not None
-    assert sent.sql == sql
-    # Two objects of psycopg's Json are never equal.
-    assert repr(sent.parameters) == repr(tuple(parameters) if isinstance(parameters, list) else parameters)
+    # The second one with values for the statement that was bound to others, if there is nothing else to bind.
+    drafts: Drafts = {}
+    driver_statement(dialect, statement, dict.fromkeys(values), cache, (), drafts=drafts)
+    assert bool(drafts) == (dialect.positional and is_same_text)
+    for known in ({}, drafts):
+        sent = driver_statement(dialect, statement, values, cache, (), drafts=known)
+        assert sent is not None
+        assert sent.sql == sql
+        # Two objects of psycopg's Json are never equal.
+        assert repr(sent.parameters) == repr(
+            tuple(parameters) if isinstance(parameters, list) else parameters
+        )
 
 
 def _with_other_constants(statement: Any) -> Any:
@@ -618,10 +628,16 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     ),
     "compiled_with_cache": (
         lambda: [
-            _compiled_once().compiled.string,
-            internals.compiled_with_cache(NAMED, ENGINE.dialect, {}, [])._fields,
+            _compiled_once()[0].string,
+            [one.key for one in _compiled_once()[1]],
         ],
-        lambda it: it[0].startswith("SELECT person.id") and it[1][0] == "compiled",
+        lambda it: it[0].startswith("SELECT person.id") and it[1] == [],
+    ),
+    "places_of": (
+        lambda: internals.places_of(
+            internals.compiled_with_cache(NAMED.limit(bindparam("n")), ENGINE.dialect, {}, ["n"])[0], {"n": 1}
+        ),
+        equal([(0, "n", None)]),
     ),
     "bound": (
         lambda: internals.bound(_compiled_once(), {})[1],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import repeat
 from threading import RLock
@@ -98,16 +98,27 @@ def must_use_sqlalchemy(engine: Any, connection: Any = None) -> bool:
     )
 
 
+Drafts = dict[Dialect, tuple[DriverStatement, Sequence[tuple[int, str, Any]]]]
+"""One statement as it was bound before, and where it has the values, of the same names, that each execution gives."""
+
+
 def driver_statement(
-    dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any, described: Sequence[str]
+    dialect: Dialect, statement: Any, values: Any, cache: Any, described: Sequence[str], *, drafts: Drafts
 ) -> DriverStatement | None:
     """The statement compiled on a dialect of `ActiveRules`; None if its columns cannot be matched by position."""
+    if (draft := drafts.get(dialect)) is not None:
+        parameters = list(draft[0].parameters)
+        for place, name, process in draft[1]:
+            parameters[place] = values[name] if process is None else process(values[name])
+        return DriverStatement(draft[0].sql, tuple(parameters), *draft[0][2:])
     # Sorted, as Connection._execute_clauseelement() does (engine/base.py): both find the same entry of the cache.
     entry = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
-    compiled = entry.compiled
-    if not internals.has_columns_by_position(compiled):
+    if not internals.has_columns_by_position(compiled := entry[0]):
         return None
-    return DriverStatement(*internals.bound(entry, values), compiled.column_types, dialect, described)
+    bound = DriverStatement(*internals.bound(entry, values), compiled.column_types, dialect, described)
+    if (places := internals.places_of(compiled, values)) is not None:
+        drafts[dialect] = bound, places
+    return bound
 
 
 _COMPILED_STATEMENTS = 500
@@ -134,10 +145,9 @@ class WeighedCache(Generic[Key, Value]):
     def get(self, key: Key) -> Value | None:
         """The value with that key; None if it is not kept."""
         with self._lock:
-            if key not in self._entries:
-                return None
-            self._entries.move_to_end(key)
-            return self._entries[key][0]
+            if (entry := self._entries.get(key)) is not None:
+                self._entries.move_to_end(key)
+            return None if entry is None else entry[0]
 
     def put(self, key: Key, value: Value, weight: int) -> None:
         """Keep a value, in the place of an earlier one with that key."""

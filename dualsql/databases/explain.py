@@ -47,7 +47,9 @@ async def _estimated_rows(counter: RowCounter, run: Run) -> int | None:
     async def explain(connection: AsyncConnection) -> int | None:
         # EXPLAIN is put before the compiled text, which has the rules of the tables in it.
         statement = plan.uncounted(shape)
-        explained = driver_statement(connection.dialect, statement, rules.values, source.compiled, ())
+        explained = driver_statement(
+            connection.dialect, statement, rules.values, source.compiled, (), drafts={}
+        )
         if explained is None:
             return None
         result = await connection.exec_driver_sql(estimate.explain + explained.sql, explained.parameters)

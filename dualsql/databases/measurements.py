@@ -64,9 +64,8 @@ def log_slow_statement(source: Source, statement: Executable, rules: ActiveRules
 def _fingerprint(source: Source, statement: Executable, rules: ActiveRules) -> str:
     """A hash of the statement's SQL, which has placeholders for its values: the same for all callers and pages."""
     dialect = rules.dialect(source.engine.dialect)
-    compiled = internals.compiled_with_cache(
-        statement, dialect, source.compiled, sorted(rules.values)
-    ).compiled
+    names = sorted(rules.values)
+    compiled = internals.compiled_with_cache(statement, dialect, source.compiled, names)[0]
     return sha256(str(compiled).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 

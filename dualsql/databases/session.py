@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import (
     USED,
+    Drafts,
     DriverStatement,
     driver_statement,
     memory_of,
@@ -340,6 +341,7 @@ class Fetch:
         failure: the class of the error for what the database refuses.
         may_be_fast: the fast reader of the database may read them.
         following: what may be read next in its session.
+        drafts: see `driver_statement`.
         read_ahead: returns the rows, if they came with those of the statement before, and was sent at `sent_at`.
     """
 
@@ -351,18 +353,15 @@ class Fetch:
     failure: type[QueryExecutionError] = QueryExecutionError
     may_be_fast: bool = True
     following: Following | None = None
+    drafts: Drafts = field(default_factory=dict)
     read_ahead: Callable[[], Awaitable[Rows]] | None = field(default=None, init=False)
     sent_at: float | None = field(default=None, init=False)
     _deadline: Any = field(default=None, init=False)
-    _by_dialect: dict[Dialect, DriverStatement | None] = field(default_factory=dict, init=False, repr=False)
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
-        if dialect not in self._by_dialect:
-            self._by_dialect[dialect] = driver_statement(
-                dialect, self.statement, self.rules.values, self.source.compiled, self.described
-            )
-        return self._by_dialect[dialect]
+        values, cache = self.rules.values, self.source.compiled
+        return driver_statement(dialect, self.statement, values, cache, self.described, drafts=self.drafts)
 
     async def execute(self, connection: AsyncConnection) -> Any:
         """SQLAlchemy's result; raises QueryExecutionError if it has other columns than described."""

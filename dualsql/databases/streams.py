@@ -147,8 +147,8 @@ async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> 
     plain = by_sqlalchemy if connection.dialect.is_async else by_thread
     if choose is None or must_use_sqlalchemy(job.source.engine.sync_engine, connection.sync_connection):
         return plain
-    values, compiled = job.rules.values, job.source.compiled
-    statement = driver_statement(connection.dialect, job.statement, values, compiled, job.described)
+    values, cache = job.rules.values, job.source.compiled
+    statement = driver_statement(connection.dialect, job.statement, values, cache, job.described, drafts={})
     if statement is None:
         return plain
     return await choose(job, connection, statement)

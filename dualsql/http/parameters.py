@@ -131,8 +131,7 @@ def query_values(
 
     A column whose name contains a comma or starts with a hyphen can be named only in a body.
     """
-    if not set(allowed).issuperset(texts):
-        _refuse_others(texts, allowed, "query parameter", other)
+    _refuse_others(texts, allowed, "query parameter", other)
     return {name: _from_text(_KINDS[name], text) for name, text in texts.items()}
 
 
@@ -172,6 +171,8 @@ def body_values(body: bytes, allowed: Collection[str], other: str | None = None)
 
 def _refuse_others(names: Collection[str], allowed: Collection[str], what: str, other: str | None) -> None:
     """Refuse a name that is not allowed here; `other` is the route that may have it, "rows" or "pages"."""
+    if set(allowed).issuperset(names):
+        return
     elsewhere, hint = _OTHERS[other] if other else ((), "")
     if name := next((name for name in names if name in elsewhere and name not in allowed), None):
         raise BadParameterError(
@@ -199,13 +200,12 @@ def refuse_query(query_string: bytes) -> None:
 def parse_page(values: Mapping[str, Any], *, takes_text: bool = False) -> PageRequest:
     """The page that the values of a body or a query string describe. Other names are ignored."""
     fields: dict[str, Any] = {}
-    for name, field in _PAGE_FIELDS.items():
-        if name in values:
-            value = _READERS[_KINDS[name]](name, values[name])
-            if fields.setdefault(field, value) != value:
-                raise BadParameterError(
-                    "skip and offset have different values.", hint="They mean the same: give one of them."
-                )
+    for name in filter(_PAGE_FIELDS.__contains__, values):
+        value = _value(values, name)
+        if fields.setdefault(_PAGE_FIELDS[name], value) != value:
+            raise BadParameterError(
+                "skip and offset have different values.", hint="They mean the same: give one of them."
+            )
     return PageRequest(**fields, cursor=_cursor(values), takes_text=takes_text)
 
 

@@ -231,14 +231,6 @@ async def answer_page(request: Request, reading: Coroutine[Any, Any, ResultPage]
     return JSONAnswer(await run_heavy(page.to_json) if page.is_heavy else page.to_json())
 
 
-class Opened(NamedTuple):
-    """A resource, as whom it is read, and whether by the caller's own right rather than by a signed link."""
-
-    principal: Principal | None
-    resource: Resource
-    is_own: bool
-
-
 def query_of(server: ResultServer, request: Request) -> bytes:
     """The query string of a request, without a signed link."""
     links = server.access.links
@@ -248,8 +240,8 @@ def query_of(server: ResultServer, request: Request) -> bytes:
 
 async def open_result(
     server: ResultServer, request: Request, *, format_name: str = "json", takes: bool
-) -> Opened:
-    """As whom the resource of the path is read, by a link or by the caller's own right, and what it is.
+) -> tuple[Principal | None, Resource, bool]:
+    """As whom the resource of the path is read, what it is, and whether by the caller's own right and not by a link.
 
     Args:
         format_name: of the rows; a link may not allow it.
@@ -263,9 +255,9 @@ async def open_result(
     if links is not None:
         access = await links.open(request, resource_id, format_name=format_name, takes=takes)
         if access is not None:
-            return Opened(*access, is_own=False)
+            return *access, False
     principal = await server.access.identify(request)
-    return Opened(principal, await server.open_resource(resource_id, principal, "read"), is_own=True)
+    return principal, await server.open_resource(resource_id, principal, "read"), True
 
 
 def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> Endpoint | None:
@@ -279,7 +271,8 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
-_TOO_LONG = 262
+_TOO_LONG = 300  # for a name and a port, and for an origin
+_CHECKED_NAMES = frozenset({b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
 _CHECKED = "dualsql.host_check"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -308,7 +301,7 @@ class HostCheck:
         self.is_local = is_local
         self.needs_host = needs_host
         self._allowed = (self.hosts, self.origins, is_local, needs_host)
-        self._is_served = lru_cache(256)(self.serves)
+        self._refusal = lru_cache(256)(self._refuse)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # An application that holds these routes may have checked the same.
@@ -320,10 +313,17 @@ class HostCheck:
 
     def refuse(self, headers: Sequence[tuple[bytes, bytes]]) -> ForeignRequestError | None:
         """The error for a request with these headers; None if it is allowed."""
-        hosts = [value[:_TOO_LONG].decode("latin-1") for name, value in headers if name == b"host"]
+        checked = [(name, value[:_TOO_LONG]) for name, value in headers if name in _CHECKED_NAMES]
+        return self._refusal(tuple(checked))
+
+    def _refuse(self, headers: tuple[tuple[bytes, bytes], ...]) -> ForeignRequestError | None:
+        hosts = [value.decode("latin-1").lower() for name, value in headers if name == b"host"]
         origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
         # DNS rebinding: the browser names the other site here. Two Host headers are malformed (RFC 9112, 3.2).
-        if (hosts or self.needs_host) and (len(hosts) != 1 or not self._is_served(hosts[0])):
+        host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        # `name` in the list allows every port, `name:port` only that one.
+        is_served = host is not None and not self.hosts.isdisjoint({host["name"], host.group()})
+        if (hosts or self.needs_host) and not is_served:
             return ForeignRequestError(
                 "The Host header names a host that this server does not serve.",
                 hint="Ask the operator to add the host name to allowed_hosts (dualsql serve --allowed-hosts).",
@@ -343,11 +343,6 @@ class HostCheck:
                 hint="Open the address itself, or fetch it from an origin that is in cors_origins.",
             )
         return None
-
-    def serves(self, host: str) -> bool:
-        """Whether the Host header is allowed: `name` in the list allows every port, `name:port` only that one."""
-        match = _HOST.fullmatch(host.lower())
-        return match is not None and not self.hosts.isdisjoint({match["name"], match.group()})
 
 
 def host_check(server: ResultServer) -> Middleware:

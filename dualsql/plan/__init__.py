@@ -29,17 +29,16 @@ from dualsql.plan.page import (
     Ordered,
     all_rows,
     count,
-    first_page,
-    keyed_page,
     ordered,
     page,
     page_parameters,
     uncounted,
+    windowed,
 )
 from dualsql.plan.shape import Shape, shape, written_out
 
 __all__ = [
-    "KeyedSelect", "KeysetPosition", "Ordered", "Shape", "all_rows", "count", "first_page", "keyed_page", "ordered",
+    "KeyedSelect", "KeysetPosition", "Ordered", "Shape", "all_rows", "count", "ordered",
     "page", "page_beside", "page_parameters", "position_ahead", "position_behind", "require_keyset", "rows_beside",
-    "shape", "uncounted", "written_out",
+    "shape", "uncounted", "windowed", "written_out",
 ]  # fmt: skip

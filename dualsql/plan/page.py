@@ -54,6 +54,7 @@ class KeyedSelect(NamedTuple):
         select: the result's columns, followed by the keys that are not among them.
         keys: None if the rows do not contain them: the order has an obstacle, or no keys were requested.
         positions: the position of each key's value in a row.
+        drafts: of the Select for drivers, which have other values at each use.
         added: the number of columns after those of the result.
         values: of the parameters of the statement, by name.
     """
@@ -61,6 +62,7 @@ class KeyedSelect(NamedTuple):
     select: AnySelect
     keys: Sequence[Key] | None
     positions: Sequence[int]
+    drafts: dict[Any, Any]
     added: int = 0
     values: Mapping[str, int] = MappingProxyType({})
 
@@ -122,7 +124,7 @@ class Ordered:
     @cached_property
     def window(self) -> KeyedSelect:
         """The statement in this order, with a PageParameter for LIMIT and for OFFSET."""
-        return KeyedSelect(self.part(_OFFSET, _LIMIT), None, ())
+        return KeyedSelect(self.part(_OFFSET, _LIMIT), None, (), {})
 
     @cached_property
     def keyed_window(self) -> KeyedSelect:
@@ -138,7 +140,7 @@ class Ordered:
             statement, keys = around_distinct(statement, keys, self.capabilities)
             positions, new_columns = self.key_positions(keys, lambda form: form.read)
         rows = statement.add_columns(*new_columns) if new_columns else statement
-        return KeyedSelect(rows, keys, positions, len(new_columns))
+        return KeyedSelect(rows, keys, positions, {}, len(new_columns))
 
     def key_positions(
         self, keys: Sequence[Key], column: Callable[[KeyForm], ColumnElement[Any]]
@@ -197,17 +199,8 @@ def page_parameters(statement: AnySelect) -> list[str]:
     return [] if key is None else [part.key for part in key.bindparams if isinstance(part, PageParameter)]
 
 
-def keyed_page(rows: Ordered, *, offset: int, limit: int) -> KeyedSelect:
-    """As `page`, with rows that contain their keys."""
-    return _windowed(rows.keyed_window, rows, offset, limit)
-
-
-def first_page(rows: Ordered, *, limit: int) -> KeyedSelect:
-    """The first rows, without keys. If the result shows its keys, its pages have the same SQL: it is compiled once."""
-    return _windowed(rows.window, rows, 0, limit)
-
-
-def _windowed(window: KeyedSelect, rows: Ordered, offset: int, limit: int) -> KeyedSelect:
+def windowed(window: KeyedSelect, rows: Ordered, offset: int, limit: int) -> KeyedSelect:
+    """A window of these rows, with the values of its parameters; see `page`."""
     remaining = _remaining(rows.shape, offset, limit)
     assert remaining is not None
     return KeyedSelect(*window[:-1], {_LIMIT.key: remaining, _OFFSET.key: rows.shape.offset + offset})

@@ -418,7 +418,7 @@ def _is_quick(query: ResultQuery, resource: Resource) -> bool:
 def _compile(answer: View) -> None:
     """Compile a page for the cache. What cannot be compiled is refused when it runs, in words for its caller."""
     with suppress(*UNCOMPILABLE, DualResponseError):
-        answer.compile(plan.keyed_page(answer.ordered(), offset=0, limit=1).select)
+        answer.compile(answer.ordered().keyed_window.select)
 
 
 def _with_note(statement: AnySelect, note: str) -> AnySelect:

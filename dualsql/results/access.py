@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from inspect import isawaitable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, Protocol, Unpack, get_args
@@ -113,7 +114,10 @@ _SIGNED = attrgetter("document", "id", "owner", "tenant", "source")
 
 
 def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
-    return (*_SIGNED(resource), resource.created_at.isoformat())
+    return (*_SIGNED(resource), _isoformat(resource.created_at))
+
+
+_isoformat = lru_cache(256)(datetime.isoformat)  # of instants in UTC
 
 
 _LONGEST_TURN = 0.001
@@ -185,10 +189,10 @@ class AccessControl:
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """Load a resource, expired or not; see `ResourceStore.get`. Raises TamperedError for a row of others."""
         await self._let_others_run()
-        resource = await self.store.get(resource_id, viewer)
-        if resource is not None:
-            require_signature(self.seal, resource)
-        return None if resource is None else resource.seen_at(self.clock.now())
+        if (resource := await self.store.get(resource_id, viewer)) is None:
+            return None
+        require_signature(self.seal, resource)
+        return resource if resource.status == "ready" else resource.seen_at(self.clock.now())
 
     async def _let_others_run(self) -> None:
         """Let the other tasks of the event loop run once, if they could not for some time.
@@ -228,7 +232,7 @@ class AccessControl:
         A principal without the right to read gets RESOURCE_NOT_FOUND for every action. A principal that may read but
         not pin or delete gets FORBIDDEN: it knows already that the resource exists.
         """
-        now, settings, authorize = self.clock.now(), self.settings, self.authorize
+        settings, authorize = self.settings, self.authorize
         if resource is None:
             return (not_found(), "unknown")
         owner = (resource.owner, resource.tenant)
@@ -241,7 +245,7 @@ class AccessControl:
         if authorize is not None and not await authorize(principal, resource, "read"):
             return (not_found(), "denied")
         # After the rights: a stranger must not learn that there was a result.
-        if resource.expires_at is not None and resource.is_expired(now):
+        if resource.expires_at is not None and resource.expires_at <= (now := self.clock.now()):
             if now - resource.expires_at > settings.gone_retention:
                 return (not_found(), "gone")
             expired = ResourceExpiredError("The resource has expired.", details={"id": resource.id})

@@ -205,8 +205,8 @@ SampleTaker = Callable[[View, int, CountMethod], Awaitable[Sample]]
 def page_forms(view: View) -> Iterator[AnySelect]:
     """The sample, pages by offset and by cursor."""
     rows = view.ordered()
-    yield plan.first_page(rows, limit=1).select
-    yield plan.keyed_page(rows, offset=0, limit=1).select
+    yield rows.window.select
+    yield rows.keyed_window.select
     if not rows.order.obstacle:
         # The values are bound parameters: the numbers do not matter.
         position = KeysetPosition(values=("",) * len(rows.order.keys))

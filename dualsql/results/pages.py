@@ -6,7 +6,7 @@ import hmac
 import json as plain_json
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -256,7 +256,7 @@ class PageRequest(NamedTuple):
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
-        return PageRequest(self.offset, self.size(settings), *self[2:])
+        return self if (size := self.size(settings)) == self.limit else self._replace(limit=size)
 
     def size(self, settings: Settings) -> int:
         """The maximum number of rows of the page; raises BadParameterError for a request that is not valid."""
@@ -283,7 +283,7 @@ class ResultPages:
         self._cursors = cursors
         self._access = access
 
-    def read(self, target: ReadTarget, request: PageRequest) -> Awaitable[ResultPage]:
+    async def read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         """Read the page. It is recorded in the audit, and a sliding expiry starts again.
 
         Args:
@@ -293,22 +293,20 @@ class ResultPages:
             RateLimitedError: see `AccessControl.admit`. The others: see `ResultServer.read_page`.
         """
         self._access.admit("ask", target.principal)
-        return self._recorded(target, request)
+        page = None
+        while page is None:
+            try:
+                page = await self._read(target, request)
+            except DualResponseError as error:
+                if target.instead is None:
+                    from dualsql.databases.failures import raise_for_input
 
-    async def _recorded(self, target: ReadTarget, request: PageRequest) -> ResultPage:
-        try:
-            page = await self._read(target, request)
-        except DualResponseError as error:
-            if target.instead is not None:
-                return await self._recorded(await target.instead(error), request)
-            from dualsql.databases.failures import raise_for_input
-
-            raise_for_input(error, target.input_kind, target.reads_conversions)
-            if target.late_hint and isinstance(error, QueryTimeoutError):
-                raise QueryTimeoutError(
-                    error.message, hint=target.late_hint, details=error.details
-                ) from error
-            raise
+                    raise_for_input(error, target.input_kind, target.reads_conversions)
+                    hint = target.late_hint
+                    if hint and isinstance(error, QueryTimeoutError):
+                        raise QueryTimeoutError(error.message, hint=hint, details=error.details) from error
+                    raise
+                target = await target.instead(error)
         await self._access.note("read", target.principal, resource=target.resource, rows=page.row_count)
         expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
@@ -322,7 +320,7 @@ class ResultPages:
         rows, limit = target.view.ordered(request.sort), request.limit + 1
         scope = target.scope(rows)
         if request.cursor is None:
-            return rows, scope, None, plan.keyed_page(rows, offset=request.offset, limit=limit)
+            return rows, scope, None, plan.windowed(rows.keyed_window, rows, request.offset, limit)
         plan.require_keyset(rows)
         start = self._cursors.read(request.cursor, scope)
         return rows, scope, start, plan.page_beside(rows, start.position, limit=limit)

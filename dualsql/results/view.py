@@ -76,7 +76,7 @@ class Derived:
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
         """The statement in the requested order; see `plan.ordered`. `form` says which columns are masked."""
         # All principals with the same rules share one form.
-        key = (form, *((part["field"], part.get("order")) for part in sort))
+        key = (form, *[(part["field"], part.get("order")) for part in sort])
         return self.cached(
             key, lambda: plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
         )
@@ -162,6 +162,7 @@ class View:
         rules, names = self.rules.with_values(keyed.values), self.derived.names
         described = names.followed_by(keyed.added) if keyed.added else names
         fetch = self._fetch(keyed.select, rules, described, self.settings.query_timeout)
+        fetch.drafts = keyed.drafts
         if self.cache is None:
             return await fetch.page(page), False
         return await self.cache.page(keyed.select, rules, self.source, fetch.rows)
@@ -175,7 +176,7 @@ class View:
     async def sample(self, size: int, method: CountMethod) -> Sample:
         """The first rows, and the total."""
         # If the row beyond the sample is missing, the sample is the result, and no count runs (decision 2).
-        first = plan.first_page(self.ordered(), limit=size + 1)
+        first = plan.windowed((rows := self.ordered()).window, rows, 0, size + 1)
         return await self.sampled(first.select, size, method, values=first.values)
 
     async def sampled(

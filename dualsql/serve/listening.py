@@ -62,8 +62,8 @@ class _HeadWithBody:
     def write(self, data: bytes) -> None:
         """Send the data, behind the head if that waits."""
         if self._head or not data.startswith(b"HTTP/1.1 "):
-            data, self._head = self._head + data, b""
-            self._transport.write(data)
+            head, self._head = self._head, b""
+            self._transport.writelines([head, data] if head else [data])
         else:
             self._head = data
             self._call_soon(self._send_head)

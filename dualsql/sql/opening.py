@@ -8,7 +8,6 @@ from itertools import islice
 
 from sqlalchemy.sql import visitors
 
-from dualsql import plan
 from dualsql.databases.source import Source
 from dualsql.databases.text_threads import compute_in_thread
 from dualsql.freeze.document import Statement
@@ -33,8 +32,7 @@ def text_opener(
         def compiled_view() -> View:
             view = views.open_anew(source, document, options.principal)
             creator.require_compilable(view)
-            first = plan.first_page(view.ordered(), limit=1).select
-            for select in (*page_forms(view), first, view.derived.counting()):
+            for select in (*page_forms(view), view.derived.counting()):
                 view.compile(select)
             return view
 

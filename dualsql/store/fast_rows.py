@@ -88,7 +88,7 @@ class CompiledRowQuery:
     """
 
     def __init__(self, statement: Executable, dialect: Dialect, number: int | None = None) -> None:
-        compiled: Any = internals.compiled_with_cache(statement, dialect, None, ()).compiled
+        compiled: Any = internals.compiled_with_cache(statement, dialect, None, ())[0]
         self.sql: str = compiled.string
         write = {
             name: internals.bind_processor(compiled.binds[name].type, dialect)

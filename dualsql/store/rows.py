@@ -30,7 +30,7 @@ MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
 
 ID_CHARACTERS = f"{ascii_letters}{digits}_.~-"
 ID_PATTERN = rf"[A-Za-z0-9_.~-]{{1,{MAXIMUM_ID_LENGTH}}}"
-_ID = re.compile(ID_PATTERN)
+_id_match = lru_cache(1_000)(re.compile(ID_PATTERN).fullmatch)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # by PostgreSQL, and in UTF-8
 _INSTANTS = ("created_at", "expires_at", "last_accessed_at", "pending_until")
 _JSON = ("columns", "sample", "metadata", "failure", "kept")
@@ -55,6 +55,7 @@ def _classes(hint: Any) -> tuple[type, ...]:
 
 FIELD_CLASSES = {name: _classes(hint) for name, hint in get_type_hints(Resource).items()}
 """To check rows that were read: other programs can change them, and SQLite stores any type in any column."""
+_NO_FIELDS = dict.fromkeys(FIELD_CLASSES)
 _VALUES_OF: Callable[[Resource], tuple[Any, ...]] = attrgetter(*FIELD_CLASSES)
 
 Row = dict[str, Any]
@@ -73,12 +74,12 @@ def already_stored() -> StorageError:
     return StorageError("A resource with this id is already stored.", hint="Store it under a fresh id.")
 
 
-def is_storable_id(resource_id: Any) -> bool:
+def is_storable_id(value: Any) -> bool:
     """Whether a resource can have this id. Any other id is unknown without a query.
 
     A NUL or a lone surrogate in a URL would otherwise raise an error in the driver, which would look like an outage.
     """
-    return isinstance(resource_id, str) and _ID.fullmatch(resource_id) is not None
+    return isinstance(value, str) and len(value) <= MAXIMUM_ID_LENGTH and _id_match(value) is not None
 
 
 def to_row(resource: Resource) -> Row:
@@ -115,7 +116,9 @@ def from_row(row: Mapping[str, Any]) -> Resource:
         TamperedError: `to_row` did not make this row.
     """
     # None in place of a field that an earlier release did not write.
-    values: dict[str, Any] = {name: row.get(name) for name in FIELD_CLASSES}
+    values: dict[str, Any] = {**_NO_FIELDS, **row}
+    if len(values) > len(_NO_FIELDS):
+        values = {name: values[name] for name in FIELD_CLASSES}
     try:
         columns = _known_columns if len(values["columns"]) <= _LONGEST_KNOWN else _known_columns.__wrapped__
         # Copies: a resource shares nothing mutable with another one.

@@ -68,6 +68,7 @@ from dualsql.store.protocol import (
     Usage,
 )
 from dualsql.store.rows import (
+    FIELD_CLASSES,
     ID_CHARACTERS,
     MAXIMUM_ID_LENGTH,
     MAXIMUM_ROW_BYTES,
@@ -165,9 +166,10 @@ DELETE_BATCH = 1_000
 
 # Errors that SQLAlchemy's types, and drivers, raise for a stored value of another type or beyond their range.
 _NOT_OF_ITS_TYPE = (ValueError, TypeError, ArithmeticError)
+_WHERE_UNREADABLE = suppress(*_NOT_OF_ITS_TYPE)
 
 _t = resources.c
-_ROW = [column.label(column.key) for column in _t]
+_ROW = [_t[name].label(name) for name in FIELD_CLASSES]
 _INSERT = insert(resources)
 _HAS_ID = case(
     (
@@ -225,7 +227,7 @@ class SQLResourceStore:
         rows = None
         if self._row_reader is not None:
             # A value that does not have the type of its column is reported by the ordinary connection.
-            with store_operation("select"), suppress(*_NOT_OF_ITS_TYPE):
+            with store_operation("select"), _WHERE_UNREADABLE:
                 rows = await self._row_reader.read(query, values)
         if rows is None:
             rows = await self._rows(query.statement, values)

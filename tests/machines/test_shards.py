@@ -211,7 +211,7 @@ async def _explained(server: DualResponseServer, resource: Any, caller: Principa
     rules = server.parts.policy.rules_for(caller)
     statement = source.thaw(resource.document)
     sent = driver_statement(
-        rules.dialect(source.engine.dialect), statement, rules.values, source.compiled, ()
+        rules.dialect(source.engine.dialect), statement, rules.values, source.compiled, (), drafts={}
     )
     assert sent is not None
     async with source.engine.connect() as connection:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from dualsql.errors import NoTotalOrderError
-from dualsql.plan import KeysetPosition, Ordered, keyed_page, ordered, page_beside, shape
+from dualsql.plan import KeysetPosition, Ordered, ordered, page_beside, shape
 from dualsql.plan.keys import depends_on_time, is_random
 from tests.plan.test_statements import capabilities, sql
 from tests.schools import Program, School, visits
@@ -131,13 +131,11 @@ def test_where_taking_rows_away_would_change_others_the_condition_stands_outside
 
 
 def test_a_key_is_read_once_if_the_result_shows_it_as_it_is() -> None:
-    shown = keyed_page(rows_of(select(School.id, School.name)), offset=0, limit=5)
+    shown = rows_of(select(School.id, School.name)).keyed_window
     assert (len(list(shown.select.selected_columns)), list(shown.positions)) == (2, [0])
-    hidden = keyed_page(rows_of(select(School.name)), offset=0, limit=5)
+    hidden = rows_of(select(School.name)).keyed_window
     assert (len(list(hidden.select.selected_columns)), list(hidden.positions)) == (2, [1])
-    rounded = keyed_page(
-        rows_of(select(School.id, School.tuition), sort=[{"field": "tuition"}]), offset=0, limit=5
-    )
+    rounded = rows_of(select(School.id, School.tuition), sort=[{"field": "tuition"}]).keyed_window
     assert list(rounded.positions) == [2, 0], "a Numeric is shown as a type of SQLAlchemy's makes it"
 
 
@@ -165,7 +163,7 @@ def test_an_enum_of_mariadb_is_ordered_by_number_and_only_where_it_is_known_to_b
 )
 def test_no_place_can_be_told_in_an_order_that_moves(key: Any) -> None:
     rows = rows_of(select(School.id).order_by(key))
-    assert keyed_page(rows, offset=0, limit=5).keys is None
+    assert rows.keyed_window.keys is None
     with pytest.raises(NoTotalOrderError) as refused:
         page_beside(rows, KeysetPosition(values=(1,)), limit=5)
     assert refused.value.hint
@@ -216,6 +214,6 @@ def test_orders_have_fingerprints_of_their_own() -> None:
 
 def test_hidden_keys_have_names_that_no_column_has() -> None:
     statement = select(School.id.label("key__1"), School.name.label("key_1")).order_by(School.state)
-    page = keyed_page(rows_of(statement), offset=0, limit=5).select
+    page = rows_of(statement).keyed_window.select
     names = [column.name for column in page.selected_columns]
     assert len(names) == len(set(names)) == 3

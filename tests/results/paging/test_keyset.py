@@ -88,9 +88,8 @@ async def joined(
     connection: AsyncConnection, rows: Ordered, size: int, start: KeysetPosition | None = None
 ) -> list[Any]:
     """All rows from `start` on, page by page, each turned back from once."""
-    select = (
-        plan.page_beside(rows, start, limit=size) if start else plan.keyed_page(rows, offset=0, limit=size)
-    )
+    first = plan.windowed(rows.keyed_window, rows, 0, size)
+    select = plan.page_beside(rows, start, limit=size) if start else first
     gathered: list[Any] = []
     while actual := await fetched(connection, select.select, select.values):
         gathered += actual
@@ -122,7 +121,7 @@ async def require_joined(connection: AsyncConnection, rows: Ordered, sizes: Sequ
 
 async def the_end(connection: AsyncConnection, rows: Ordered) -> KeysetPosition | None:
     """The gap after the last row, to be read backward from."""
-    select = plan.keyed_page(rows, offset=0, limit=1_000_000)
+    select = plan.windowed(rows.keyed_window, rows, 0, 1_000_000)
     values = values_of(select, await fetched(connection, select.select, select.values))
     last = plan.position_ahead(values, None, is_begun=True) if values else None
     return last and last.reversed()
