@@ -299,8 +299,9 @@ class Session(Generic[T]):
             finally:
                 working.set_result(None)
                 # A request to cancel that is still on its way would hit the ROLLBACK, or the next session.
-                async with self._stopping:
-                    pass
+                if self._stopping.locked():
+                    async with self._stopping:
+                        pass
 
     async def stop(self) -> None:
         """Stop the work in the database, then wait until the connection is returned."""
