@@ -127,7 +127,8 @@ class Field(NamedTuple):
 # SQLAlchemy stores memoized values under these names too, without an attribute of the class.
 _MEMOS = """dispatch _memoized_keys _cloned_set _is_clone_of description comparator proxy_set _orig
     _Annotated__element _hash c _columns primary_key foreign_keys _generate_cache_key _annotations_cache_key
-    dualsql_froms _from_objects _all_selected_columns _deannotated_element _creation_order entity_namespace""".split()
+    _from_objects _all_selected_columns _deannotated_element _creation_order entity_namespace
+    dualsql_froms dualsql_plain dualsql_computed""".split()
 
 
 class NodeKind:

@@ -78,8 +78,9 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
         from dualsql.plan.other_statements import select_from_text
 
         return _shape_of(select_from_text(statement), meanings)
+    is_plain = internals.is_noted_plain(statement)
     statement = normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
-    if is_open(statement):  # the columns of others are named below
+    if not is_plain and is_open(statement):  # the columns of others are named below
         statement = written_out(statement)
     assert not isinstance(statement, TextualSelect)
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
@@ -198,7 +199,8 @@ def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def distinct_on(select: AnySelect) -> Expressions:
     """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
-    extension = internals.extension_before_columns(select)
+    if (extension := internals.extension_before_columns(select)) is None:
+        return [*internals.distinct_on(select)]
     clauses = getattr(extension, "clauses", [extension])
     return [key for clause in (select, *clauses) for key in internals.distinct_on(clause)]
 
@@ -236,9 +238,12 @@ def reads_row_by_row(select: AnySelect) -> bool:
 
 def _computed(select: AnySelect) -> list[Any]:
     """Its outputs and what it sorts by, without plain columns, which hold nothing."""
-    outputs = (each for each in internals.all_selected_columns(select) if type(each) is not Column)
-    parts = map(unlabelled, (*outputs, *_sorting(select)))
-    return [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
+    if (computed := internals.noted(select, "dualsql_computed")) is None:
+        outputs = (each for each in internals.all_selected_columns(select) if type(each) is not Column)
+        parts = map(unlabelled, (*outputs, *_sorting(select)))
+        computed = [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
+        internals.note(select, "dualsql_computed", computed)
+    return computed
 
 
 def _sorting(select: AnySelect) -> list[Any]:
