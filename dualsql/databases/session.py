@@ -410,10 +410,10 @@ class Fetch:
 
     async def _fast_rows(self, page: PlainPage | None) -> Rows | WrittenRows | None:
         source = self.source
+        # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
+        if not self.may_be_fast or source.fast is None or must_use_sqlalchemy(source.engine.sync_engine):
+            return None
         with DatabaseErrors(source, self.failure, limit=self.timeout):
-            # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
-            if not self.may_be_fast or source.fast is None or must_use_sqlalchemy(source.engine.sync_engine):
-                return None
             statement = self.statement_for(self.rules.dialect(source.engine.sync_engine.dialect))
             if statement is None or not source.fast.reads(statement):
                 return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, Join, Select, TextClause, null, type_coerce, types
+from sqlalchemy import Column, ColumnElement, FromClause, Join, Select, TextClause, null, type_coerce, types
 from sqlalchemy.sql import elements, operators, selectable
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
@@ -143,7 +143,9 @@ _CONSTANTS = (elements.BindParameter, elements.Null, elements.True_, elements.Fa
 def is_constant(expression: ColumnElement[Any]) -> bool:
     """Whether it is a bound value, NULL, TRUE or FALSE, with a label or without."""
     # ORDER BY of a bare value is an error on PostgreSQL and DuckDB, and orders nothing anywhere.
-    return isinstance(getattr(expression, "element", expression), _CONSTANTS)
+    return type(expression) is not Column and isinstance(
+        getattr(expression, "element", expression), _CONSTANTS
+    )
 
 
 IsMasked = Callable[[Any], bool]
@@ -341,7 +343,7 @@ def _bare_text(clause: Any) -> Key:
 
 
 def _identity(expression: Any) -> Any:
-    value = unlabelled(expression)
+    value = expression if type(expression) is Column else unlabelled(expression)
     return column_identity(value) or id(value)
 
 

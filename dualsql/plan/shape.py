@@ -165,7 +165,9 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> t
     renaming = [*filter(_renames, {column.table for column in outputs if isinstance(column, ColumnClause)})]
     # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     names = [
-        name
+        ""
+        if type(column) is Column and column.name == name and not renaming
+        else name
         if own_name(column) not in ("", name)
         or (renaming and isinstance(column, ColumnClause) and column.table in renaming)
         or (labels_unnamed and not is_named(column))

@@ -41,9 +41,9 @@ async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
     start, is_quick = perf_counter(), False
     try:
         if following is None or next_statement is None or hash(next_statement.sql) not in quick:
-            rows = await _read(driver_of(connection), statement)
+            rows = await _read(driver, statement)
         else:
-            rows = await _read_both(fetch, statement, following, next_statement, connection)
+            rows = await _read_both(fetch, statement, following, next_statement, connection, driver)
         is_quick = perf_counter() - start < _QUICK
         return rows
     finally:
@@ -85,8 +85,9 @@ async def _read_both(
     following: Fetch,
     next_statement: DriverStatement,
     connection: AsyncConnection,
+    driver: Any,
 ) -> Rows:
-    driver, failure = driver_of(connection), None
+    failure = None
     cursor, next_cursor = driver.cursor(), driver.cursor()
 
     async def send() -> None:
