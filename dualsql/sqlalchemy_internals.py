@@ -143,6 +143,10 @@ def final_froms(select: Any, *, anew: bool = False) -> Sequence[FromClause]:
     return select._compile_state_factory(select, compiler)._get_display_froms()
 
 
+note: Callable[[Any, str, Any], None] = selectable.Select._set_memoized_attribute
+"""Keep what is known of a statement, under a name. Changed copies do not have it (`util/langhelpers.py`)."""
+
+
 def note_froms(statement: Any, compiled: Any = None) -> None:
     """Keep the sources of a Select, which may be compiled."""
     if isinstance(statement, selectable.Select):
@@ -150,19 +154,9 @@ def note_froms(statement: Any, compiled: Any = None) -> None:
         note(statement, "dualsql_froms", froms)
 
 
-def note(statement: Any, name: str, value: Any) -> None:
-    """Keep what is known of a statement. Changed copies do not have it (`util/langhelpers.py`)."""
-    statement._set_memoized_attribute(name, value)
-
-
 def noted(statement: Any, name: str) -> Any:
     """What `note` has kept; None without it."""
     return vars(statement).get(name)
-
-
-def is_noted_plain(statement: Any) -> bool:
-    """Whether it is noted that `freeze.is_plain` holds of the statement."""
-    return noted(statement, "dualsql_plain") is True
 
 
 def statement_options(statement: Any) -> tuple[Any, ...]:

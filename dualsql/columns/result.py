@@ -228,7 +228,7 @@ def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
 def unique_names(statement: Any) -> list[str]:
     """The names of the outputs of a Select. Equal ones are distinguished by their table, or else by a number."""
     outputs = internals.outputs_of(statement)
-    own_names = ["" if _is_our_own(expression) else own_name(expression) for expression in outputs]
+    own_names = ["" if _is_our_own(each) else own_name(each) for each in outputs]
     if not all(own_names):
         keyed = zip(own_names, statement.selected_columns.items(), strict=True)
         own_names = [name or ("" if _is_our_own(each) else _plain_key(key)) for name, (key, each) in keyed]

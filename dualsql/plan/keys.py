@@ -175,9 +175,8 @@ _NOW = frozenset({"now", "today", "tomorrow", "yesterday"})
 
 def is_random(element: Any) -> bool:
     """Whether two evaluations on the same row may differ."""
-    return type(element) is not Column and any(
-        not _RANDOM.isdisjoint(_names_in(part)) for part in iterate(element)
-    )
+    parts = () if type(element) is Column else iterate(element)
+    return any(not _RANDOM.isdisjoint(_names_in(part)) for part in parts)
 
 
 def depends_on_time(element: Any) -> bool:

@@ -43,7 +43,7 @@ async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
         if following is None or next_statement is None or hash(next_statement.sql) not in quick:
             rows = await _read(driver, statement)
         else:
-            rows = await _read_both(fetch, statement, following, next_statement, connection, driver)
+            rows = await _read_both(fetch, statement, following, next_statement, connection)
         is_quick = perf_counter() - start < _QUICK
         return rows
     finally:
@@ -85,9 +85,8 @@ async def _read_both(
     following: Fetch,
     next_statement: DriverStatement,
     connection: AsyncConnection,
-    driver: Any,
 ) -> Rows:
-    failure = None
+    driver, failure = driver_of(connection), None
     cursor, next_cursor = driver.cursor(), driver.cursor()
 
     async def send() -> None:
@@ -129,8 +128,9 @@ async def _pipelined(driver: Any, send: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _rows(cursor: Any, statement: DriverStatement) -> Rows:
-    described = cursor.description
-    require_described([column.name for column in described], statement.described)
-    return processed(
-        await cursor.fetchall(), statement.processors([column.type_code for column in described])
-    )
+    result, columns = cursor.pgresult, range(cursor.pgresult.nfields)
+    # Not `cursor.description`, which makes an object of each column.
+    encoding = cursor.connection.info.encoding
+    require_described([result.fname(each).decode(encoding) for each in columns], statement.described)
+    rows = await cursor.fetchall()
+    return processed(rows, statement.processors([result.ftype(each) for each in columns]))
