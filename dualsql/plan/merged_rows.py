@@ -1,6 +1,6 @@
 """What is left out of statements whose rows are counted, and what is read around those that merge equal rows.
 
-And which of these a database cannot sort.
+And the errors of orders that a database cannot give.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sqlalchemy.sql.visitors import iterate
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.kinds import function_name
-from dualsql.columns.result import with_criteria_of
-from dualsql.errors import NoTotalOrderError
+from dualsql.columns.result import ResultColumn, with_criteria_of
+from dualsql.errors import BadParameterError, NoTotalOrderError
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key, clauses_of
 from dualsql.plan.shape import is_distinct, may_aggregate, merges_rows, unlabelled
@@ -83,3 +83,13 @@ def require_whole_groups(select: AnySelect, keys: Sequence[Key], capabilities: C
             hint="Put the groups into a subquery, and DISTINCT around it.",
             developer_hint="groups = statement.subquery(); select(groups).distinct()",
         )
+
+
+def unsortable(column: ResultColumn) -> BadParameterError:
+    """The error for a sort by a column whose stored values sort differently from the shown ones."""
+    return BadParameterError(
+        f"Rows cannot be sorted by {column.name[:80]!r}: the database stores its values in another form "
+        f"({column.meaning.name}), whose order may be another one.",
+        hint="Sort by another column, or sort the rows after you fetch them.",
+        details={"column": column.name},
+    )

@@ -18,7 +18,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.kinds import function_name
 from dualsql.columns.result import ResultColumn
-from dualsql.errors import BadParameterError, UnknownColumnError
+from dualsql.errors import UnknownColumnError
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.row_number import row_number
 from dualsql.freeze.types import FUNCTIONS, SET_FUNCTIONS
@@ -192,14 +192,10 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
 
 def require_order(column: ResultColumn) -> None:
     """Raise BadParameterError for a column whose stored values sort differently from the shown ones."""
-    meaning = column.meaning
-    if not meaning.keeps_order:
-        raise BadParameterError(
-            f"Rows cannot be sorted by {column.name[:80]!r}: the database stores its values in another form "
-            f"({meaning.name}), whose order may be another one.",
-            hint="Sort by another column, or sort the rows after you fetch them.",
-            details={"column": column.name},
-        )
+    if not column.meaning.keeps_order:
+        from dualsql.plan.merged_rows import unsortable
+
+        raise unsortable(column)
 
 
 _NULLS = {operators.nulls_last_op: True, operators.nulls_first_op: False}

@@ -27,7 +27,6 @@ from dualsql.columns.result import (
     selected_items,
     unique_names,
 )
-from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.types import ROW_FUNCTIONS, SET_FUNCTIONS
 from dualsql.plan.keys import calls_in_text, split_modifiers, unpageable
@@ -131,16 +130,11 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
 def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None, offset: int = 0) -> Shape:
     """The shape of a Select without a limit, with a unique name for each output."""
     for column in internals.raw_columns(statement):
-        if isinstance(column, TextClause):
-            raise NotFreezableError(
-                "A text() column has no name and no type.",
-                hint="Use literal_column('...', Type).label('name').",
-            )
-        if isinstance(column, ColumnClause) and column.is_literal and column.name.endswith(".*"):
-            raise NotFreezableError(
-                f"literal_column({column.name[:80]!r}) stands for columns that are not known.",
-                hint="Name the columns, or select the table: select(table).",
-            )
+        is_literal = isinstance(column, ColumnClause) and column.is_literal
+        if isinstance(column, TextClause) or (is_literal and column.name.endswith(".*")):
+            from dualsql.plan.words import unnamed_text
+
+            raise unnamed_text(column)
     if distinct_on(statement) and _multiplies_after_sorting(statement):
         raise unpageable("DISTINCT ON with ORDER BY cannot be paged beside a function of several rows.")
     # Without a name, a cache key could not distinguish the column from the next one.
