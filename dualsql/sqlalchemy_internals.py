@@ -137,17 +137,26 @@ def final_froms(select: Any, *, anew: bool = False) -> Sequence[FromClause]:
 
     That method first writes the statement in SQL of no database, which fails for a slice of an array, for example.
     """
-    if not anew and (kept := vars(select).get("dualsql_froms")):
+    if not anew and (kept := noted(select, "dualsql_froms")):
         return kept
     compiler = _NO_DATABASE.statement_compiler(_NO_DATABASE, None)
     return select._compile_state_factory(select, compiler)._get_display_froms()
 
 
+note: Callable[[Any, str, Any], None] = selectable.Select._set_memoized_attribute
+"""Keep what is known of a statement, under a name. Changed copies do not have it (`util/langhelpers.py`)."""
+
+
 def note_froms(statement: Any, compiled: Any = None) -> None:
-    """Keep the sources of a Select, which may be compiled. Changed copies do not have them (`util/langhelpers.py`)."""
+    """Keep the sources of a Select, which may be compiled."""
     if isinstance(statement, selectable.Select):
         froms = compiled.compile_state._get_display_froms() if compiled else final_froms(statement)
-        statement._set_memoized_attribute("dualsql_froms", froms)
+        note(statement, "dualsql_froms", froms)
+
+
+def noted(statement: Any, name: str) -> Any:
+    """What `note` has kept; None without it."""
+    return vars(statement).get(name)
 
 
 def statement_options(statement: Any) -> tuple[Any, ...]:

@@ -168,6 +168,12 @@ def noted(statement: Any) -> Any:
     return copied
 
 
+def _with_note(statement: Any) -> Any:
+    copied = statement.order_by(None)
+    internals.note(copied, "a_note", 1)
+    return copied
+
+
 def ordered_like(*expected: Any) -> Callable[[Any], bool]:
     """The value lists just these objects."""
     return lambda value: [id(item) for item in value] == [id(item) for item in expected]
@@ -349,6 +355,13 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda it: [type(one) for one in it] == [private.MemoizedSelectEntities],
     ),
     "explicit_froms": (lambda: internals.explicit_froms(NAMED.select_from(TABLE)), ordered_like(TABLE)),
+    "note": (
+        lambda: [
+            internals.noted(one, "a_note") for made in [_with_note(NAMED)] for one in (made, made.limit(1))
+        ],
+        equal([1, None]),
+    ),
+    "noted": (lambda: internals.noted(NAMED, "a_note"), same(None)),
     "note_froms": (lambda: internals.final_froms(noted(NAMED)), ordered_like(TABLE)),
     "final_froms": (
         lambda: [

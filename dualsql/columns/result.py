@@ -86,10 +86,15 @@ class ResultColumn:
         """Whether nothing tells the type of its values."""
         return isinstance(self.type, types.NullType)
 
-    @property
+    @cached_property
     def stored(self) -> SQLType:
         """The type that the database stores, without the application's code."""
         return self.meaning.stored
+
+    @cached_property
+    def driver_name(self) -> str:
+        """The name that a database gives it; empty where the database chooses one."""
+        return self.name if is_named(self.expression) and own_name(self.expression) == self.name else ""
 
     def moved(self, element: ColumnElement[Any]) -> ResultColumn:
         """The same column in an outer statement, where `element` stands for it."""
@@ -160,11 +165,8 @@ class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple canno
 
 def driver_names(columns: Sequence[ResultColumn]) -> DriverNames:
     """The names that a database gives these columns, with the types of what is stored."""
-    names = DriverNames(
-        column.name if is_named(column.expression) and own_name(column.expression) == column.name else ""
-        for column in columns
-    )
-    names.types = tuple(column.stored for column in columns)
+    names = DriverNames([column.driver_name for column in columns])
+    names.types = tuple([column.stored for column in columns])
     return names
 
 
@@ -226,7 +228,7 @@ def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
 def unique_names(statement: Any) -> list[str]:
     """The names of the outputs of a Select. Equal ones are distinguished by their table, or else by a number."""
     outputs = internals.outputs_of(statement)
-    own_names = ["" if _is_our_own(expression) else own_name(expression) for expression in outputs]
+    own_names = ["" if _is_our_own(each) else own_name(each) for each in outputs]
     if not all(own_names):
         keyed = zip(own_names, statement.selected_columns.items(), strict=True)
         own_names = [name or ("" if _is_our_own(each) else _plain_key(key)) for name, (key, each) in keyed]

@@ -170,7 +170,9 @@ async def _begin(
             async with asyncio.timeout(seconds) as limit:
                 if source.lock is not None:
                     await session.enter_async_context(source.lock)
-                connection = await session.enter_async_context(source.engine.connect())
+                connection = await source.engine.connect()
+                # In this task, which nobody cancels: to leave SQLAlchemy's own block takes a task and three turns more.
+                session.push_async_callback(connection.close)
                 # Before the first statement, so that whatever is sent can be stopped.
                 on_connect(connection)
                 memory = memory_of(connection)
@@ -300,8 +302,9 @@ class Session(Generic[T]):
             finally:
                 working.set_result(None)
                 # A request to cancel that is still on its way would hit the ROLLBACK, or the next session.
-                async with self._stopping:
-                    pass
+                if self._stopping.locked():
+                    async with self._stopping:
+                        pass
 
     async def stop(self) -> None:
         """Stop the work in the database, then wait until the connection is returned."""
@@ -406,10 +409,10 @@ class Fetch:
 
     async def _fast_rows(self, page: PlainPage | None) -> Rows | WrittenRows | None:
         source = self.source
+        # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
+        if not self.may_be_fast or source.fast is None or must_use_sqlalchemy(source.engine.sync_engine):
+            return None
         with DatabaseErrors(source, self.failure, limit=self.timeout):
-            # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
-            if not self.may_be_fast or source.fast is None or must_use_sqlalchemy(source.engine.sync_engine):
-                return None
             statement = self.statement_for(self.rules.dialect(source.engine.sync_engine.dialect))
             if statement is None or not source.fast.reads(statement):
                 return None

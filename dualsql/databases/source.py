@@ -17,6 +17,7 @@ from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.columns.own_types import SQLType
+from dualsql.columns.result import is_open
 from dualsql.databases.backends import Backend, PageReader, backend_named
 from dualsql.databases.driver import CompiledStatements
 from dualsql.databases.engines import most_connections, reading_engine, threaded
@@ -79,7 +80,10 @@ class Source:
         written = plan.written_out(statement)
         if written is not statement and (known := self.proofs.known(written)) is not None:
             return known
-        return freeze(written, self.registry, dialect=self.engine.dialect, proofs=self.proofs)
+        document = freeze(written, self.registry, dialect=self.engine.dialect, proofs=self.proofs)
+        if written is not statement and not is_open(statement):
+            self.proofs.note_renamed(statement, written)
+        return document
 
     def thaw(self, document: bytes) -> Statement:
         """The statement of a document."""

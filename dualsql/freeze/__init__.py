@@ -76,11 +76,27 @@ class Proofs(util.LRUCache[object, tuple[bytes, bytes]]):
     def __init__(self) -> None:
         super().__init__(500)
         self.last: tuple[bytes, Statement | None] = (b"", None)
+        self._form: tuple[Statement | None, object] = (None, None)
 
     def known(self, statement: Statement) -> bytes | None:
         """The document of a plain statement; None if it has to be written."""
-        digest, document = self.get(form_of(statement)) or (None, b"")
-        return document if digest == b"" else None
+        form = form_of(statement)
+        digest, document = self.get(form) or (None, b"")
+        if digest == b"":
+            return document
+        self._form = statement, form
+        return None
+
+    def form_of(self, statement: Statement) -> object | None:
+        """`form_of` a statement, which is made once if this is the last one that was not `known`."""
+        (last, form), self._form = self._form, (None, None)
+        return form if last is statement else form_of(statement)
+
+    def note_renamed(self, statement: Statement, written: Statement) -> None:
+        """The document of `written`, if it is `known`, is also that of a `statement` whose columns it has labelled."""
+        entry = self.get(form_of(written))
+        if entry is not None and entry[0] == b"" and (form := form_of(statement)) is not None:
+            self[form] = entry
 
     def taken(self, document: bytes) -> Statement | None:
         """What was read back from this document to be compared, once, if it is the last one that was written."""
@@ -116,7 +132,8 @@ def freeze(
 
 
 def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
-    plain, form = _dump(statement, encoder), form_of(statement)
+    plain = _dump(statement, encoder)
+    form = form_of(statement) if proofs is None else proofs.form_of(statement)
     digest = sha256(plain).digest()
     known_digest, known = (None if form is None or proofs is None else proofs.get(form)) or (None, b"")
     if known_digest == digest:
@@ -149,7 +166,9 @@ def _compared(
         hint = getattr(error, "hint", None)
         what = f"a construct that does not survive storing ({error})" if hint is None else str(error)
         refuse(what[:200], hint or _SIMPLER, where=encoder.where(decoder.position))
-    if not is_by_form:
+    if is_by_form:
+        internals.note(thawed, "dualsql_plain", is_by_form)
+    else:
         prove_equal(statement, thawed, dialect)
     return thawed, is_by_form
 

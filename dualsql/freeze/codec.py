@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NoReturn
 
-from sqlalchemy import JSON, Select, Table
+from sqlalchemy import JSON, Column, Select, Table
 from sqlalchemy.orm.attributes import QueryableAttribute
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.annotation import Annotated
@@ -182,6 +182,15 @@ class Encoder:
         number = self._numbers.get(id(element))
         if number is not None:
             return number
+        # Most elements are columns of registered tables: their nodes without the steps that any other kind takes.
+        if type(element) is Column and (name := self.registry.name_of_column(element)) is not None:
+            table = self._numbers.get(id(element.table))
+            if table is not None:
+                self.dependencies.add(name)
+                number = self._numbers[id(element)] = len(self.nodes)
+                self.nodes.append(["column", {"of": table, "key": name[1]}])
+                self._alive.append(element)
+                return number
         if isinstance(element, LambdaElement):
             return self.ref(self.resolved(element))
         # An element that is being written is an ancestor of this one.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sqlalchemy import Column
 from sqlalchemy.dialects.postgresql import aggregate_order_by, array
 from sqlalchemy.orm import Bundle, Mapper
 from sqlalchemy.orm.util import AliasedInsp
@@ -83,6 +84,8 @@ def _is_whole(cls: Any) -> bool:
 
 def check_one(element: Any) -> Any:
     """`element`, if it is rendered as one value or is a Bundle. `a, b` would shift the columns after it."""
+    if type(element) is Column:
+        return element
     is_list = isinstance(element, elements.ClauseList | elements.ElementList) or (
         isinstance(element, elements.ExpressionClauseList) and element.operator is operators.comma_op
     )
@@ -127,7 +130,8 @@ class Field(NamedTuple):
 # SQLAlchemy stores memoized values under these names too, without an attribute of the class.
 _MEMOS = """dispatch _memoized_keys _cloned_set _is_clone_of description comparator proxy_set _orig
     _Annotated__element _hash c _columns primary_key foreign_keys _generate_cache_key _annotations_cache_key
-    dualsql_froms _from_objects _all_selected_columns _deannotated_element _creation_order entity_namespace""".split()
+    _from_objects _all_selected_columns _deannotated_element _creation_order entity_namespace
+    dualsql_froms dualsql_plain dualsql_computed""".split()
 
 
 class NodeKind:

@@ -11,7 +11,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, case
+from sqlalchemy import Column, ColumnElement, Table, case
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import (
     BindParameter,
@@ -150,6 +150,8 @@ def has_distinct_call(select: Any) -> bool:
 def column_identity(expression: Any) -> tuple[int, str] | None:
     """A value that is equal for all forms of one column of one source; None for anything else."""
     source = getattr(expression, "table", None)
+    if type(expression) is Column and type(source) is Table:
+        return id(source), expression.key
     if source is None or getattr(expression, "is_literal", False):
         return None
     return id(internals.unannotated(source)), expression.key
@@ -173,12 +175,13 @@ _NOW = frozenset({"now", "today", "tomorrow", "yesterday"})
 
 def is_random(element: Any) -> bool:
     """Whether two evaluations on the same row may differ."""
-    return any(not _RANDOM.isdisjoint(_names_in(part)) for part in iterate(element))
+    parts = () if type(element) is Column else iterate(element)
+    return any(not _RANDOM.isdisjoint(_names_in(part)) for part in parts)
 
 
 def depends_on_time(element: Any) -> bool:
     """Whether the value depends on the current time."""
-    return any(_is_clock(part) for part in iterate(element))
+    return type(element) is not Column and any(_is_clock(part) for part in iterate(element))
 
 
 def _is_clock(part: Any) -> bool:

@@ -23,6 +23,7 @@ def normal_form(select: AnySelect) -> AnySelect:
     Raises:
         NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
+    is_plain = internals.noted(select, "dualsql_plain")
     has_joins = any(map(internals.setup_joins, (*internals.earlier_selects(select), select)))
     if has_joins and not internals.explicit_froms(select):
         from dualsql.plan.joins import with_left_side
@@ -33,13 +34,13 @@ def normal_form(select: AnySelect) -> AnySelect:
         or internals.suffixes(select)
         or internals.statement_hints(select)
         or any(extension is not None for extension in internals.syntax_extensions(select))
-        or has_distinct_call(select)
+        or (not is_plain and has_distinct_call(select))
     )
     if has_words:
         from dualsql.plan.words import without_words
 
         select = without_words(select)
-    return with_distinct_key(select)
+    return select if is_plain else with_distinct_key(select)
 
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, Join, Select, TextClause, null, type_coerce, types
+from sqlalchemy import Column, ColumnElement, FromClause, Join, Select, TextClause, null, type_coerce, types
 from sqlalchemy.sql import elements, operators, selectable
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
@@ -18,7 +18,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.kinds import function_name
 from dualsql.columns.result import ResultColumn
-from dualsql.errors import BadParameterError, NoTotalOrderError, UnknownColumnError
+from dualsql.errors import UnknownColumnError
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.row_number import row_number
 from dualsql.freeze.types import FUNCTIONS, SET_FUNCTIONS
@@ -38,7 +38,6 @@ from dualsql.plan.shape import (
     is_distinct,
     is_table,
     leaves_of,
-    may_aggregate,
     merges_rows,
     reads_row_by_row,
     unlabelled,
@@ -142,7 +141,8 @@ _CONSTANTS = (elements.BindParameter, elements.Null, elements.True_, elements.Fa
 def is_constant(expression: ColumnElement[Any]) -> bool:
     """Whether it is a bound value, NULL, TRUE or FALSE, with a label or without."""
     # ORDER BY of a bare value is an error on PostgreSQL and DuckDB, and orders nothing anywhere.
-    return isinstance(getattr(expression, "element", expression), _CONSTANTS)
+    value = expression if type(expression) is Column else getattr(expression, "element", expression)
+    return isinstance(value, _CONSTANTS)
 
 
 IsMasked = Callable[[Any], bool]
@@ -177,7 +177,10 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
     for key in (*sorting, *breaking):
         by_column.setdefault(column_identity(key.expression) or id(key), key)
     keys = tuple(by_column.values())
-    _require_whole_groups(shape.select, keys, capabilities)
+    if not capabilities.nulls_last and is_distinct(shape.select) and internals.group_by_clauses(shape.select):
+        from dualsql.plan.merged_rows import require_whole_groups
+
+        require_whole_groups(shape.select, keys, capabilities)
     # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
     samples = [leaf for leaf in leaves_of(sources) if isinstance(leaf, selectable.TableSample)]
     is_random_key = any(is_random(key.author_clause if key.is_text else key.expression) for key in keys)
@@ -186,37 +189,12 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
     return Order(keys, is_unique, obstacle=_obstacle(shape.select, keys))
 
 
-_AVERAGES = frozenset(
-    {"avg", "std", "stddev", "stddev_pop", "stddev_samp", "var_pop", "var_samp", "variance"}
-)
-
-
-def _require_whole_groups(select: AnySelect, keys: Sequence[Key], capabilities: Capabilities) -> None:
-    """Refuse DISTINCT groups with an average that are sorted by an expression with an aggregate, such as
-    `sum(x) IS NULL`: MariaDB (10.11) leaves some of them out."""
-    if capabilities.nulls_last or not is_distinct(select) or not internals.group_by_clauses(select):
-        return
-    outputs = map(unlabelled, internals.outputs_of(select))
-    if any(function_name(each) in _AVERAGES for each in outputs if isinstance(each, FunctionElement)) and any(
-        len(key.clauses(capabilities)) > 1 and may_aggregate(key.expression) for key in keys
-    ):
-        raise NoTotalOrderError(
-            "DISTINCT groups with an average cannot be sorted here: the database leaves some of them out.",
-            hint="Put the groups into a subquery, and DISTINCT around it.",
-            developer_hint="groups = statement.subquery(); select(groups).distinct()",
-        )
-
-
 def require_order(column: ResultColumn) -> None:
     """Raise BadParameterError for a column whose stored values sort differently from the shown ones."""
-    meaning = column.meaning
-    if not meaning.keeps_order:
-        raise BadParameterError(
-            f"Rows cannot be sorted by {column.name[:80]!r}: the database stores its values in another form "
-            f"({meaning.name}), whose order may be another one.",
-            hint="Sort by another column, or sort the rows after you fetch them.",
-            details={"column": column.name},
-        )
+    if not column.meaning.keeps_order:
+        from dualsql.plan.merged_rows import unsortable
+
+        raise unsortable(column)
 
 
 _NULLS = {operators.nulls_last_op: True, operators.nulls_first_op: False}
@@ -341,7 +319,7 @@ def _bare_text(clause: Any) -> Key:
 
 
 def _identity(expression: Any) -> Any:
-    value = unlabelled(expression)
+    value = expression if type(expression) is Column else unlabelled(expression)
     return column_identity(value) or id(value)
 
 

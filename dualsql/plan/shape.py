@@ -27,7 +27,6 @@ from dualsql.columns.result import (
     selected_items,
     unique_names,
 )
-from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.types import ROW_FUNCTIONS, SET_FUNCTIONS
 from dualsql.plan.keys import calls_in_text, split_modifiers, unpageable
@@ -79,7 +78,9 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
 
         return _shape_of(select_from_text(statement), meanings)
     statement = normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
-    if is_open(statement):  # the columns of others are named below
+    if not internals.noted(statement, "dualsql_plain") and is_open(
+        statement
+    ):  # the columns of others are named below
         statement = written_out(statement)
     assert not isinstance(statement, TextualSelect)
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
@@ -129,16 +130,11 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
 def _shape_of(statement: AnySelect, meanings: Meanings, limit: int | None = None, offset: int = 0) -> Shape:
     """The shape of a Select without a limit, with a unique name for each output."""
     for column in internals.raw_columns(statement):
-        if isinstance(column, TextClause):
-            raise NotFreezableError(
-                "A text() column has no name and no type.",
-                hint="Use literal_column('...', Type).label('name').",
-            )
-        if isinstance(column, ColumnClause) and column.is_literal and column.name.endswith(".*"):
-            raise NotFreezableError(
-                f"literal_column({column.name[:80]!r}) stands for columns that are not known.",
-                hint="Name the columns, or select the table: select(table).",
-            )
+        is_literal = isinstance(column, ColumnClause) and column.is_literal
+        if isinstance(column, TextClause) or (is_literal and column.name.endswith(".*")):
+            from dualsql.plan.words import unnamed_text
+
+            raise unnamed_text(column)
     if distinct_on(statement) and _multiplies_after_sorting(statement):
         raise unpageable("DISTINCT ON with ORDER BY cannot be paged beside a function of several rows.")
     # Without a name, a cache key could not distinguish the column from the next one.
@@ -164,7 +160,9 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> t
     renaming = [*filter(_renames, {column.table for column in outputs if isinstance(column, ColumnClause)})]
     # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     names = [
-        name
+        ""
+        if type(column) is Column and column.name == name and not renaming
+        else name
         if own_name(column) not in ("", name)
         or (renaming and isinstance(column, ColumnClause) and column.table in renaming)
         or (labels_unnamed and not is_named(column))
@@ -198,7 +196,8 @@ def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def distinct_on(select: AnySelect) -> Expressions:
     """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
-    extension = internals.extension_before_columns(select)
+    if (extension := internals.extension_before_columns(select)) is None:
+        return [*internals.distinct_on(select)]
     clauses = getattr(extension, "clauses", [extension])
     return [key for clause in (select, *clauses) for key in internals.distinct_on(clause)]
 
@@ -236,9 +235,12 @@ def reads_row_by_row(select: AnySelect) -> bool:
 
 def _computed(select: AnySelect) -> list[Any]:
     """Its outputs and what it sorts by, without plain columns, which hold nothing."""
-    outputs = (each for each in internals.all_selected_columns(select) if type(each) is not Column)
-    parts = map(unlabelled, (*outputs, *_sorting(select)))
-    return [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
+    if (computed := internals.noted(select, "dualsql_computed")) is None:
+        outputs = (each for each in internals.all_selected_columns(select) if type(each) is not Column)
+        parts = map(unlabelled, (*outputs, *_sorting(select)))
+        computed = [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
+        internals.note(select, "dualsql_computed", computed)
+    return computed
 
 
 def _sorting(select: AnySelect) -> list[Any]:

@@ -126,3 +126,16 @@ def _refuse_distinct_call() -> NoReturn:
         "distinct() of one column applies to all columns: it becomes SELECT DISTINCT.",
         hint="Use select(...).distinct() for distinct rows, or func.count(distinct(column)) to count distinct values.",
     )
+
+
+def unnamed_text(column: Any) -> NotFreezableError:
+    """The error for text among the columns that may stand for other columns than one with a name."""
+    if isinstance(column, TextClause):
+        return NotFreezableError(
+            "A text() column has no name and no type.",
+            hint="Use literal_column('...', Type).label('name').",
+        )
+    return NotFreezableError(
+        f"literal_column({column.name[:80]!r}) stands for columns that are not known.",
+        hint="Name the columns, or select the table: select(table).",
+    )

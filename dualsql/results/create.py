@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -388,8 +388,11 @@ class Creator:
             return await self.answer_within(creation, options.wait)
         view = self.open_view(creation, view)
         query = await self.completed(view, self.new_resource(view, creation), creation)
-        async with self._deleted_on_failure(query.resource.id, query.resource.kept):
+        try:
             await self.access.keep(query.resource, options.principal, rows=len(query.response.sample))
+        except BaseException:
+            await self._forget(query.resource.id, query.resource.kept)
+            raise
         return query.response
 
     async def _freeze(
@@ -462,7 +465,7 @@ class Creator:
         else:
             display, view, kept, more = await self.runner.run(view, resource, creation, progress)
             notes = (*notes, *more)
-        async with self._deleted_on_failure(resource.id, kept):
+        try:
             profile = await creation.profiler(view, display.sample.rows) if creation.profiler else {}
             now, total = self.access.clock.now(), display.sample.total
             created_at = now if resource.status == "ready" else resource.created_at
@@ -481,16 +484,14 @@ class Creator:
             )
             EVENTS.report(ResultCreated(ready.total_count_kind))
             return FinishedQuery(ready, self.respond(ready, display, profile))
-
-    @asynccontextmanager
-    async def _deleted_on_failure(self, resource_id: str, kept: KeptRows | None) -> AsyncIterator[None]:
-        """Delete the file if no resource is made that names it."""
-        try:
-            yield
         except BaseException:
-            if self.runner is not None:
-                await asyncio.shield(self.runner.forget(resource_id, kept))
+            await self._forget(resource.id, kept)
             raise
+
+    async def _forget(self, resource_id: str, kept: KeptRows | None) -> None:
+        """Delete the file of a resource that is not made."""
+        if self.runner is not None:
+            await asyncio.shield(self.runner.forget(resource_id, kept))
 
     async def sampled(self, view: View, creation: Creation, first: SampleReader | None = None) -> ShownSample:
         """The sample of a view; `first` reads first rows, `View.sample` if it is None."""

@@ -424,7 +424,7 @@ async def test_a_connection_of_psycopg_has_no_other_settings_afterwards(make_ser
     shown = text("SELECT current_setting('transaction_read_only'), current_setting('statement_timeout')")
     async with read_only(source, None, limit=SHORT) as connection:
         driver, loaders = driver_of(connection), driver_of(connection).adapters
-        assert driver.autocommit
+        assert (driver.autocommit, driver.info.transaction_status.name) == (False, "INTRANS")
         assert (await connection.execute(shown)).one() == ("on", "100ms")
         changed = loaders.get_loader(1184, 0)
     async with source.engine.connect() as connection:

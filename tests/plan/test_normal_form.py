@@ -10,10 +10,15 @@ from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, dis
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.sql.elements import UnaryExpression
 
+from dualsql import sqlalchemy_internals as internals
+from dualsql.databases.source import open_source
 from dualsql.errors import NotFreezableError
-from dualsql.plan import shape
+from dualsql.freeze import Proofs, Registry, freeze, prove_equal, thaw
+from dualsql.plan import shape, written_out
 from dualsql.plan.derived import projected
+from tests.freeze.dialects import DIALECTS
 from tests.freeze.own import Everything
+from tests.freeze.test_round_trip import ALL, can_compile
 from tests.plan.test_statements import sql
 from tests.schools import School
 
@@ -211,3 +216,38 @@ def test_a_statement_is_read_in_time_linear_in_its_elements() -> None:
     began = time.perf_counter()
     shape(select(actual.c[0], actual.c[1]))
     assert time.perf_counter() - began < 2
+
+
+def test_what_is_noted_of_a_plain_statement_changes_no_plan() -> None:
+    """A statement that was read back and compared has the shape of one that is read from its document later."""
+    noted = 0
+    for registry, statement in ALL.values():
+        dialect = next(each for each in DIALECTS.values() if can_compile(statement, each))
+        proofs = Proofs()
+        document = freeze(written_out(statement), registry, dialect=dialect, proofs=proofs)
+        kept, later = thaw(document, registry, proofs), thaw(document, registry)
+        if internals.noted(kept, "dualsql_plain"):
+            noted += 1
+            one, other = shape(kept), shape(later)
+            prove_equal(one.select, other.select, dialect)
+            assert [column.name for column in one.columns] == [column.name for column in other.columns]
+            assert not internals.noted(one.select.limit(1), "dualsql_plain")
+    assert noted > 10
+
+
+async def test_a_statement_whose_columns_are_labelled_is_known_by_its_own_form() -> None:
+    source = open_source("default", "sqlite:///:memory:", Registry(metadata))
+    statement = select(projects.c.id, builders.c.id, builds.c.id.label("x")).select_from(
+        projects, builders, builds
+    )
+    assert source.proofs.known(statement) is None
+    document = source.freeze(statement)
+    assert source.proofs.known(statement) == document == source.freeze(statement)
+    others = [statement.limit(1), statement.with_only_columns(projects.c.id, builders.c.id)]
+    assert not any(map(source.proofs.known, others))
+    await source.close()
+    source = open_source("default", "sqlite:///:memory:", Registry(Base))
+    opened = select(Owner, Pet.id)
+    assert source.freeze(opened) == source.freeze(opened)
+    assert source.proofs.known(opened) is None
+    await source.close()

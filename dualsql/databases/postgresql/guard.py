@@ -6,8 +6,9 @@ import asyncio
 import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import cache, partial
+from inspect import iscoroutinefunction
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event, func, literal_column, select, true
@@ -133,10 +134,10 @@ def adapted_of(connection: AsyncConnection) -> Any:
     return synchronous(connection).connection.dbapi_connection
 
 
-def has_pipeline(connection: AsyncConnection) -> bool:
-    """Whether the driver is psycopg, used asynchronously, with a libpq that has pipelines (14 or later)."""
-    driver = driver_of(connection)
-    if not (connection.dialect.is_async and hasattr(driver, "pipeline")):
+@cache
+def has_pipeline(connections: type) -> bool:
+    """Whether connections of a class are psycopg's, used asynchronously, with a libpq that has pipelines (14 on)."""
+    if not (hasattr(connections, "pipeline") and iscoroutinefunction(getattr(connections, "execute", None))):
         return False
     import psycopg
 
@@ -154,63 +155,74 @@ def noticing_loss(driver: Any) -> Iterator[None]:
         raise
 
 
-def _begins_by_driver(connection: AsyncConnection) -> bool:
+def _begins_by_driver(connection: AsyncConnection, driver: Any) -> bool:
     """Whether the driver's own connection begins the session: no option and no listener of the application is lost."""
-    sync_connection, driver, adapted = synchronous(connection), driver_of(connection), adapted_of(connection)
+    sync_connection = synchronous(connection)
     if must_use_sqlalchemy(sync_connection.engine, sync_connection) or internals.logs(sync_connection.engine):
         return False
     if hasattr(driver, "get_server_pid"):  # asyncpg
-        return adapted.isolation_level is None
-    return has_pipeline(connection) and driver.isolation_level is None and not driver.autocommit
+        return adapted_of(connection).isolation_level is None
+    return has_pipeline(type(driver)) and driver.isolation_level is None and not driver.autocommit
 
 
 @asynccontextmanager
 async def _begun_by_sqlalchemy(connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
     await connection.execution_options(postgresql_readonly=True)
     await connection.run_sync(partial(_set, terms=terms))
-    yield
+    driver = driver_of(connection)
+    with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
+        yield
 
 
 @asynccontextmanager
-async def _begun_by_driver(connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-    driver, adapted = driver_of(connection), adapted_of(connection)
-    is_asyncpg = hasattr(driver, "get_server_pid")
+async def _begun_by_driver(
+    connection: AsyncConnection, terms: SessionTerms, driver: Any
+) -> AsyncIterator[None]:
+    is_asyncpg, memory = hasattr(driver, "get_server_pid"), memory_of(connection)
     if driver.is_in_transaction() if is_asyncpg else driver.pgconn.transaction_status:
-        if USED in memory_of(connection):
+        if USED in memory:
             raise ConnectionError("A connection came back in a transaction.")  # another is taken
         await connection.invalidate()
         raise ConfigurationError(
             "A connection of the engine is in a transaction before it is used.",
             hint="A listener for `connect` or `checkout` has to end what it begins: dbapi_connection.commit().",
         )
-    # psycopg prepares what it is given often, and forgets it when `rollback` ends the transaction: behind a pooler, a
-    # prepared statement may be another one of another process.
+    # psycopg forgets what it has prepared when `rollback` ends the transaction: behind a pooler, a prepared statement
+    # may be another one of another process.
     begin, end = driver.execute, driver.execute
-    if not is_asyncpg:
-        begin, end = partial(driver.execute, prepare=False), lambda _: driver.rollback()
-    # SQLAlchemy sends no BEGIN and no ROLLBACK,
-    await _set_autocommit(adapted, driver, is_on=True)
+    if is_asyncpg:
+        adapted_of(connection).autocommit = True  # SQLAlchemy sends no BEGIN and no ROLLBACK,
+    else:
+        begin, end = partial(_begin_by_psycopg, driver), lambda _: driver.rollback()
     synchronous(connection).begin()  # and takes no other connection if this one is lost
     with noticing_loss(driver):
         await run_or_close(connection, f"BEGIN READ ONLY; {_limit(terms)}", execute=begin)
     try:
         if terms.settings:
             await connection.run_sync(partial(_set, terms=terms))
-        yield
+        if is_asyncpg or _LOADERS in memory:
+            yield
+        else:
+            with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
+                yield
     finally:
         try:
             with suppress(Exception):  # what was read is complete
                 await run_or_close(connection, "ROLLBACK", execute=end)
         finally:
-            with suppress(Exception):
-                await _set_autocommit(adapted, driver, is_on=False)
+            if is_asyncpg:
+                with suppress(Exception):
+                    adapted_of(connection).autocommit = False
 
 
-async def _set_autocommit(adapted: Any, driver: Any, *, is_on: bool) -> None:
-    if hasattr(driver, "set_autocommit"):  # psycopg
-        await driver.set_autocommit(is_on)
-    else:
-        adapted.autocommit = is_on
+async def _begin_by_psycopg(driver: Any, sql: str) -> None:
+    """Send BEGIN and what follows it, before which `execute` would send a BEGIN of its own."""
+    from psycopg import errors, generators
+
+    driver.pgconn.send_query(sql.encode())
+    for result in await driver.wait(generators.execute(driver.pgconn)):
+        if result.error_message:
+            raise errors.error_from_result(result)
 
 
 _LOADERS = "dualsql_loaders"
@@ -235,24 +247,20 @@ class PostgreSQLGuard(Guard):
         if engine.dialect.driver.startswith("psycopg"):
             event.listen(engine, "connect", _keep_loaders)
 
-    @asynccontextmanager
-    async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+    def read_only(
+        self, connection: AsyncConnection, terms: SessionTerms
+    ) -> AbstractAsyncContextManager[None]:
         """See `Guard.read_only`. To begin takes asyncpg and psycopg one round trip, other drivers two."""
-        driver, is_of_driver = driver_of(connection), _begins_by_driver(connection)
-        begin = _begun_by_driver if is_of_driver else _begun_by_sqlalchemy
-        async with begin(connection, terms):
-            is_asyncpg = is_of_driver and not has_pipeline(connection)
-            if is_asyncpg or _LOADERS in memory_of(connection):
-                yield
-                return
-            with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
-                yield
+        driver = driver_of(connection)
+        if _begins_by_driver(connection, driver):
+            return _begun_by_driver(connection, terms, driver)
+        return _begun_by_sqlalchemy(connection, terms)
 
     async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
         if is_new:
-            is_of_driver = adapted_of(connection).autocommit  # begun by `read_only` alone
-            execute = driver_of(connection).execute if is_of_driver else connection.exec_driver_sql
-            await execute(_limit(terms))
+            driver = driver_of(connection)
+            is_of_driver = _begins_by_driver(connection, driver)
+            await (driver.execute if is_of_driver else connection.exec_driver_sql)(_limit(terms))
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`. A driver that cancels by itself closes its connection, and may do so too early."""

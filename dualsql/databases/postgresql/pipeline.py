@@ -30,7 +30,8 @@ _quick: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement by psycopg; those of what follows it come along if both were quick when they ran last."""
     # Outside a transaction (an engine in AUTOCOMMIT), the database has no limit for the count.
-    can_pipeline = has_pipeline(connection) and driver_of(connection).pgconn.transaction_status
+    driver = driver_of(connection)
+    can_pipeline = has_pipeline(type(driver)) and driver.pgconn.transaction_status
     statement = _statement(fetch, connection) if can_pipeline else None
     if statement is None:
         return await fetch.rows_of_sqlalchemy(connection)
@@ -40,7 +41,7 @@ async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
     start, is_quick = perf_counter(), False
     try:
         if following is None or next_statement is None or hash(next_statement.sql) not in quick:
-            rows = await _read(driver_of(connection), statement)
+            rows = await _read(driver, statement)
         else:
             rows = await _read_both(fetch, statement, following, next_statement, connection)
         is_quick = perf_counter() - start < _QUICK
@@ -127,8 +128,9 @@ async def _pipelined(driver: Any, send: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _rows(cursor: Any, statement: DriverStatement) -> Rows:
-    described = cursor.description
-    require_described([column.name for column in described], statement.described)
-    return processed(
-        await cursor.fetchall(), statement.processors([column.type_code for column in described])
-    )
+    result, columns = cursor.pgresult, range(cursor.pgresult.nfields)
+    # Not `cursor.description`, which makes an object of each column.
+    encoding = cursor.connection.info.encoding
+    require_described([result.fname(each).decode(encoding) for each in columns], statement.described)
+    rows = await cursor.fetchall()
+    return processed(rows, statement.processors([result.ftype(each) for each in columns]))
