@@ -235,7 +235,8 @@ def reads_row_by_row(select: AnySelect) -> bool:
 
 def _computed(select: AnySelect) -> list[Any]:
     """Its outputs and what it sorts by, without plain columns, which hold nothing."""
-    if (computed := internals.noted(select, "dualsql_computed")) is None:
+    computed: list[Any] | None = internals.noted(select, "dualsql_computed")
+    if computed is None:
         outputs = (each for each in internals.all_selected_columns(select) if type(each) is not Column)
         parts = map(unlabelled, (*outputs, *_sorting(select)))
         computed = [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]

@@ -162,7 +162,7 @@ def _begins_by_driver(connection: AsyncConnection, driver: Any) -> bool:
         return False
     if hasattr(driver, "get_server_pid"):  # asyncpg
         return adapted_of(connection).isolation_level is None
-    return has_pipeline(type(driver)) and driver.isolation_level is None and not driver.autocommit
+    return has_pipeline(driver.__class__) and driver.isolation_level is None and not driver.autocommit
 
 
 @asynccontextmanager

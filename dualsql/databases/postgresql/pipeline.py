@@ -31,7 +31,7 @@ async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
     """All rows of a statement by psycopg; those of what follows it come along if both were quick when they ran last."""
     # Outside a transaction (an engine in AUTOCOMMIT), the database has no limit for the count.
     driver = driver_of(connection)
-    can_pipeline = has_pipeline(type(driver)) and driver.pgconn.transaction_status
+    can_pipeline = has_pipeline(driver.__class__) and driver.pgconn.transaction_status
     statement = _statement(fetch, connection) if can_pipeline else None
     if statement is None:
         return await fetch.rows_of_sqlalchemy(connection)
