@@ -170,9 +170,7 @@ async def _begin(
             async with asyncio.timeout(seconds) as limit:
                 if source.lock is not None:
                     await session.enter_async_context(source.lock)
-                connection = await source.engine.connect()
-                # In this task, which nobody cancels: to leave SQLAlchemy's own block takes a task and three turns more.
-                session.push_async_callback(connection.close)
+                connection = await session.enter_async_context(source.engine.connect())
                 # Before the first statement, so that whatever is sent can be stopped.
                 on_connect(connection)
                 memory = memory_of(connection)
