@@ -462,21 +462,29 @@ async def test_a_connection_whose_session_did_not_begin_or_end_is_closed(
     async with source.engine.connect() as connection:
         driver = driver_of(connection)
     execute = type(driver).execute
-    rollback: Any = getattr(type(driver), "rollback", None)
 
     async def fail(self: Any, query: str, **options: Any) -> None:
         await execute(self, query if beginning == "BEGIN" else "SELECT 1", **options)
         if query.startswith(beginning):
             raise error
 
+    async def fail_in_transaction(self: Any, *arguments: Any) -> Any:
+        answer = await wait(self, *arguments)
+        if beginning == "BEGIN" and self.info.transaction_status.name == "INTRANS":
+            raise error
+        return answer
+
     async def fail_at_the_end(self: Any) -> None:
         await rollback(self)
         if beginning == "ROLLBACK":
             raise error
 
-    monkeypatch.setattr(type(driver), "execute", fail)
-    if rollback is not None:  # of psycopg
+    if hasattr(driver, "wait"):  # of psycopg
+        wait, rollback = type(driver).wait, type(driver).rollback
+        monkeypatch.setattr(type(driver), "wait", fail_in_transaction)
         monkeypatch.setattr(type(driver), "rollback", fail_at_the_end)
+    else:
+        monkeypatch.setattr(type(driver), "execute", fail)
     rows: Any = None
     with suppress(error):
         async with read_only(source, None) as connection:

@@ -6,6 +6,7 @@ import re
 import runpy
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import fastmcp
@@ -36,9 +37,24 @@ def test_all_code_of_the_readme_is_an_example_word_for_word() -> None:
     assert blocks and {block.strip() for block in blocks} <= set(examples)
 
 
+def code_of_docs_mcp() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(), re.DOTALL)
+
+
 def test_the_code_of_docs_mcp_is_an_example_word_for_word() -> None:
-    [block] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(), re.DOTALL)
+    block, _ = code_of_docs_mcp()
     assert block.strip() == printed("tools.py")
+
+
+async def test_the_code_of_docs_mcp_without_an_sdk_runs() -> None:
+    example = loaded("tools.py")
+    _, block = code_of_docs_mcp()
+    lines = f"{block}return answer, resource, await dual.get_resource(response.resource_id)"
+    exec(f"async def run():\n{indent(lines, '    ')}", example)
+    async with example["dual"]:
+        answer, resource, deleted = await example["run"]()
+    assert answer["content"] and answer["structuredContent"]
+    assert (resource.name, deleted) == ("Colleges", None)
 
 
 def test_the_code_of_docs_catalogue_is_an_example_word_for_word() -> None:
