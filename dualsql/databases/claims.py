@@ -58,9 +58,10 @@ class Unenforced:
         self._row_numbers = row_numbers
         self.keys: set[TableName] = set()
         self.filled: set[tuple[str | None, str, str]] = set()
+        folded = {(schema, name.casefold()): each for (schema, name), each in enforced.items()}
         for table in tables:
             name = (table.schema, table.name)
-            actual = enforced.get((table.schema, table.name.casefold()))
+            actual = enforced.get(name) or folded.get((table.schema, table.name.casefold()))
             # The number of a row of a file is made by us, and each row has its own.
             if actual is None or ROW_NUMBER_OF in table.info:
                 continue
@@ -100,7 +101,10 @@ async def unenforced(source: Source, *, timeout: timedelta) -> Unenforced:
             timeout=timeout,
         )
     except QueryExecutionError as error:
-        logger.debug("the constraints of %r could not be read", source.name, exc_info=error)
+        message = (
+            "The constraints of the database %r could not be read: declared keys and NOT NULLs are believed."
+        )
+        logger.warning(message, source.name, exc_info=error)
         enforced = {}
     return Unenforced(enforced, tables, row_numbers)
 
@@ -144,7 +148,7 @@ async def _enforced(
         rows: Any = await connection.execute(asked)
         for schema, is_default, name, key, column in rows:
             for each in {schema, None if is_default else schema}:
-                table = enforced[each, name.casefold()]
+                table = enforced[each, name]
                 if key is not None:
                     # An expression has no name.
                     table.keys[key].add("" if column is None else column.casefold())
