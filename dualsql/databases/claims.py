@@ -101,9 +101,7 @@ async def unenforced(source: Source, *, timeout: timedelta) -> Unenforced:
             timeout=timeout,
         )
     except QueryExecutionError as error:
-        message = (
-            "The constraints of the database %r could not be read: declared keys and NOT NULLs are believed."
-        )
+        message = "The constraints of the database %r could not be read. Those of the model are relied on."
         logger.warning(message, source.name, exc_info=error)
         enforced = {}
     return Unenforced(enforced, tables, row_numbers)
@@ -120,7 +118,14 @@ async def heed_constraints(source: Source, *, timeout: timedelta) -> None:
         source.backend.capabilities, row_number=declared.row_number, is_filled=declared.is_filled
     )
     has_loose_texts = getattr(module := _module_of(source), "has_loose_texts", None)
-    if has_loose_texts is not None and await in_session(source, None, has_loose_texts, timeout=timeout):
+    if has_loose_texts is None:
+        return
+    try:
+        is_loose = await in_session(source, None, has_loose_texts, timeout=timeout)
+    except QueryExecutionError as error:
+        logger.warning("The collations of the database %r could not be read.", source.name, exc_info=error)
+        is_loose = True  # correct in either case, only slower
+    if is_loose:
         source.capabilities = module.telling_apart(source.capabilities)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, make_url, select
@@ -279,3 +280,26 @@ async def test_constraints_are_asked_again_after_an_outage(sqlite_url: str) -> N
         cursor = first.json()["next_cursor"]
         refused = await application.http.get(path, params={"limit": 1, "cursor": cursor})
         assert refused.status_code == 400 and refused.json()["code"] == "BAD_CURSOR"
+
+
+@pytest.mark.parametrize("catalogue", ["pg_collation", "pg_index", "pg_class"])
+async def test_a_server_starts_without_rights_on_catalogues(
+    postgresql_url: str, catalogue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = f"reader_{uuid4().hex}"
+    run(
+        postgresql_url,
+        f"""CREATE TABLE repeated (id integer primary key, place varchar(9));
+        INSERT INTO repeated VALUES (1, 'p'), (2, 'P'), (3, NULL), (4, 'p');
+        CREATE ROLE {reader} LOGIN; GRANT SELECT ON repeated TO {reader};
+        REVOKE SELECT ON {catalogue} FROM PUBLIC""",
+    )
+    try:
+        async with running(postgresql_url.replace("postgres@", f"{reader}@"), tables=REPEATED) as application:
+            assert "could not be read" in caplog.text
+            await require_every_row(application, REPEATED, 4)
+    finally:
+        run(
+            postgresql_url,
+            f"GRANT SELECT ON {catalogue} TO PUBLIC; DROP OWNED BY {reader}; DROP ROLE {reader}",
+        )
