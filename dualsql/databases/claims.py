@@ -58,9 +58,10 @@ class Unenforced:
         self._row_numbers = row_numbers
         self.keys: set[TableName] = set()
         self.filled: set[tuple[str | None, str, str]] = set()
+        folded = {(schema, name.casefold()): each for (schema, name), each in enforced.items()}
         for table in tables:
             name = (table.schema, table.name)
-            actual = enforced.get((table.schema, table.name.casefold()))
+            actual = enforced.get(name) or folded.get((table.schema, table.name.casefold()))
             # The number of a row of a file is made by us, and each row has its own.
             if actual is None or ROW_NUMBER_OF in table.info:
                 continue
@@ -100,7 +101,8 @@ async def unenforced(source: Source, *, timeout: timedelta) -> Unenforced:
             timeout=timeout,
         )
     except QueryExecutionError as error:
-        logger.debug("the constraints of %r could not be read", source.name, exc_info=error)
+        message = "The constraints of the database %r could not be read. Those of the model are relied on."
+        logger.warning(message, source.name, exc_info=error)
         enforced = {}
     return Unenforced(enforced, tables, row_numbers)
 
@@ -116,7 +118,14 @@ async def heed_constraints(source: Source, *, timeout: timedelta) -> None:
         source.backend.capabilities, row_number=declared.row_number, is_filled=declared.is_filled
     )
     has_loose_texts = getattr(module := _module_of(source), "has_loose_texts", None)
-    if has_loose_texts is not None and await in_session(source, None, has_loose_texts, timeout=timeout):
+    if has_loose_texts is None:
+        return
+    try:
+        is_loose = await in_session(source, None, has_loose_texts, timeout=timeout)
+    except QueryExecutionError as error:
+        logger.warning("The collations of the database %r could not be read.", source.name, exc_info=error)
+        is_loose = True  # correct in either case, only slower
+    if is_loose:
         source.capabilities = module.telling_apart(source.capabilities)
 
 
@@ -144,7 +153,7 @@ async def _enforced(
         rows: Any = await connection.execute(asked)
         for schema, is_default, name, key, column in rows:
             for each in {schema, None if is_default else schema}:
-                table = enforced[each, name.casefold()]
+                table = enforced[each, name]
                 if key is not None:
                     # An expression has no name.
                     table.keys[key].add("" if column is None else column.casefold())

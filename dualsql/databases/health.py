@@ -69,6 +69,7 @@ class SourceHealth:
         source = self._unhindered
         if must_be_proved:
             await prove(source, self._secured, timeout=self._timeout)
+            self._source.capabilities = source.capabilities
         await in_session(source, None, partial(_look, source), timeout=self._timeout)
 
     def _is_full(self) -> bool:

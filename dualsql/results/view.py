@@ -75,8 +75,8 @@ class Derived:
 
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
         """The statement in the requested order; see `plan.ordered`. `form` says which columns are masked."""
-        # All principals with the same rules share one form.
-        key = (form, *[(part["field"], part.get("order")) for part in sort])
+        # All principals with the same rules share one form. After an outage, the constraints may be others.
+        key = (form, capabilities.row_number, *[(part["field"], part.get("order")) for part in sort])
         return self.cached(
             key, lambda: plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
         )

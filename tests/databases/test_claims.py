@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, make_url, select
 from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import URL
 
+from dualsql import Settings
 from dualsql.databases.claims import unenforced
+from dualsql.databases.health import SourceHealth
 from tests.http.application import Application, running
 from tests.servers import create_server
 
@@ -196,3 +199,107 @@ async def test_an_index_that_is_no_key_of_these_columns_is_none(postgresql_url: 
     async with create_server(postgresql_url, base_url="http://127.0.0.1/r", tables=REPEATED) as server:
         declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
         assert declared.keys == {(None, "repeated")}
+
+
+async def test_a_broken_view_or_virtual_table_hides_no_constraints(sqlite_url: str) -> None:
+    """SQLite describes neither, and its answer would be an error in place of the other tables."""
+    run(
+        sqlite_url,
+        f"""{LOOSE}; CREATE VIEW broken AS SELECT * FROM gone; PRAGMA writable_schema = ON;
+        INSERT INTO sqlite_schema VALUES ('table', 'v', 'v', 0, 'CREATE VIRTUAL TABLE v USING nowhere')""",
+    )
+    async with create_server(sqlite_url, base_url="http://127.0.0.1/r", tables=METADATA) as server:
+        declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+        assert declared.keys == {(None, "legacy"), (None, "repeated"), (None, "viewed")}
+        assert declared.filled >= {(None, "legacy", "size"), (None, "legacy", "place")}
+
+
+async def test_tables_whose_names_differ_in_case_have_constraints_of_their_own(postgresql_url: str) -> None:
+    run(
+        postgresql_url,
+        """CREATE TABLE "Legacy" (id varchar(9) primary key, size integer not null, place varchar(9) not null);
+        CREATE TABLE legacy (id varchar(9), size integer, place varchar(9))""",
+    )
+    metadata = MetaData()
+    for name in ("Legacy", "legacy"):
+        LEGACY.to_metadata(metadata, name=name)
+    async with create_server(postgresql_url, base_url="http://127.0.0.1/r", tables=metadata) as server:
+        declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+        assert declared.keys == {(None, "legacy")}
+        assert declared.filled == {(None, "legacy", name) for name in ("id", "size", "place")}
+
+
+async def test_a_not_null_that_tables_below_do_not_have_is_none(postgresql_url: str) -> None:
+    run(
+        postgresql_url,
+        f"""CREATE TABLE legacy (id varchar(9) not null, size integer not null, place varchar(9) not null);
+        CREATE TABLE child () INHERITS (legacy); CREATE TABLE grandchild () INHERITS (child);
+        ALTER TABLE grandchild ALTER id DROP NOT NULL, ALTER size DROP NOT NULL, ALTER place DROP NOT NULL;
+        INSERT INTO grandchild VALUES {ROWS_OF_LEGACY}""",
+    )
+    async with running(postgresql_url, tables=METADATA) as application:
+        await require_every_row(application, LEGACY, 8)
+
+
+async def test_a_not_null_of_a_foreign_table_is_not_relied_on(postgresql_url: str) -> None:
+    run(
+        postgresql_url,
+        """CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER far FOREIGN DATA WRAPPER nothing;
+        CREATE FOREIGN TABLE legacy (id varchar(9) not null, size integer not null, place varchar(9)) SERVER far;
+        CREATE TABLE repeated (id integer not null, place varchar(9));
+        CREATE FOREIGN TABLE below () INHERITS (repeated) SERVER far""",
+    )
+    try:
+        async with create_server(postgresql_url, base_url="http://127.0.0.1/r", tables=METADATA) as server:
+            declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+            assert declared.filled == {
+                (None, "repeated", "id"),
+                *((None, "legacy", name) for name in ("id", "size", "place")),
+            }
+    finally:
+        run(postgresql_url, "DROP FOREIGN DATA WRAPPER nothing CASCADE")
+
+
+async def test_constraints_are_asked_again_after_an_outage(sqlite_url: str) -> None:
+    """Another server may have taken the place of the first. What was derived before is not used any more."""
+    strict = "CREATE TABLE repeated (id integer, place varchar(9), unique (id)"
+    run(sqlite_url, f"{strict}, primary key (id)); INSERT INTO repeated VALUES (1, 'p'), (2, 'q')")
+    async with running(sqlite_url, tables=METADATA) as application:
+        path = await application.create(select(REPEATED))
+        first = await application.http.get(path, params={"limit": 1})
+        source = application.server.parts.sources["default"]
+        run(
+            sqlite_url,
+            """DROP TABLE repeated; CREATE TABLE repeated (id integer, place varchar(9));
+            INSERT INTO repeated VALUES (1, 'p'), (1, 'q'), (1, 'p'), (2, 'p'), (2, 'p'), (2, 'r'), (3, 'p')""",
+        )
+        health = SourceHealth(source, (), Settings(), timedelta(seconds=9))
+        health._must_be_proved = True
+        assert await health.state() == "ok"
+        await require_every_row(application, REPEATED, 7)
+        cursor = first.json()["next_cursor"]
+        refused = await application.http.get(path, params={"limit": 1, "cursor": cursor})
+        assert refused.status_code == 400 and refused.json()["code"] == "BAD_CURSOR"
+
+
+@pytest.mark.parametrize("catalogue", ["pg_collation", "pg_index", "pg_class"])
+async def test_a_server_starts_without_rights_on_catalogues(
+    postgresql_url: str, catalogue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = f"reader_{uuid4().hex}"
+    run(
+        postgresql_url,
+        f"""CREATE TABLE repeated (id integer primary key, place varchar(9));
+        INSERT INTO repeated VALUES (1, 'p'), (2, 'P'), (3, NULL), (4, 'p');
+        CREATE ROLE {reader} LOGIN; GRANT SELECT ON repeated TO {reader};
+        REVOKE SELECT ON {catalogue} FROM PUBLIC""",
+    )
+    try:
+        async with running(postgresql_url.replace("postgres@", f"{reader}@"), tables=REPEATED) as application:
+            assert "could not be read" in caplog.text
+            await require_every_row(application, REPEATED, 4)
+    finally:
+        run(
+            postgresql_url,
+            f"GRANT SELECT ON {catalogue} TO PUBLIC; DROP OWNED BY {reader}; DROP ROLE {reader}",
+        )

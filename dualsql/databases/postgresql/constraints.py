@@ -11,12 +11,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.capabilities import Capabilities
 from dualsql.databases.generic import stored_in
 
-# A key is not one of the tables that inherit the table, whose rows it has, too.
+# A table has the rows of those that inherit it: its key is none of theirs, and they may drop its NOT NULL. That of a
+# foreign table, and since PostgreSQL 18 one that is NOT VALID, is not enforced.
 CONSTRAINTS = """
-SELECT n.nspname, pg_table_is_visible(c.oid), c.relname, NULL::oid, a.attname FROM pg_class c
-JOIN pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND a.attnotnull AND NOT a.attisdropped
-WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relname IN :names
+WITH RECURSIVE family AS (
+    SELECT oid AS root, oid AS member FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND relname IN :names
+    UNION SELECT f.root, h.inhrelid FROM family f JOIN pg_inherits h ON h.inhparent = f.member
+), filled AS (
+    SELECT f.root, min(a.attname::text) AS attname FROM family f JOIN pg_class m ON m.oid = f.member
+    JOIN pg_attribute a ON a.attrelid = m.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_constraint k ON k.conrelid = m.oid AND k.contype = 'n' AND k.conkey = ARRAY[a.attnum]
+    GROUP BY f.root, lower(a.attname)
+    HAVING bool_and(a.attnotnull AND m.relkind <> 'f' AND coalesce(k.convalidated, true))
+)
+SELECT n.nspname, pg_table_is_visible(c.oid), c.relname, NULL::oid, l.attname FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN filled l ON l.root = c.oid
+WHERE c.oid IN (SELECT root FROM family)
 UNION ALL
 SELECT n.nspname, pg_table_is_visible(c.oid), c.relname, i.indexrelid, a.attname FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_index i ON i.indrelid = c.oid
