@@ -312,9 +312,9 @@ class HostCheck:
         return self.app(scope, receive, send)
 
     def refuse(self, headers: Sequence[tuple[bytes, bytes]]) -> ForeignRequestError | None:
-        """The error for a request with these headers; None if it is allowed."""
-        checked = [(name, value[:_TOO_LONG]) for name, value in headers if name in _CHECKED_NAMES]
-        return self._refusal(tuple(checked))
+        """The error for a request with these headers, which is kept if they are few; None if it is allowed."""
+        checked = tuple([(name, value[:_TOO_LONG]) for name, value in headers if name in _CHECKED_NAMES])
+        return (self._refusal if len(checked) <= len(_CHECKED_NAMES) else self._refuse)(checked)
 
     def _refuse(self, headers: tuple[tuple[bytes, bytes], ...]) -> ForeignRequestError | None:
         hosts = [value.decode("latin-1").lower() for name, value in headers if name == b"host"]

@@ -78,9 +78,8 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
 
         return _shape_of(select_from_text(statement), meanings)
     statement = normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
-    if not internals.noted(statement, "dualsql_plain") and is_open(
-        statement
-    ):  # the columns of others are named below
+    # The columns of other statements are named below.
+    if not internals.noted(statement, "dualsql_plain") and is_open(statement):
         statement = written_out(statement)
     assert not isinstance(statement, TextualSelect)
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.

@@ -8,7 +8,7 @@ import secrets as randomness
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from inspect import isawaitable
 from operator import attrgetter
@@ -117,7 +117,7 @@ def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
     return (*_SIGNED(resource), _isoformat(resource.created_at))
 
 
-_isoformat = lru_cache(256)(datetime.isoformat)  # of instants in UTC
+_isoformat = lru_cache(256)(lambda instant: instant.astimezone(UTC).isoformat())  # equal instants share it
 
 
 _LONGEST_TURN = 0.001

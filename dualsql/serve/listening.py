@@ -63,7 +63,8 @@ class _HeadWithBody:
         """Send the data, behind the head if that waits."""
         if self._head or not data.startswith(b"HTTP/1.1 "):
             head, self._head = self._head, b""
-            self._transport.writelines([head, data] if head else [data])
+            # Not writelines: asyncio's (3.12) goes on with the number of a lost socket, which another connection gets.
+            self._transport.write(head + data)
         else:
             self._head = data
             self._call_soon(self._send_head)

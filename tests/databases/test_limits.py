@@ -418,6 +418,18 @@ async def test_a_session_is_one_message_its_statements_and_one_message(make_serv
 
 
 @pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg async"], indirect=True)
+async def test_the_time_limit_of_a_count_is_not_prepared(make_server: MakeServer) -> None:
+    """It is one message without a prepared statement, which would take a round trip more."""
+    server = await make_server(count_budget=SHORT)
+    total = (await server.create_response(select(School.id), name="schools", sample_size=2)).total_count
+    assert total == len(SCHOOLS)
+    prepared = text("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'SET LOCAL%'")
+    async with server.parts.sources["default"].engine.connect() as connection:
+        assert await connection.scalar(prepared) == 0
+
+
+@pytest.mark.quick(1, "postgresql")
 @pytest.mark.parametrize("driver", ["psycopg async"], indirect=True)
 async def test_a_connection_of_psycopg_has_no_other_settings_afterwards(make_server: MakeServer) -> None:
     source = (await make_server()).parts.sources["default"]

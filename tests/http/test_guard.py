@@ -210,3 +210,15 @@ async def test_hosts_of_any_length_are_refused_and_little_is_kept() -> None:
         assert tracemalloc.get_traced_memory()[0] < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+async def test_many_headers_of_one_name_are_not_kept() -> None:
+    checked = guard("https://data.example.com/resources")
+    tracemalloc.start()
+    try:
+        for number in range(30):
+            origins = [(b"origin", b"%d.%d" % (number, other)) for other in range(1_000)]
+            assert await status(checked, [(b"host", b"data.example.com"), *origins]) == 403
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from sqlalchemy import text
 
 from dualsql.errors import ConfigurationError, StorageError, TamperedError
 from dualsql.freeze import Seal
+from dualsql.results import access
 from dualsql.results.access import require_signature, seal_for, sign
 from dualsql.store import MemoryStore, ResourceStore, SQLResourceStore
 from dualsql.testing.stores import minutes, resource
@@ -188,6 +190,16 @@ async def test_a_secret_that_was_taken_away_signs_nothing(
     await _require_refusal(store, Seal([NEW]), signed.id, caplog)
     seal.replace([NEW])
     await _require_refusal(store, seal, signed.id, caplog)
+
+
+def test_an_instant_of_another_zone_has_the_same_signature() -> None:
+    """A store may give it back in the zone of its session, whether this process or another one has signed it."""
+    seal, written = Seal([NEW]), resource()
+    zone = timezone(timedelta(hours=9))
+    for one, other in ((UTC, zone), (zone, UTC)):
+        signed = sign(seal, replace(written, created_at=written.created_at.astimezone(one)))
+        access._isoformat.cache_clear()
+        require_signature(seal, replace(signed, created_at=signed.created_at.astimezone(other)))
 
 
 async def _found(store: ResourceStore, resource_id: str) -> Any:

@@ -259,7 +259,9 @@ class PostgreSQLGuard(Guard):
     async def renew_limit(self, connection: AsyncConnection, terms: SessionTerms, *, is_new: bool) -> None:
         if is_new:
             driver = driver_of(connection)
-            is_of_driver = _begins_by_driver(connection, driver)
+            # A session that asyncpg has begun is in AUTOCOMMIT to SQLAlchemy, which would prepare the statement.
+            is_begun = hasattr(driver, "get_server_pid") and adapted_of(connection).autocommit
+            is_of_driver = is_begun or _begins_by_driver(connection, driver)
             await (driver.execute if is_of_driver else connection.exec_driver_sql)(_limit(terms))
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
