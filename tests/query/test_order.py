@@ -222,7 +222,7 @@ async def test_rows_that_tie_are_in_one_order_in_queries_and_on_pages(sqlite_url
             for order in ("asc", "desc"):
                 page = (await result.fetch(sort={"field": "g", "order": order}, limit=100)).data
                 assert len(page) >= 10
-                order_by = [{"column": "g", "order": order}]
+                order_by: Any = [{"column": "g", "order": order}]
                 names = list(page[0])[:2]
                 for question, kept in (
                     ({}, page),

@@ -204,11 +204,11 @@ async def test_a_filter_compares_a_number_of_a_body_as_it_is_written(
         result = await server.result(select(table))
         path = f"/resources/{result.resource_uri.rpartition('/')[2]}/query"
         for place, number in enumerate(written, 1):
-            near = 2 * place + 1
+            double = 2 * place + 1
             is_exact = Decimal(number) == Decimal(repr(float(number)))
             for column, expected in (
-                ("amount", [near - 1, near] if is_exact else [near - 1]),
-                ("double", [near]),
+                ("amount", [double - 1, double] if is_exact else [double - 1]),
+                ("double", [double]),
             ):
                 for filters in (
                     f'[{{"column": "{column}", "op": "eq", "value": {number}}}]',
@@ -228,7 +228,7 @@ async def test_a_filter_compares_a_number_of_a_body_as_it_is_written(
                 assert "in a text" in answer.json()["hint"]
             text = text.replace(f'"n": {number}', f'"n": "{number}"')
             answer = await server.http.post(path.replace("/query", "/sql"), content=text, headers=JSON_BODY)
-            expected = [near - 1, near] if is_exact else [near - 1]
+            expected = [double - 1, double] if is_exact else [double - 1]
             assert sorted(row["id"] for row in answer.json()["data"]) == expected
         deep = '{"filters": 12345678901234567890, "columns": ' + "[" * 1000 + "]" * 1000 + "}"
         assert (await server.http.post(path, content=deep, headers=JSON_BODY)).status_code == 400
@@ -277,10 +277,12 @@ async def test_a_filter_compares_whole_numbers_without_a_sign(mariadb_url: str, 
                     found = (await result.query(filters=filters, columns=["id"])).data
                     assert sorted(row["id"] for row in found) == expected, (name, op, value)
             for odd in (2**64, -(2**63) - 1, 0.5, 1e30):
+                filters = {"column": name, "op": "eq", "value": odd}
                 with pytest.raises(FetchError, match="beyond 64 bits, its digits in a text") as refused:
-                    await result.query(filters={"column": name, "op": "eq", "value": odd})
+                    await result.query(filters=filters)
                 assert refused.value.code == "BAD_PARAMETER"
-        refined = await result.refine(filters={"column": "large", "op": "gt", "value": 2**63})
+        filters = {"column": "large", "op": "gt", "value": 2**63}
+        refined = await result.refine(filters=filters)
         assert [row["id"] for row in (await refined.fetch()).data] == [0]
 
 
