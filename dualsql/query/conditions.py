@@ -23,6 +23,7 @@ from sqlalchemy.sql import operators
 from dualsql.capabilities import Capabilities
 from dualsql.columns import instants
 from dualsql.columns.database_types import is_single
+from dualsql.columns.exact import Digits
 from dualsql.columns.instants import has_zone
 from dualsql.columns.own_types import Element, SQLType
 from dualsql.columns.result import ResultColumn
@@ -75,8 +76,8 @@ _SPELLED = {
     "base64": "bytes in base64",
     "any": "a text, a number, true or false",
 }
-_WIDE = "a whole number that the column's type has; beyond 64 bits, its digits in a text"
-"""A number of JSON with more bits is a double to many programs."""
+_WIDE = "a whole number that the database has; beyond 64 bits, its digits in a text"
+"""A number of JSON with more bits is a double to many programs; where all of its digits arrive, it is exact."""
 
 
 def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any]:
@@ -193,13 +194,10 @@ def _float(_: ResultColumn, value: Any) -> float:
 
 
 def _decimal(_: ResultColumn, value: Any) -> Decimal:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | str)
-        or len(str(value)) > _LONGEST_NUMBER
-    ):
+    text = value.text if isinstance(value, Digits) else str(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or len(text) > _LONGEST_NUMBER:
         raise TypeError
-    number = parse_decimal(repr(value) if isinstance(value, float) else str(value))
+    number = parse_decimal(text)
     # MariaDB has at most 65 digits. A short exponent could stand for millions of digits.
     if not number.is_finite() or len(format(number, "f")) > _MOST_DIGITS:
         raise ValueError
@@ -231,7 +229,8 @@ def _any(column: ResultColumn, value: Any) -> Any:
         return _text(column, value)
     if isinstance(value, bool) or (column.meaning.reads is not None and isinstance(value, int)):
         return value
-    if type(value) is int:
+    # An integer or a double of the database.
+    if type(value) is int and (-INT64_BOUND <= value < INT64_BOUND or float(value) != value):
         return _integer(column, value)
     return _float(column, value)
 

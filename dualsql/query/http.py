@@ -20,7 +20,6 @@ from dualsql.http.parameters import (
     STREAM_PARAMETERS,
     chosen_format,
     integer_value,
-    json_object,
     parse_page,
     parse_stream,
     preferred_media_type,
@@ -60,6 +59,7 @@ from dualsql.query.parse import (
     MAXIMUM_ORDER,
     MAXIMUM_VALUES,
     WINDOW_KEYS,
+    exact_object,
     read_structured_query,
 )
 from dualsql.query.select import MAXIMUM_PARAMETERS, TEXT_KEYS, read_sql_query
@@ -103,7 +103,7 @@ def _endpoint(
 ) -> Endpoint:
     async def answer(request: Request) -> Response:
         refuse_query(request.scope["query_string"])
-        values = json_object(await read_json_body(request, server.settings))
+        values = exact_object(await read_json_body(request, server.settings))
         refuse_unknown(values, dict.fromkeys((*keys, *WINDOW)), "key")
         window = without_nulls({name: values[name] for name in WINDOW if name in values})
         query = reader({name: value for name, value in values.items() if name not in WINDOW})
@@ -135,7 +135,7 @@ def _refining(server: ResultServer) -> Endpoint:
     async def refine(request: Request) -> Response:
         """201: a new result, in the form of a tool's response."""
         refuse_query(request.scope["query_string"])
-        values = without_nulls(json_object(await read_json_body(request, server.settings)))
+        values = without_nulls(exact_object(await read_json_body(request, server.settings)))
         keys = TEXT_KEYS if "sql" in values else (*KEYS, *WINDOW_KEYS)
         refuse_unknown(values, (*keys, *NAMING), "key")
         refinement = {key: value for key, value in values.items() if key not in NAMING}

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from dualsql.columns.exact import read_document
 from dualsql.errors import BadParameterError, LimitExceededError, refuse_unknown
-from dualsql.http.parameters import MAXIMUM_COLUMNS
+from dualsql.http.parameters import MAXIMUM_COLUMNS, json_object
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.model import (
     BUCKETS,
@@ -141,11 +142,27 @@ def _decode(value: Any) -> Any:
     if not isinstance(value, str) or value[:1] not in {"[", "{"} or len(value) > _LONGEST_JSON:
         return value
     try:
-        decoded = json.loads(value)
+        decoded = read_document(value)
     # json's decoder recurses: a text of "[[[[..." is deeper than Python's stack.
     except (ValueError, RecursionError):
         return value
     return decoded if isinstance(decoded, list | dict) else value
+
+
+_LONG_NUMBER = re.compile(rb"[0-9.]{16}")
+"""A part of each number that may differ from the double that is read for it."""
+
+
+def exact_object(body: bytes) -> Mapping[str, Any]:
+    """Parse a body that must be a JSON object. Numbers keep their digits: orjson reads 2**100 for 2**100 + 1."""
+    values = json_object(body)
+    if not _LONG_NUMBER.search(body):
+        return values
+    try:
+        exact: Mapping[str, Any] = read_document(body)
+    except RecursionError:  # deeper than any query
+        return values
+    return exact
 
 
 def _columns(value: Any) -> tuple[str, ...]:

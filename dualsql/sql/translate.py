@@ -337,7 +337,8 @@ class Translator:
         except ValueError:
             invalid(
                 f"The parameter {name[:60]!r} holds a value that no database takes.",
-                hint="Whole numbers have 64 bits; a text is Unicode without NUL characters.",
+                hint="Whole numbers have 64 bits: write the digits of a longer one in a text. "
+                "A text is Unicode without NUL characters.",
             )
         return value
 

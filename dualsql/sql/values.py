@@ -23,6 +23,7 @@ from sqlglot import exp
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.computed import MOMENTS
+from dualsql.columns.exact import Digits
 from dualsql.columns.own_types import Element, Meaning, SQLType
 from dualsql.formats.bind_values import bind_value
 from dualsql.sql.scope import Scope, excerpt, forbid, invalid
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
 
+_DIGITS_IN_TEXT = 'Write its digits in a text, such as "0.1234567890123456789".'
 _LARGEST_INTEGER = 2**63 - 1
 _LARGEST_SMALL = 2**31 - 1
 _LISTED = 20
@@ -80,6 +82,11 @@ def string(text: str) -> ColumnElement[Any]:
 
 def value(value: Any) -> ColumnElement[Any]:
     """The value of a parameter, from JSON."""
+    if isinstance(value, Digits):
+        double = float(value)
+        if Decimal(value.text) != Decimal(repr(double)):
+            invalid(f"The parameter {value.text[:40]} has more digits than a double.", hint=_DIGITS_IN_TEXT)
+        value = double
     if value is None or isinstance(value, bool | int | float | str):
         return literal(value)
     return forbid(

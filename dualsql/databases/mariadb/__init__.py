@@ -32,7 +32,14 @@ from dualsql.databases.generic import grouped, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.mariadb.rights import MariaDBRights
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
-from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5_of_values, whole_sum
+from dualsql.databases.strict_types import (
+    as_double,
+    decimal_sum,
+    key_type,
+    md5_of_values,
+    text_parameter,
+    whole_sum,
+)
 from dualsql.databases.threads import ThreadedResult
 from dualsql.query_dialects import QueryDialect, in_lower_case
 from dualsql_client.wire_requests import Bucket
@@ -383,6 +390,13 @@ _DESCRIBED: Mapping[int, SQLType] = {
 }
 
 
+def _wide_integer(value: int, _: SQLType) -> Element | None:
+    if not -(2**63) <= value < 2**64:
+        raise ValueError
+    # Drivers write a number of 64 bits without a sign as a decimal, or refuse it.
+    return cast(text_parameter(str(value)), INTEGER(unsigned=True)) if value >= 2**63 else None
+
+
 _QUERY = QueryDialect(
     exact=_unpadded,
     ordered=_unpadded,
@@ -393,6 +407,7 @@ _QUERY = QueryDialect(
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     ranks_rows=True,  # its percentiles have windows only
+    wide_integer=_wide_integer,
     shortens_reals=True,
     is_bytes=_is_bytes,
     shown_as_false=(0,),

@@ -251,15 +251,14 @@ async def test_a_filter_compares_whole_numbers_of_128_bits_exactly(tmp_path: Pat
             if name == "unsigned":
                 operands += [("eq", 2**128 - 1), ("ge", 2**127)]
             for op, value in operands:
-                written = list(map(str, value)) if isinstance(value, list) else str(value)
-                filters: Any = {"column": name, "op": op, "value": written}
-                found = (await result.query(filters=filters, columns=["id"])).data
                 expected = [n for n, row in enumerate(rows) if _COMPARED[op](row[place], value)]
-                assert sorted(row["id"] for row in found) == expected, (name, op, value)
+                for written in (value, list(map(str, value)) if isinstance(value, list) else str(value)):
+                    filters: Any = {"column": name, "op": op, "value": written}
+                    found = (await result.query(filters=filters, columns=["id"])).data
+                    assert sorted(row["id"] for row in found) == expected, (name, op, value)
             for odd in (
                 str(2**128),
                 str(-(2**128)),
-                2**100,
                 "1e30",
                 0.5,
                 *(["-1"] if name == "unsigned" else []),
