@@ -40,6 +40,7 @@ OF_FEATURES = frozenset(
     databases/test_announced.py
     databases/test_answers.py::test_statements_of_duckdb_are_parsed_with_the_settings_of_their_database
     databases/test_callbacks.py
+    databases/test_claims.py
     databases/test_drivers.py
     databases/test_engines.py
     databases/test_page_process.py

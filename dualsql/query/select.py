@@ -118,12 +118,12 @@ def _select_rows(question: StructuredQuery, result: Shape, capabilities: Capabil
     # Beside GROUP BY, DISTINCT or LIMIT, or about a computed column, a condition in the author's own WHERE would
     # filter other rows than those of the result.
     if not reads_plainly(result, [column for column in result.columns if column.name in names]):
-        result = nested(_sorted(question, result, capabilities), capabilities)
+        result = nested(result, capabilities)
         columns = chosen_columns(result.columns, question.columns)
     if question.columns is not None:
         positions = [result.columns.index(column) for column in columns]
         if projected(result.select, positions) is None:
-            result = nested(_sorted(question, result, capabilities), capabilities)
+            result = nested(result, capabilities)
             columns = [result.columns[position] for position in positions]
     return _selection(question, result, columns, capabilities)
 
@@ -134,22 +134,16 @@ def _selection(
     statement = result.select
     if question.condition is not None:
         statement = statement.where(_conditions(result.columns, capabilities).write(question.condition))
-    statement = _sorted(question, Shape(statement, tuple(result.columns)), capabilities).select
+    if question.order:
+        sort = [
+            SortKey(field=key.column, order="desc" if key.is_descending else "asc") for key in question.order
+        ]
+        keys = [_sorted_by(column, capabilities) for column in result.columns]
+        statement = ordered(Shape(statement, tuple(keys)), capabilities, sort=sort).arranged
     if question.columns is None:
         return statement
     outputs = [with_label(column) for column in columns]
     return with_outputs(statement, outputs)
-
-
-def _sorted(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> Shape:
-    """The rows in the order of the query; those that tie are as on a page of that order."""
-    if not question.order:
-        return result
-    sort = [SortKey(field=key.column, order="desc" if key.is_descending else "asc") for key in question.order]
-    keys = tuple(_sorted_by(column, capabilities) for column in result.columns)
-    plain = result._replace(columns=keys)
-    rows = ordered(plain, capabilities, sort=sort)
-    return Shape(rows.arranged, result.columns if rows.shape is plain else rows.shape.columns)
 
 
 def _sorted_by(column: ResultColumn, capabilities: Capabilities) -> ResultColumn:

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, func, insert, select, union_all
+from sqlalchemy import func, select
 
 from dualsql_client.wire import Row
 from tests import engines
-from tests.columns.kinds.results import served
 from tests.http.application import Application, by_header, problem_of
 from tests.mariadb import MariaDB
 from tests.query.readings import READINGS, person, readings_at
@@ -191,46 +190,3 @@ async def test_distinct_rows_are_on_pages_with_every_type(readings: Application)
         page = (await readings.http.get(path, params={"limit": 9, **cursor}, headers=HEADERS)).json()
         rows += page["returned_count"]
     assert rows == page["total_count"] > 9
-
-
-_ROWS = [(number, number % 3, number * 7 % 5) for number in range(12)]
-
-
-@pytest.mark.quick(1)
-async def test_rows_that_tie_are_in_one_order_in_queries_and_on_pages(sqlite_url: str) -> None:
-    table = Table(
-        "ties", MetaData(), *(Column(name, Integer, primary_key=name == "id") for name in ("id", "g", "w"))
-    )
-    async with engines.opened(sqlite_url) as engine, engine.begin() as connection:
-        await connection.run_sync(table.metadata.create_all)
-        await connection.execute(
-            insert(table), [dict(zip(("id", "g", "w"), row, strict=True)) for row in _ROWS]
-        )
-    statements = [
-        select(table),
-        select(table).order_by(table.c.w),
-        select(table).limit(10),
-        select(table).order_by(table.c.w).limit(10),
-        select(table.c.g, table.c.w).distinct(),
-        select(table.c.g, table.c.w, func.count().label("n")).group_by(table.c.g, table.c.w),
-        select(table.c.id, table.c.g, (table.c.w + 1).label("w")),
-        union_all(select(table), select(table)),
-    ]
-    async with served(sqlite_url, table.metadata) as server:
-        for statement in statements:
-            result = await server.result(statement)
-            for order in ("asc", "desc"):
-                page = (await result.fetch(sort={"field": "g", "order": order}, limit=100)).data
-                assert len(page) >= 10
-                order_by: Any = [{"column": "g", "order": order}]
-                names = list(page[0])[:2]
-                for question, kept in (
-                    ({}, page),
-                    (
-                        {"filters": {"column": "w", "op": "ge", "value": 2}},
-                        [row for row in page if row["w"] >= 2],
-                    ),
-                    ({"columns": names}, [{name: row[name] for name in names} for row in page]),
-                ):
-                    answer = await result.query(order_by=order_by, limit=100, **question)
-                    assert answer.data == kept, (str(statement), order, question)
