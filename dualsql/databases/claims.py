@@ -113,9 +113,9 @@ async def heed_constraints(source: Source, *, timeout: timedelta) -> None:
     Raises:
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: it could not be asked.
     """
-    declared = await unenforced(source, timeout=timeout)
+    claims = await unenforced(source, timeout=timeout)
     source.capabilities = replace(
-        source.backend.capabilities, row_number=declared.row_number, is_filled=declared.is_filled
+        source.backend.capabilities, row_number=claims.row_number, is_filled=claims.is_filled
     )
     has_loose_texts = getattr(module := _module_of(source), "has_loose_texts", None)
     if has_loose_texts is None:

@@ -1,7 +1,4 @@
-"""What is left out of statements whose rows are counted, and what is read around those that merge equal rows.
-
-And the errors of orders that a database cannot give.
-"""
+"""What is left out of statements whose rows are counted, and what is read around those that merge equal rows."""
 
 from __future__ import annotations
 
@@ -10,17 +7,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.sql.elements import Over
-from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
-from dualsql.columns.kinds import function_name
-from dualsql.columns.result import ResultColumn, with_criteria_of
-from dualsql.errors import BadParameterError, NoTotalOrderError
+from dualsql.columns.result import with_criteria_of
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key, clauses_of
-from dualsql.plan.shape import is_distinct, may_aggregate, merges_rows, unlabelled
+from dualsql.plan.shape import is_distinct, merges_rows, unlabelled
 
 
 def without_windows(statement: AnySelect) -> AnySelect:
@@ -64,32 +58,3 @@ def around_distinct(
         outer_keys.append(key._replace(expression=column, form=form, is_stored=False, author_clause=None))
     outer = with_criteria_of(statement, select(*columns))
     return outer.order_by(*clauses_of(outer_keys, capabilities)), outer_keys
-
-
-_AVERAGES = frozenset(
-    {"avg", "std", "stddev", "stddev_pop", "stddev_samp", "var_pop", "var_samp", "variance"}
-)
-
-
-def require_whole_groups(select: AnySelect, keys: Sequence[Key], capabilities: Capabilities) -> None:
-    """Refuse DISTINCT groups with an average that are sorted by an expression with an aggregate, such as
-    `sum(x) IS NULL`: MariaDB (10.11) leaves some of them out."""
-    outputs = map(unlabelled, internals.outputs_of(select))
-    if any(function_name(each) in _AVERAGES for each in outputs if isinstance(each, FunctionElement)) and any(
-        len(key.clauses(capabilities)) > 1 and may_aggregate(key.expression) for key in keys
-    ):
-        raise NoTotalOrderError(
-            "DISTINCT groups with an average cannot be sorted here: the database leaves some of them out.",
-            hint="Put the groups into a subquery, and DISTINCT around it.",
-            developer_hint="groups = statement.subquery(); select(groups).distinct()",
-        )
-
-
-def unsortable(column: ResultColumn) -> BadParameterError:
-    """The error for a sort by a column whose stored values sort differently from the shown ones."""
-    return BadParameterError(
-        f"Rows cannot be sorted by {column.name[:80]!r}: the database stores its values in another form "
-        f"({column.meaning.name}), whose order may be another one.",
-        hint="Sort by another column, or sort the rows after you fetch them.",
-        details={"column": column.name},
-    )

@@ -178,7 +178,7 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
         by_column.setdefault(column_identity(key.expression) or id(key), key)
     keys = tuple(by_column.values())
     if not capabilities.nulls_last and is_distinct(shape.select) and internals.group_by_clauses(shape.select):
-        from dualsql.plan.merged_rows import require_whole_groups
+        from dualsql.plan.refused_orders import require_whole_groups
 
         require_whole_groups(shape.select, keys, capabilities)
     # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
@@ -192,7 +192,7 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
 def require_order(column: ResultColumn) -> None:
     """Raise BadParameterError for a column whose stored values sort differently from the shown ones."""
     if not column.meaning.keeps_order:
-        from dualsql.plan.merged_rows import unsortable
+        from dualsql.plan.refused_orders import unsortable
 
         raise unsortable(column)
 

@@ -498,7 +498,7 @@ LOADED_LATER = {
     "formats.json_fallback",
     "formats.ndjson", "formats.ranges", "formats.row_objects", "formats.unfit_cells", "formats.xlsx", "http.cors",
     "freeze.kinds_options", "freeze.kinds_own", "freeze.paths", "freeze.shadowing", "hints", "plan.derived",
-    "plan.entities", "plan.joins", "plan.merged_rows", "plan.other_statements", "plan.sampling",
+    "plan.entities", "plan.joins", "plan.merged_rows", "plan.other_statements", "plan.refused_orders", "plan.sampling",
     "plan.sqlalchemy_internals", "plan.texts", "plan.words", "query_dialects", "response.content",
     "results.audit", "results.described", "results.kept_rows", "results.quotas", "results.resources",
     "results.resuming", "results.row_cache", "results.snapshots",
