@@ -337,8 +337,8 @@ def _only_cell(row: list[Any]) -> Any:
 
 def _refuse_width() -> NoReturn:
     invalid(
-        "The rows of IN have another number of values than what is looked for.",
-        hint="Write or select as many.",
+        "The rows of IN have another number of values than the value before IN.",
+        hint="Give each row of IN as many values as stand before IN.",
     )
 
 

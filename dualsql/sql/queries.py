@@ -401,7 +401,7 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
     if len({len(operand.selected_columns) for operand in operands}) != 1:
         invalid(
             "The parts of a set operation have different numbers of columns.",
-            hint="Select as many in each, NULL where one has none.",
+            hint="Select the same number of columns in each part, NULL in place of a missing one.",
         )
     for one, *others in zip(*(operand.selected_columns for operand in operands), strict=True):
         if (kind, bool(args.get("distinct"))) != (exp.Union, False):

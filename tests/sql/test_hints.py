@@ -118,14 +118,14 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
             (
                 "SELECT id FROM school WHERE id IN (SELECT id, name FROM school)",
                 dialect,
-                "Write or select as many.",
+                "Give each row of IN as many values as stand before IN.",
             )
             for dialect in ("sqlite", "postgresql", "mysql", "duckdb")
         ),
         (
             "SELECT id, name FROM school UNION SELECT id FROM school",
             "sqlite",
-            "Select as many in each, NULL where one has none.",
+            "Select the same number of columns in each part, NULL in place of a missing one.",
         ),
         ("SELECT id", "sqlite", "Name a table in FROM; write a text in single quotes."),
         (
@@ -476,7 +476,10 @@ def test_the_rows_of_values_are_those_of_a_list(dialect: str) -> None:
     assert bound(f"opened IN (VALUES {days})") == bound(f"opened IN ({days})")
     assert bound("(id, state) IN (VALUES (1, 'NJ'), (2, 'NY'))") == [1, "NJ", 2, "NY"]
     for wrong in ("id IN (VALUES (1, 2), (3, 4))", "(id, rate) IN (VALUES (1), (2))"):
-        assert refused(f"SELECT id FROM school WHERE {wrong}", dialect).hint == "Write or select as many."
+        assert (
+            refused(f"SELECT id FROM school WHERE {wrong}", dialect).hint
+            == "Give each row of IN as many values as stand before IN."
+        )
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
