@@ -11,7 +11,7 @@ from itertools import repeat
 from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Dialect, util
+from sqlalchemy import Connection, Dialect, func, util
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
@@ -119,6 +119,31 @@ def driver_statement(
     if (places := internals.places_of(compiled, values)) is not None:
         drafts[dialect] = bound, places
     return bound
+
+
+_MARKS = {"qmark": "?", "format": "%s", "numeric_dollar": "$"}
+"""How a positional parameter begins, by SQLAlchemy's name of the driver's style."""
+
+_COUNTED: Sequence[SQLType] = (func.count().type,)
+
+
+def counting_statement(listed: DriverStatement) -> DriverStatement | None:
+    """The count of the rows of a statement without its ORDER BY, LIMIT and OFFSET, which it has, and ends in.
+
+    Its text is that of the statement, so it is not compiled. None if the text has another ORDER BY, in a name or a
+    rule, or if it does not tell which parameters remain.
+    """
+    rows, *ends = listed.sql.split(" ORDER BY ")
+    if len(ends) != 1 or not rows.startswith("SELECT "):
+        return None
+    parameters = listed.parameters
+    if not isinstance(parameters, dict):  # drivers leave out names that the text does not have
+        mark = _MARKS.get(listed.dialect.paramstyle)
+        if mark is None or ends[0].count(mark) != 2:  # those of LIMIT and OFFSET are the last ones
+            return None
+        parameters = parameters[:-2]
+    sql = f"SELECT count(*) AS count_1 \nFROM ({rows}) AS result"
+    return DriverStatement(sql, parameters, _COUNTED, listed.dialect, ("",))
 
 
 _COMPILED_STATEMENTS = 500

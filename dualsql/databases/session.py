@@ -20,6 +20,7 @@ from dualsql.databases.driver import (
     USED,
     Drafts,
     DriverStatement,
+    counting_statement,
     driver_statement,
     memory_of,
     must_use_sqlalchemy,
@@ -343,6 +344,7 @@ class Fetch:
         may_be_fast: the fast reader of the database may read them.
         following: what may be read next in its session.
         drafts: see `driver_statement`.
+        counted: the rows that the statement counts, if its text follows from that of theirs.
         read_ahead: returns the rows, if they came with those of the statement before, and was sent at `sent_at`.
     """
 
@@ -355,14 +357,22 @@ class Fetch:
     may_be_fast: bool = True
     following: Following | None = None
     drafts: Drafts = field(default_factory=dict)
+    counted: Fetch | None = None
+    sent: DriverStatement | None = field(default=None, init=False)
     read_ahead: Callable[[], Awaitable[Rows]] | None = field(default=None, init=False)
     sent_at: float | None = field(default=None, init=False)
     _deadline: Any = field(default=None, init=False)
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
+        listed = self.counted.sent if self.counted else None
+        if listed is not None and listed.dialect is dialect and (count := counting_statement(listed)):
+            return count
         values, cache = self.rules.values, self.source.compiled
-        return driver_statement(dialect, self.statement, values, cache, self.described, drafts=self.drafts)
+        self.sent = driver_statement(
+            dialect, self.statement, values, cache, self.described, drafts=self.drafts
+        )
+        return self.sent
 
     async def execute(self, connection: AsyncConnection) -> Any:
         """SQLAlchemy's result; raises QueryExecutionError if it has other columns than described."""
@@ -480,6 +490,7 @@ class RowCounter(NamedTuple):
     Attributes:
         counting: the statement that counts, up to a number if that is given.
         may_estimate: the caller may see what the planner's statistics reveal.
+        listed: see `Fetch.counted`, for a count without a cap.
     """
 
     source: Source
@@ -488,6 +499,7 @@ class RowCounter(NamedTuple):
     rules: ActiveRules
     settings: Settings
     may_estimate: bool
+    listed: Fetch | None = None
 
     def fetch(self, method: CountMethod) -> Fetch:
         """The count of the rows, up to the cap of `method`, in the time that it has."""
@@ -498,6 +510,7 @@ class RowCounter(NamedTuple):
             described=("",),
             timeout=self.settings.count_budget if method.way == "auto" else self.settings.query_timeout,
             failure=CountExecutionError,
+            counted=None if method.cap else self.listed,
         )
 
     async def total(self, method: CountMethod, counted: Awaitable[Rows] | None = None) -> Total:
