@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, partial
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from sqlalchemy import Dialect, Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -94,23 +94,32 @@ class DatabaseErrors(AbstractContextManager[None, None]):
             raise caller_error(error, *self._context, time.monotonic() - self._started_at) from error
 
 
-def measured(
-    source: Source, statement: Executable, rules: ActiveRules
-) -> AbstractContextManager[Measurement | None]:
+class Reading(Protocol):
+    """A statement whose rows are read: a `Fetch` or a StreamJob."""
+
+    @property
+    def source(self) -> Source: ...
+    @property
+    def statement(self) -> Executable: ...
+    @property
+    def rules(self) -> ActiveRules: ...
+
+
+def measured(reading: Reading) -> AbstractContextManager[Measurement | None]:
     """Measure the statement that the block runs; None if nothing is measured."""
     if EVENTS.listener is None:
         return UNMEASURED
     from dualsql.databases.measurements import measured_statement
 
-    return measured_statement(source, statement, rules)
+    return measured_statement(reading.source, reading.statement, reading.rules)
 
 
-def note_slow(source: Source, statement: Executable, rules: ActiveRules, seconds: float) -> None:
+def note_slow(reading: Reading, seconds: float) -> None:
     """Log a statement that has run for longer than `Settings.slow_query`."""
-    if seconds > source.limits.slow_seconds:
+    if seconds > reading.source.limits.slow_seconds:
         from dualsql.databases.measurements import log_slow_statement
 
-        log_slow_statement(source, statement, rules, seconds)
+        log_slow_statement(reading.source, reading.statement, reading.rules, seconds)
 
 
 def note_lane(lane: str) -> None:
@@ -338,6 +347,7 @@ class Fetch:
     """A statement under `rules`, all rows of which are read at once.
 
     Attributes:
+        select: returns the statement, which is not made if its text follows from that of `counted`.
         described: the names of its columns, from `dualsql.columns.result.driver_names`.
         timeout: how long it may run.
         failure: the class of the error for what the database refuses.
@@ -349,7 +359,7 @@ class Fetch:
     """
 
     source: Source
-    statement: Executable
+    select: Callable[[], Executable]
     rules: ActiveRules
     described: Sequence[str]
     timeout: timedelta
@@ -362,6 +372,11 @@ class Fetch:
     read_ahead: Callable[[], Awaitable[Rows]] | None = field(default=None, init=False)
     sent_at: float | None = field(default=None, init=False)
     _deadline: Any = field(default=None, init=False)
+
+    @property
+    def statement(self) -> Executable:
+        """The statement."""
+        return self.select()
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
@@ -463,13 +478,13 @@ class Fetch:
         start = perf_counter()
         note_lane(lane)
         try:
-            with measured(self.source, self.statement, self.rules) as measurement:
+            with measured(self) as measurement:
                 rows = await reading
                 if measurement is not None and rows is not None:
                     measurement.note({"db.response.returned_rows": len(rows)})
                 return rows
         finally:
-            note_slow(self.source, self.statement, self.rules, perf_counter() - start)
+            note_slow(self, perf_counter() - start)
 
 
 class Following(NamedTuple):
@@ -505,7 +520,7 @@ class RowCounter(NamedTuple):
         """The count of the rows, up to the cap of `method`, in the time that it has."""
         return Fetch(
             source=self.source,
-            statement=self.counting(method.cap or None),
+            select=partial(self.counting, method.cap or None),
             rules=self.rules,
             described=("",),
             timeout=self.settings.count_budget if method.way == "auto" else self.settings.query_timeout,

@@ -206,7 +206,9 @@ class View:
     def _fetch(
         self, select: AnySelect, rules: ActiveRules, described: Sequence[str], timeout: timedelta
     ) -> Fetch:
-        return Fetch(source=self.source, statement=select, rules=rules, described=described, timeout=timeout)
+        return Fetch(
+            source=self.source, select=lambda: select, rules=rules, described=described, timeout=timeout
+        )
 
     def _counter(self, listed: Fetch | None = None) -> RowCounter:
         shape, counting = self.shape, self.derived.counting
