@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -11,20 +10,17 @@ from itertools import repeat
 from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Dialect, func, util
+from sqlalchemy import Connection, Dialect, util
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import SQLType
-from dualsql.errors import QueryExecutionError
 from dualsql.formats.cells import Processor
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
 
 _SHORTEST_CUT = 59
 """Bytes of names that are cut: by SQLAlchemy to 57 with a number, by PostgreSQL to 63 less the rest of a character."""
-
-_log = logging.getLogger(__name__)
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -68,15 +64,10 @@ def require_described(names: Sequence[str], described: Sequence[str]) -> None:
         described: the names from `dualsql.columns.result.driver_names`.
     """
     are_same = [*names] == [*described]
-    if are_same or (len(names) == len(described) and all(map(_is_described, names, described))):
-        return
-    _log.error("The database returned the columns %r where %r are described.", list(names), list(described))
-    raise QueryExecutionError(
-        f"The database returned {len(names)} columns that differ from the {len(described)} columns of the result.",
-        hint="No row was sent. Tell the operator: the server's log names the columns.",
-        developer_hint="No row was sent. Each literal_column() has to stand for one column. If the statement has none, "
-        "this is a bug in dualsql: report the columns that the log names.",
-    )
+    if not are_same and not (len(names) == len(described) and all(map(_is_described, names, described))):
+        from dualsql.databases.failures import other_columns
+
+        raise other_columns(names, described)
 
 
 def _is_described(name: str, described: str) -> bool:
@@ -119,31 +110,6 @@ def driver_statement(
     if (places := internals.places_of(compiled, values)) is not None:
         drafts[dialect] = bound, places
     return bound
-
-
-_MARKS = {"qmark": "?", "format": "%s", "numeric_dollar": "$"}
-"""How a positional parameter begins, by SQLAlchemy's name of the driver's style."""
-
-_COUNTED: Sequence[SQLType] = (func.count().type,)
-
-
-def counting_statement(listed: DriverStatement) -> DriverStatement | None:
-    """The count of the rows of a statement without its ORDER BY, LIMIT and OFFSET, which it has, and ends in.
-
-    Its text is that of the statement, so it is not compiled. None if the text has another ORDER BY, in a name or a
-    rule, or if it does not tell which parameters remain.
-    """
-    rows, *ends = listed.sql.split(" ORDER BY ")
-    if len(ends) != 1 or not rows.startswith("SELECT "):
-        return None
-    parameters = listed.parameters
-    if not isinstance(parameters, dict):  # drivers leave out names that the text does not have
-        mark = _MARKS.get(listed.dialect.paramstyle)
-        if mark is None or ends[0].count(mark) != 2:  # those of LIMIT and OFFSET are the last ones
-            return None
-        parameters = parameters[:-2]
-    sql = f"SELECT count(*) AS count_1 \nFROM ({rows}) AS result"
-    return DriverStatement(sql, parameters, _COUNTED, listed.dialect, ("",))
 
 
 _COMPILED_STATEMENTS = 500

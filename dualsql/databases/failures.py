@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from sqlalchemy.exc import DBAPIError, StatementError, TimeoutError as PoolTimeoutError
@@ -24,6 +25,8 @@ from dualsql.errors import (
     QueryTimeoutError,
 )
 from dualsql.events import EVENTS, StatementStopped
+
+_log = logging.getLogger(__name__)
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
 _OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
@@ -106,6 +109,17 @@ _OF_THE_DATABASE: Mapping[FailureKind | None, tuple[str, str | None]] = {
 def ran_too_long(limit: timedelta) -> QueryTimeoutError:
     """The error for a statement that was stopped after `limit`."""
     return QueryTimeoutError(f"The query ran longer than {limit.total_seconds():g} seconds and was stopped.")
+
+
+def other_columns(names: Sequence[str], described: Sequence[str]) -> QueryExecutionError:
+    """The error for a statement that returns other columns than are described, which are logged."""
+    _log.error("The database returned the columns %r where %r are described.", list(names), list(described))
+    return QueryExecutionError(
+        f"The database returned {len(names)} columns that differ from the {len(described)} columns of the result.",
+        hint="No row was sent. Tell the operator: the server's log names the columns.",
+        developer_hint="No row was sent. Each literal_column() has to stand for one column. If the statement has none, "
+        "this is a bug in dualsql: report the columns that the log names.",
+    )
 
 
 def too_large() -> LimitExceededError:

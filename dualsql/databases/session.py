@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, partial
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Dialect, Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -20,7 +20,6 @@ from dualsql.databases.driver import (
     USED,
     Drafts,
     DriverStatement,
-    counting_statement,
     driver_statement,
     memory_of,
     must_use_sqlalchemy,
@@ -40,7 +39,7 @@ from dualsql.events import EVENTS, UNMEASURED, Measurement, StatementStopped
 from dualsql.formats.writer import PlainPage, Rows, WrittenRows
 from dualsql.freeze.document import AnySelect
 from dualsql.log import REQUEST
-from dualsql.plan import Shape
+from dualsql.plan import Ordered, Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules
@@ -94,19 +93,8 @@ class DatabaseErrors(AbstractContextManager[None, None]):
             raise caller_error(error, *self._context, time.monotonic() - self._started_at) from error
 
 
-class Reading(Protocol):
-    """A statement whose rows are read: a `Fetch` or a StreamJob."""
-
-    @property
-    def source(self) -> Source: ...
-    @property
-    def statement(self) -> Executable: ...
-    @property
-    def rules(self) -> ActiveRules: ...
-
-
-def measured(reading: Reading) -> AbstractContextManager[Measurement | None]:
-    """Measure the statement that the block runs; None if nothing is measured."""
+def measured(reading: Any) -> AbstractContextManager[Measurement | None]:
+    """Measure the statement of a Fetch or StreamJob that the block runs; None if nothing is measured."""
     if EVENTS.listener is None:
         return UNMEASURED
     from dualsql.databases.measurements import measured_statement
@@ -114,8 +102,8 @@ def measured(reading: Reading) -> AbstractContextManager[Measurement | None]:
     return measured_statement(reading.source, reading.statement, reading.rules)
 
 
-def note_slow(reading: Reading, seconds: float) -> None:
-    """Log a statement that has run for longer than `Settings.slow_query`."""
+def note_slow(reading: Any, seconds: float) -> None:
+    """Log the statement of a Fetch or StreamJob that has run for longer than `Settings.slow_query`."""
     if seconds > reading.source.limits.slow_seconds:
         from dualsql.databases.measurements import log_slow_statement
 
@@ -354,7 +342,8 @@ class Fetch:
         may_be_fast: the fast reader of the database may read them.
         following: what may be read next in its session.
         drafts: see `driver_statement`.
-        counted: the rows that the statement counts, if its text follows from that of theirs.
+        ordered: the statement of which these are the first rows.
+        counted: the first of the rows that it counts, all of them.
         read_ahead: returns the rows, if they came with those of the statement before, and was sent at `sent_at`.
     """
 
@@ -367,6 +356,7 @@ class Fetch:
     may_be_fast: bool = True
     following: Following | None = None
     drafts: Drafts = field(default_factory=dict)
+    ordered: Ordered | None = None
     counted: Fetch | None = None
     sent: DriverStatement | None = field(default=None, init=False)
     read_ahead: Callable[[], Awaitable[Rows]] | None = field(default=None, init=False)
@@ -380,13 +370,13 @@ class Fetch:
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
-        listed = self.counted.sent if self.counted else None
-        if listed is not None and listed.dialect is dialect and (count := counting_statement(listed)):
-            return count
-        values, cache = self.rules.values, self.source.compiled
-        self.sent = driver_statement(
-            dialect, self.statement, values, cache, self.described, drafts=self.drafts
-        )
+        if self.counted is not None and self.counted.ordered is not None:
+            from dualsql.databases.counts import counting_statement
+
+            if (count := counting_statement(self.counted, dialect)) is not None:
+                return count
+        values, cache, names = self.rules.values, self.source.compiled, self.described
+        self.sent = driver_statement(dialect, self.statement, values, cache, names, drafts=self.drafts)
         return self.sent
 
     async def execute(self, connection: AsyncConnection) -> Any:
@@ -505,7 +495,6 @@ class RowCounter(NamedTuple):
     Attributes:
         counting: the statement that counts, up to a number if that is given.
         may_estimate: the caller may see what the planner's statistics reveal.
-        listed: see `Fetch.counted`, for a count without a cap.
     """
 
     source: Source
@@ -514,10 +503,9 @@ class RowCounter(NamedTuple):
     rules: ActiveRules
     settings: Settings
     may_estimate: bool
-    listed: Fetch | None = None
 
-    def fetch(self, method: CountMethod) -> Fetch:
-        """The count of the rows, up to the cap of `method`, in the time that it has."""
+    def fetch(self, method: CountMethod, first: Fetch | None = None) -> Fetch:
+        """The count of the rows, up to the cap of `method`, in the time that it has; `first` are first rows."""
         return Fetch(
             source=self.source,
             select=partial(self.counting, method.cap or None),
@@ -525,7 +513,7 @@ class RowCounter(NamedTuple):
             described=("",),
             timeout=self.settings.count_budget if method.way == "auto" else self.settings.query_timeout,
             failure=CountExecutionError,
-            counted=None if method.cap else self.listed,
+            counted=None if method.cap else first,
         )
 
     async def total(self, method: CountMethod, counted: Awaitable[Rows] | None = None) -> Total:
@@ -580,7 +568,7 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
             sample.following = None
             counting = asyncio.ensure_future(counter.total(method))
 
-    count = Following(cache(partial(counter.fetch, method)), is_counted)
+    count = Following(cache(partial(counter.fetch, method, sample)), is_counted)
     sample.following = None if method.way in ("none", "estimated") else count
     timer = loop.call_later(counter.settings.count_head_start.total_seconds(), count_beside)
     last: asyncio.Future[Rows] = loop.create_future()  # of the sample, or of the count that followed it

@@ -35,20 +35,16 @@ _COUNT = select(func.count())
 def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     """A statement with the same number of rows, in any order, with the cheapest columns."""
     # Which rows a LIMIT keeps depends on the order; how many does not.
+    bare = internals.copy_with(shape.select, order_by_clauses=())
     # MariaDB makes one row of all if an aggregate stands in ORDER BY alone.
-    select = shape.select
-    bare = internals.copy_with(select, order_by_clauses=()) if is_same_unordered(select) else select
+    is_same = bare is shape.select or not sorts_by_aggregate(shape.select) or merges_rows(bare)
+    bare = bare if is_same else shape.select
     if any(isinstance(unlabelled(column), Over) for column in internals.outputs_of(bare)):
         from dualsql.plan.merged_rows import without_windows
 
         bare = without_windows(bare)
     limit = smallest(shape.limit, None if cap is None else cap + 1)
     return bare if limit is None and not shape.offset else bare.limit(limit).offset(shape.offset or None)
-
-
-def is_same_unordered(select: AnySelect) -> bool:
-    """Whether it has the same number of rows without its ORDER BY."""
-    return not sorts_by_aggregate(select) or merges_rows(internals.copy_with(select, order_by_clauses=()))
 
 
 class KeyedSelect(NamedTuple):
@@ -116,13 +112,6 @@ class Ordered:
         """Whether the order is that of `Shape.number`."""
         keys = self.order.keys
         return self.shape.number is not None and len(keys) == 1 and keys[0].expression is self.shape.number
-
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether `window` without ORDER BY, LIMIT and OFFSET has the rows that `count` counts, for SQLAlchemy alone."""
-        shape = self.shape
-        is_plain = internals.noted(shape.select, "dualsql_plain") and self.order.keys and not self.is_numbered
-        return bool(is_plain and not shape.is_cut and is_same_unordered(shape.select))
 
     def part(self, offset: Any, limit: Any) -> AnySelect:
         """At most `limit` rows (None for all) of the statement in this order, without its first rows."""

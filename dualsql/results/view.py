@@ -177,8 +177,7 @@ class View:
         """The first rows, and the total."""
         # If the row beyond the sample is missing, the sample is the result, and no count runs (decision 2).
         first = plan.windowed((rows := self.ordered()).window, rows, 0, size + 1)
-        is_whole = rows.is_plain and self.source.registry.writes_alike(self.dialect, ())
-        return await self.sampled(first.select, size, method, values=first.values, is_whole=is_whole)
+        return await self.sampled(first.select, size, method, values=first.values, ordered=rows)
 
     async def sampled(
         self,
@@ -187,32 +186,24 @@ class View:
         method: CountMethod,
         *,
         values: Mapping[str, int] = MappingProxyType({}),
-        is_whole: bool = False,
+        ordered: Ordered | None = None,
     ) -> Sample:
-        """At most `size` rows of `select` with the values of its parameters, and the total of the statement.
-
-        Args:
-            is_whole: `select` is the statement with ORDER BY, LIMIT and OFFSET.
-        """
+        """At most `size` rows of `select` with the values of its parameters, the first of `ordered`; the total of all."""
         rules, timeout = self.rules.with_values(values), self.settings.query_timeout
         sample = self._fetch(select, rules, self.derived.names, timeout)
-        counter = self._counter(sample if is_whole else None)
-        return await fetch_sample(sample, counter, method, size=size)
+        sample.ordered = ordered
+        return await fetch_sample(sample, self._counter(), method, size=size)
 
     async def total(self, method: CountMethod) -> Total:
         """The number of rows, by the given count method."""
         return await self._counter().total(method)
 
-    def _fetch(
-        self, select: AnySelect, rules: ActiveRules, described: Sequence[str], timeout: timedelta
-    ) -> Fetch:
-        return Fetch(
-            source=self.source, select=lambda: select, rules=rules, described=described, timeout=timeout
-        )
+    def _fetch(self, select: AnySelect, rules: ActiveRules, names: Sequence[str], timeout: timedelta) -> Fetch:
+        return Fetch(source=self.source, select=lambda: select, rules=rules, described=names, timeout=timeout)
 
-    def _counter(self, listed: Fetch | None = None) -> RowCounter:
+    def _counter(self) -> RowCounter:
         shape, counting = self.shape, self.derived.counting
-        return RowCounter(self.source, shape, counting, self.rules, self.settings, self.may_estimate, listed)
+        return RowCounter(self.source, shape, counting, self.rules, self.settings, self.may_estimate)
 
     def stream(
         self,
