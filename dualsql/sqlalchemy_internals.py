@@ -139,7 +139,8 @@ def final_froms(select: Any, *, anew: bool = False) -> Sequence[FromClause]:
     """
     if not anew and (kept := noted(select, "dualsql_froms")):
         return kept
-    compiler = _NO_DATABASE.statement_compiler(_NO_DATABASE, None)
+    # Only the ORM has a use for the compiler.
+    compiler = _NO_DATABASE.statement_compiler(_NO_DATABASE, None) if select._propagate_attrs else None
     return select._compile_state_factory(select, compiler)._get_display_froms()
 
 
