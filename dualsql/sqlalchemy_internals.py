@@ -139,8 +139,7 @@ def final_froms(select: Any, *, anew: bool = False) -> Sequence[FromClause]:
     """
     if not anew and (kept := noted(select, "dualsql_froms")):
         return kept
-    # Only the ORM has a use for the compiler.
-    compiler = _NO_DATABASE.statement_compiler(_NO_DATABASE, None) if select._propagate_attrs else None
+    compiler = _NO_DATABASE.statement_compiler(_NO_DATABASE, None)
     return select._compile_state_factory(select, compiler)._get_display_froms()
 
 

@@ -21,6 +21,7 @@ from dualsql.errors import (
     DualResponseError,
     InvalidSQLError,
     LimitExceededError,
+    NotFreezableError,
     QueryExecutionError,
     QueryTimeoutError,
 )
@@ -119,6 +120,15 @@ def other_columns(names: Sequence[str], described: Sequence[str]) -> QueryExecut
         hint="No row was sent. Tell the operator: the server's log names the columns.",
         developer_hint="No row was sent. Each literal_column() has to stand for one column. If the statement has none, "
         "this is a bug in dualsql: report the columns that the log names.",
+    )
+
+
+def refinement_not_stored(error: NotFreezableError) -> LimitExceededError:
+    """The error for a refinement whose statement cannot be stored, in words for the caller; the log has the cause."""
+    _log.warning("A refinement could not be stored: %s", error)
+    return LimitExceededError(
+        "The new result cannot be stored: its statement is too large, or of an unusual form.",
+        hint="Use fewer filters and columns, refine an earlier result, or run the query again.",
     )
 
 

@@ -342,8 +342,7 @@ class Fetch:
         may_be_fast: the fast reader of the database may read them.
         following: what may be read next in its session.
         drafts: see `driver_statement`.
-        ordered: the statement of which these are the first rows.
-        counted: the first of the rows that it counts, all of them.
+        ordered, counted: the statement whose first rows these are; the first of the rows that it counts.
         read_ahead: returns the rows, if they came with those of the statement before, and was sent at `sent_at`.
     """
 
@@ -365,7 +364,6 @@ class Fetch:
 
     @property
     def statement(self) -> Executable:
-        """The statement."""
         return self.select()
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:

@@ -188,7 +188,7 @@ class View:
         values: Mapping[str, int] = MappingProxyType({}),
         ordered: Ordered | None = None,
     ) -> Sample:
-        """At most `size` rows of `select` with the values of its parameters, the first of `ordered`; the total of all."""
+        """At most `size` rows of `select` with the values of its parameters, in this order, and the total."""
         rules, timeout = self.rules.with_values(values), self.settings.query_timeout
         sample = self._fetch(select, rules, self.derived.names, timeout)
         sample.ordered = ordered
@@ -198,8 +198,8 @@ class View:
         """The number of rows, by the given count method."""
         return await self._counter().total(method)
 
-    def _fetch(self, select: AnySelect, rules: ActiveRules, names: Sequence[str], timeout: timedelta) -> Fetch:
-        return Fetch(source=self.source, select=lambda: select, rules=rules, described=names, timeout=timeout)
+    def _fetch(self, select: AnySelect, rules: ActiveRules, names: Sequence[str], limit: timedelta) -> Fetch:
+        return Fetch(source=self.source, select=lambda: select, rules=rules, described=names, timeout=limit)
 
     def _counter(self) -> RowCounter:
         shape, counting = self.shape, self.derived.counting
