@@ -485,8 +485,8 @@ OPTIONAL = {
 }  # fmt: skip
 LOADED_LATER = {
     "arguments", "columns.computed", "columns.database_types", "columns.instants", "columns.pieces", "columns.trials",
-    "databases.claims", "databases.comparison", "databases.counts", "databases.explain", "databases.failures", "databases.functions",
-    "databases.health",
+    "databases.claims", "databases.comparison", "databases.counts", "databases.explain", "databases.failures",
+    "databases.functions", "databases.health",
     "databases.measurements", "databases.other", "databases.plugins", "databases.reach", "databases.rights",
     "databases.sqlite.file_processes", "databases.sqlite.file_reader", "databases.sqlite.page_process",
     "databases.sqlite.patterns",
