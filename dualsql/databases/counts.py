@@ -9,7 +9,7 @@ from sqlalchemy import Dialect, func
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import DriverStatement
-from dualsql.databases.session import Fetch
+from dualsql.databases.source import Source
 from dualsql.plan.page import Ordered
 from dualsql.plan.shape import sorts_by_aggregate
 
@@ -19,14 +19,17 @@ _MARKS = {"qmark": "?", "format": "%s", "numeric_dollar": "$"}
 _TYPES = (func.count().type,)
 
 
-def counting_statement(sample: Fetch, dialect: Dialect) -> DriverStatement | None:
-    """The count of all rows of which these are the first; None if it has to be compiled."""
-    rows, sent = sample.ordered, sample.sent
-    if rows is None or sent is None or sent.dialect is not dialect or not ends_in_order(rows):
+def counting_statement(
+    rows: Ordered, first: DriverStatement | None, source: Source, dialect: Dialect
+) -> DriverStatement | None:
+    """The count of these rows, written from the statement that was sent for the first of them.
+
+    None if it has to be compiled.
+    """
+    if first is None or first.dialect is not dialect or not ends_in_order(rows):
         return None
     # Dialects of others may write or run a subquery in another way.
-    is_known = sample.source.registry.writes_alike(sample.source.engine.dialect, ())
-    return counted(sent) if is_known else None
+    return counted(first) if source.registry.writes_alike(source.engine.dialect, ()) else None
 
 
 def ends_in_order(rows: Ordered) -> bool:

@@ -65,7 +65,7 @@ def require_described(names: Sequence[str], described: Sequence[str]) -> None:
     """
     are_same = [*names] == [*described]
     if not are_same and not (len(names) == len(described) and all(map(_is_described, names, described))):
-        from dualsql.databases.failures import other_columns
+        from dualsql.databases.refused_columns import other_columns
 
         raise other_columns(names, described)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from sqlalchemy.exc import DBAPIError, StatementError, TimeoutError as PoolTimeoutError
@@ -110,17 +110,6 @@ _OF_THE_DATABASE: Mapping[FailureKind | None, tuple[str, str | None]] = {
 def ran_too_long(limit: timedelta) -> QueryTimeoutError:
     """The error for a statement that was stopped after `limit`."""
     return QueryTimeoutError(f"The query ran longer than {limit.total_seconds():g} seconds and was stopped.")
-
-
-def other_columns(names: Sequence[str], described: Sequence[str]) -> QueryExecutionError:
-    """The error for a statement that returns other columns than are described, which are logged."""
-    _log.error("The database returned the columns %r where %r are described.", list(names), list(described))
-    return QueryExecutionError(
-        f"The database returned {len(names)} columns that differ from the {len(described)} columns of the result.",
-        hint="No row was sent. Tell the operator: the server's log names the columns.",
-        developer_hint="No row was sent. Each literal_column() has to stand for one column. If the statement has none, "
-        "this is a bug in dualsql: report the columns that the log names.",
-    )
 
 
 def refinement_not_stored(error: NotFreezableError) -> LimitExceededError:

@@ -368,10 +368,10 @@ class Fetch:
 
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
-        if self.counted is not None and self.counted.ordered is not None:
+        if (first := self.counted) is not None and first.ordered is not None:
             from dualsql.databases.counts import counting_statement
 
-            if (count := counting_statement(self.counted, dialect)) is not None:
+            if (count := counting_statement(first.ordered, first.sent, self.source, dialect)) is not None:
                 return count
         values, cache, names = self.rules.values, self.source.compiled, self.described
         self.sent = driver_statement(dialect, self.statement, values, cache, names, drafts=self.drafts)

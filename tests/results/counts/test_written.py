@@ -58,14 +58,13 @@ def both(
         rules=rules.with_values(first.values),
         described=derived.names,
         timeout=timedelta(minutes=1),
-        ordered=rows,
     )
     dialect = rules.dialect(source.engine.dialect)
-    sample.statement_for(dialect)
+    sent = sample.statement_for(dialect)
     compiled = driver_statement(
         dialect, plan.count(derived.shape), rules.values, source.compiled, ("",), drafts={}
     )
-    return counting_statement(sample, dialect), compiled
+    return counting_statement(rows, sent, source, dialect), compiled
 
 
 def require_same(written: DriverStatement, compiled: DriverStatement | None) -> None:
