@@ -127,7 +127,7 @@ async def _compare(engine: AsyncEngine, title: str, statement: Statement) -> Cos
     shape = plan.shape(statement)
     try:
         count, names = plan.count(shape), ("",)
-        fetch = Fetch(source=source, statement=count, rules=rules, described=names, timeout=PATIENCE)
+        fetch = Fetch(source=source, select=lambda: count, rules=rules, described=names, timeout=PATIENCE)
         ((rows,),) = await fetch.rows()
     except QueryTimeoutError:
         return Cost(dialect, title, problem="takes too long to be repeated, in whatever form")

@@ -492,6 +492,7 @@ BEYOND: dict[str, str] = {
     "store/test_many_resources.py": "with 100,000 results, every statement of a server uses an index",
     "store/test_pending.py": "leases of pending resources, and rows that were changed or are old",
     "results/counts/test_counting.py": "exact, estimated, capped: each total on each engine, and its kind",
+    "results/counts/test_written.py": "a count that is written from its sample is the compiled one",
     "results/counts/test_pipeline.py": "a sample and its count by psycopg: one round trip, the same answer",
     "results/cost/test_result_cache.py": "rows that are kept for a while, and for whom",
     "results/cost/test_page_serving.py": "what a worker keeps between two requests",

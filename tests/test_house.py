@@ -53,6 +53,7 @@ SMALL_MODULES = {
     ),
     "dualsql/results/described.py": "loaded for the databases that describe types",
     "dualsql/mcp/options.py": "read by the decorators and by what publishes results",
+    "dualsql/databases/refused_columns.py": "loaded with the first statement that returns other columns",
     "dualsql/databases/text_threads.py": "loaded with the first large SQL text",
     "dualsql/databases/duckdb/constraints.py": "asked once, at the start; no part of the kernel",
     "dualsql/databases/mariadb/constraints.py": "asked once, at the start; no part of the kernel",

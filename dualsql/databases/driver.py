@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -16,15 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import SQLType
-from dualsql.errors import QueryExecutionError
 from dualsql.formats.cells import Processor
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
 
 _SHORTEST_CUT = 59
 """Bytes of names that are cut: by SQLAlchemy to 57 with a number, by PostgreSQL to 63 less the rest of a character."""
-
-_log = logging.getLogger(__name__)
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -68,15 +64,10 @@ def require_described(names: Sequence[str], described: Sequence[str]) -> None:
         described: the names from `dualsql.columns.result.driver_names`.
     """
     are_same = [*names] == [*described]
-    if are_same or (len(names) == len(described) and all(map(_is_described, names, described))):
-        return
-    _log.error("The database returned the columns %r where %r are described.", list(names), list(described))
-    raise QueryExecutionError(
-        f"The database returned {len(names)} columns that differ from the {len(described)} columns of the result.",
-        hint="No row was sent. Tell the operator: the server's log names the columns.",
-        developer_hint="No row was sent. Each literal_column() has to stand for one column. If the statement has none, "
-        "this is a bug in dualsql: report the columns that the log names.",
-    )
+    if not are_same and not (len(names) == len(described) and all(map(_is_described, names, described))):
+        from dualsql.databases.refused_columns import other_columns
+
+        raise other_columns(names, described)
 
 
 def _is_described(name: str, described: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -20,10 +21,13 @@ from dualsql.errors import (
     DualResponseError,
     InvalidSQLError,
     LimitExceededError,
+    NotFreezableError,
     QueryExecutionError,
     QueryTimeoutError,
 )
 from dualsql.events import EVENTS, StatementStopped
+
+_log = logging.getLogger(__name__)
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
 _OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
@@ -106,6 +110,15 @@ _OF_THE_DATABASE: Mapping[FailureKind | None, tuple[str, str | None]] = {
 def ran_too_long(limit: timedelta) -> QueryTimeoutError:
     """The error for a statement that was stopped after `limit`."""
     return QueryTimeoutError(f"The query ran longer than {limit.total_seconds():g} seconds and was stopped.")
+
+
+def refinement_not_stored(error: NotFreezableError) -> LimitExceededError:
+    """The error for a refinement whose statement cannot be stored, in words for the caller; the log has the cause."""
+    _log.warning("A refinement could not be stored: %s", error)
+    return LimitExceededError(
+        "The new result cannot be stored: its statement is too large, or of an unusual form.",
+        hint="Use fewer filters and columns, refine an earlier result, or run the query again.",
+    )
 
 
 def too_large() -> LimitExceededError:

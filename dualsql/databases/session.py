@@ -39,7 +39,7 @@ from dualsql.events import EVENTS, UNMEASURED, Measurement, StatementStopped
 from dualsql.formats.writer import PlainPage, Rows, WrittenRows
 from dualsql.freeze.document import AnySelect
 from dualsql.log import REQUEST
-from dualsql.plan import Shape
+from dualsql.plan import Ordered, Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules
@@ -93,23 +93,21 @@ class DatabaseErrors(AbstractContextManager[None, None]):
             raise caller_error(error, *self._context, time.monotonic() - self._started_at) from error
 
 
-def measured(
-    source: Source, statement: Executable, rules: ActiveRules
-) -> AbstractContextManager[Measurement | None]:
-    """Measure the statement that the block runs; None if nothing is measured."""
+def measured(reading: Any) -> AbstractContextManager[Measurement | None]:
+    """Measure the statement of a Fetch or StreamJob that the block runs; None if nothing is measured."""
     if EVENTS.listener is None:
         return UNMEASURED
     from dualsql.databases.measurements import measured_statement
 
-    return measured_statement(source, statement, rules)
+    return measured_statement(reading.source, reading.statement, reading.rules)
 
 
-def note_slow(source: Source, statement: Executable, rules: ActiveRules, seconds: float) -> None:
-    """Log a statement that has run for longer than `Settings.slow_query`."""
-    if seconds > source.limits.slow_seconds:
+def note_slow(reading: Any, seconds: float) -> None:
+    """Log the statement of a Fetch or StreamJob that has run for longer than `Settings.slow_query`."""
+    if seconds > reading.source.limits.slow_seconds:
         from dualsql.databases.measurements import log_slow_statement
 
-        log_slow_statement(source, statement, rules, seconds)
+        log_slow_statement(reading.source, reading.statement, reading.rules, seconds)
 
 
 def note_lane(lane: str) -> None:
@@ -337,17 +335,19 @@ class Fetch:
     """A statement under `rules`, all rows of which are read at once.
 
     Attributes:
+        select: returns the statement, which is not made if its text follows from that of `counted`.
         described: the names of its columns, from `dualsql.columns.result.driver_names`.
         timeout: how long it may run.
         failure: the class of the error for what the database refuses.
         may_be_fast: the fast reader of the database may read them.
         following: what may be read next in its session.
         drafts: see `driver_statement`.
+        ordered, counted: the statement whose first rows these are; the first of the rows that it counts.
         read_ahead: returns the rows, if they came with those of the statement before, and was sent at `sent_at`.
     """
 
     source: Source
-    statement: Executable
+    select: Callable[[], Executable]
     rules: ActiveRules
     described: Sequence[str]
     timeout: timedelta
@@ -355,14 +355,27 @@ class Fetch:
     may_be_fast: bool = True
     following: Following | None = None
     drafts: Drafts = field(default_factory=dict)
+    ordered: Ordered | None = None
+    counted: Fetch | None = None
+    sent: DriverStatement | None = field(default=None, init=False)
     read_ahead: Callable[[], Awaitable[Rows]] | None = field(default=None, init=False)
     sent_at: float | None = field(default=None, init=False)
     _deadline: Any = field(default=None, init=False)
 
+    @property
+    def statement(self) -> Executable:
+        return self.select()
+
     def statement_for(self, dialect: Dialect) -> DriverStatement | None:
         """The statement for the driver; None if its columns cannot be matched by position."""
-        values, cache = self.rules.values, self.source.compiled
-        return driver_statement(dialect, self.statement, values, cache, self.described, drafts=self.drafts)
+        if (first := self.counted) is not None and first.ordered is not None:
+            from dualsql.databases.counts import counting_statement
+
+            if (count := counting_statement(first.ordered, first.sent, self.source, dialect)) is not None:
+                return count
+        values, cache, names = self.rules.values, self.source.compiled, self.described
+        self.sent = driver_statement(dialect, self.statement, values, cache, names, drafts=self.drafts)
+        return self.sent
 
     async def execute(self, connection: AsyncConnection) -> Any:
         """SQLAlchemy's result; raises QueryExecutionError if it has other columns than described."""
@@ -453,13 +466,13 @@ class Fetch:
         start = perf_counter()
         note_lane(lane)
         try:
-            with measured(self.source, self.statement, self.rules) as measurement:
+            with measured(self) as measurement:
                 rows = await reading
                 if measurement is not None and rows is not None:
                     measurement.note({"db.response.returned_rows": len(rows)})
                 return rows
         finally:
-            note_slow(self.source, self.statement, self.rules, perf_counter() - start)
+            note_slow(self, perf_counter() - start)
 
 
 class Following(NamedTuple):
@@ -489,15 +502,16 @@ class RowCounter(NamedTuple):
     settings: Settings
     may_estimate: bool
 
-    def fetch(self, method: CountMethod) -> Fetch:
-        """The count of the rows, up to the cap of `method`, in the time that it has."""
+    def fetch(self, method: CountMethod, first: Fetch | None = None) -> Fetch:
+        """The count of the rows, up to the cap of `method`, in the time that it has; `first` are first rows."""
         return Fetch(
             source=self.source,
-            statement=self.counting(method.cap or None),
+            select=partial(self.counting, method.cap or None),
             rules=self.rules,
             described=("",),
             timeout=self.settings.count_budget if method.way == "auto" else self.settings.query_timeout,
             failure=CountExecutionError,
+            counted=None if method.cap else first,
         )
 
     async def total(self, method: CountMethod, counted: Awaitable[Rows] | None = None) -> Total:
@@ -552,7 +566,7 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
             sample.following = None
             counting = asyncio.ensure_future(counter.total(method))
 
-    count = Following(cache(partial(counter.fetch, method)), is_counted)
+    count = Following(cache(partial(counter.fetch, method, sample)), is_counted)
     sample.following = None if method.way in ("none", "estimated") else count
     timer = loop.call_later(counter.settings.count_head_start.total_seconds(), count_beside)
     last: asyncio.Future[Rows] = loop.create_future()  # of the sample, or of the count that followed it

@@ -183,7 +183,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         lane = lane_of(backend)
         note_lane(lane)
         # A broken resource: the reader has left, and the backend ends.
-        with measured(job.source, job.statement, job.rules) as measurement, suppress(BrokenResourceError):
+        with measured(job) as measurement, suppress(BrokenResourceError):
             if measurement is not None:
                 measurement.note({"dualsql.lane": lane})
             await backend(job, connection, sending.send)
@@ -195,7 +195,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
             async for chunk in receiving:
                 # Only the time to the first rows is the statement's: from then on the reader sets the pace.
                 if started is not None:
-                    note_slow(job.source, job.statement, job.rules, perf_counter() - started)
+                    note_slow(job, perf_counter() - started)
                     started = None
                 yield chunk
             await session.task

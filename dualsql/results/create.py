@@ -600,8 +600,6 @@ def frozen(source: Source, options: CreateOptions) -> bytes:
     except NotFreezableError as error:
         if options.parent is None:
             raise
-        _log.warning("A refinement could not be stored: %s", error)
-        raise LimitExceededError(
-            "The new result cannot be stored: its statement is too large, or of an unusual form.",
-            hint="Use fewer filters and columns, refine an earlier result, or run the query again.",
-        ) from error
+        from dualsql.databases.failures import refinement_not_stored
+
+        raise refinement_not_stored(error) from error

@@ -177,7 +177,7 @@ class View:
         """The first rows, and the total."""
         # If the row beyond the sample is missing, the sample is the result, and no count runs (decision 2).
         first = plan.windowed((rows := self.ordered()).window, rows, 0, size + 1)
-        return await self.sampled(first.select, size, method, values=first.values)
+        return await self.sampled(first.select, size, method, values=first.values, ordered=rows)
 
     async def sampled(
         self,
@@ -186,20 +186,20 @@ class View:
         method: CountMethod,
         *,
         values: Mapping[str, int] = MappingProxyType({}),
+        ordered: Ordered | None = None,
     ) -> Sample:
-        """At most `size` rows of `select` with the values of its parameters, and the total of the statement."""
+        """At most `size` rows of `select` with the values of its parameters, in this order, and the total."""
         rules, timeout = self.rules.with_values(values), self.settings.query_timeout
         sample = self._fetch(select, rules, self.derived.names, timeout)
+        sample.ordered = ordered
         return await fetch_sample(sample, self._counter(), method, size=size)
 
     async def total(self, method: CountMethod) -> Total:
         """The number of rows, by the given count method."""
         return await self._counter().total(method)
 
-    def _fetch(
-        self, select: AnySelect, rules: ActiveRules, described: Sequence[str], timeout: timedelta
-    ) -> Fetch:
-        return Fetch(source=self.source, statement=select, rules=rules, described=described, timeout=timeout)
+    def _fetch(self, select: AnySelect, rules: ActiveRules, names: Sequence[str], limit: timedelta) -> Fetch:
+        return Fetch(source=self.source, select=lambda: select, rules=rules, described=names, timeout=limit)
 
     def _counter(self) -> RowCounter:
         shape, counting = self.shape, self.derived.counting

@@ -146,7 +146,9 @@ async def test_a_session_leaves_no_lock_on_the_file(path: Path) -> None:
 
     async def rows(name: str) -> int:
         statement, described = select(numbers), (name,)
-        fetch = Fetch(source=source, statement=statement, rules=rules, described=described, timeout=LIMIT)
+        fetch = Fetch(
+            source=source, select=lambda: statement, rules=rules, described=described, timeout=LIMIT
+        )
         return len(await fetch.rows())
 
     with closing(sqlite3.connect(path, timeout=0)) as writer:

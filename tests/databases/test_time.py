@@ -110,14 +110,14 @@ async def test_a_statement_behind_another_one_has_its_own_limit(
         monkeypatch.setattr(session, "_GRACE", 60.0)
     rules, minute = Policy(Registry(Base)).rules_for(None), timedelta(minutes=1)
     count = select(func.count()).select_from(MANY.subquery())
-    last = Fetch(source=source, statement=count, rules=rules, described=("",), timeout=SHORT)
+    last = Fetch(source=source, select=lambda: count, rules=rules, described=("",), timeout=SHORT)
     read: list[Any] = []
 
     def is_needed(rows: Any) -> bool:
         read.extend(rows)
         return True
 
-    first = Fetch(source=source, statement=MANY.limit(6), rules=rules, described=("id",), timeout=minute)
+    first = Fetch(source=source, select=lambda: MANY.limit(6), rules=rules, described=("id",), timeout=minute)
     first.following = Following(lambda: last, is_needed)
     began = time.monotonic()
     with pytest.raises(QueryTimeoutError):

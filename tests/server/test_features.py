@@ -485,9 +485,10 @@ OPTIONAL = {
 }  # fmt: skip
 LOADED_LATER = {
     "arguments", "columns.computed", "columns.database_types", "columns.instants", "columns.pieces", "columns.trials",
-    "databases.claims", "databases.comparison", "databases.explain", "databases.failures", "databases.functions",
-    "databases.health",
-    "databases.measurements", "databases.other", "databases.plugins", "databases.reach", "databases.rights",
+    "databases.claims", "databases.comparison", "databases.counts", "databases.explain", "databases.failures",
+    "databases.functions", "databases.health",
+    "databases.measurements", "databases.other", "databases.plugins", "databases.reach",
+    "databases.refused_columns", "databases.rights",
     "databases.sqlite.file_processes", "databases.sqlite.file_reader", "databases.sqlite.page_process",
     "databases.sqlite.patterns",
     "databases.sqlite.process_stream", "databases.sqlite.processes", "databases.sqlite.query",

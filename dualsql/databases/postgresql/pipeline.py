@@ -47,7 +47,10 @@ async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
         is_quick = perf_counter() - start < _QUICK
         return rows
     finally:
-        _note(quick, statement, is_quick=is_quick)
+        if is_quick:
+            quick[hash(statement.sql)] = True
+        else:
+            quick.pop(hash(statement.sql), None)
 
 
 def _statement(fetch: Fetch, connection: AsyncConnection) -> DriverStatement | None:
@@ -64,13 +67,6 @@ def _quick_of(engine: Any) -> Any:
     if engine not in _quick:
         _quick[engine] = util.LRUCache(_MOST_QUICK)
     return _quick[engine]
-
-
-def _note(quick: Any, statement: DriverStatement, *, is_quick: bool) -> None:
-    if is_quick:
-        quick[hash(statement.sql)] = True
-    else:
-        quick.pop(hash(statement.sql), None)
 
 
 async def _read(driver: Any, statement: DriverStatement) -> Rows:

@@ -70,7 +70,7 @@ async def test_a_page_of_other_columns_is_not_read(source: Source, change: str) 
 
 async def page_rows(source: Source, described: Sequence[str]) -> Rows:
     return await Fetch(
-        source=source, statement=ROWS.select, rules=RULES, described=described, timeout=MINUTE
+        source=source, select=lambda: ROWS.select, rules=RULES, described=described, timeout=MINUTE
     ).rows()
 
 

@@ -39,7 +39,7 @@ async def source(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> 
 
 
 async def page_rows(source: Source, statement: Select[Any], timeout: timedelta) -> Rows:
-    fetch = Fetch(source=source, statement=statement, rules=OPEN, described=ONE, timeout=timeout)
+    fetch = Fetch(source=source, select=lambda: statement, rules=OPEN, described=ONE, timeout=timeout)
     return await fetch.rows()
 
 

@@ -33,7 +33,7 @@ def first_rows(counting: RowCounter, statement: Any) -> Fetch:
     """Six rows."""
     return Fetch(
         source=counting.source,
-        statement=statement.limit(6),
+        select=lambda: statement.limit(6),
         rules=counting.rules,
         described=("",) * len(statement.selected_columns),
         timeout=counting.settings.query_timeout,
