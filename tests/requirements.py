@@ -37,8 +37,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "server/test_lifecycle.py::test_the_sweeper_takes_what_is_long_gone_and_nothing_else",
             "store/test_concurrency.py::test_parallel_sweepers_delete_each_expired_resource_once",
         ),
-        "S1.7 `pin_resource` removes the expiry of a resource. Without a principal, it is the server's own code and no "
-        "anonymous caller.": (
+        "S1.7 `pin_resource` removes the expiry of a resource. Without a principal, it is an anonymous caller, as in "
+        "`get_resource` and `delete_resource`.": (
             "identity/test_strangers.py::test_the_server_s_own_code_pins_whatever_callers_may_do",
             "server/test_lifecycle.py::test_a_pinned_resource_has_no_expiry",
             "store/test_every_store.py::test_only_a_living_resource_is_pinned",

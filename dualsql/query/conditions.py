@@ -43,7 +43,7 @@ from dualsql.query.model import (
     operators_of,
     typed_parameter,
 )
-from dualsql.query_dialects import QueryDialect
+from dualsql.query_dialects import NOT_FINITE, QueryDialect
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.conversions import parse_decimal
 from dualsql_client.ndjson import decoder
@@ -60,11 +60,9 @@ _MONTHS = re.compile(
 _MOST_YEARS = 170_000_000
 _DIGITS = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-"""Doubles that JSON has no numbers for, as it shows them."""
 _SPELLED = {
     "integer": "a whole number of 64 bits",
-    "float": "a number",
+    "float": 'a number, or its digits in a text, such as "12.5"',
     "decimal": 'a number, or its digits in a text, such as "12.50"',
     "boolean": "true or false",
     "text": "a text",
@@ -108,7 +106,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     is_finite = not isinstance(operand, float) or math.isfinite(operand)
     query = capabilities.query
     if (is_infinite_date and not query.has_infinite_dates) or (
-        not is_finite and not query.has_infinite_numbers
+        not is_finite and value not in query.odd_doubles
     ):
         raise _wrong(column, encoding)
     if column.meaning.reads is not None:
@@ -186,9 +184,9 @@ def _integer(_: ResultColumn, value: Any) -> int:
 
 
 def _float(_: ResultColumn, value: Any) -> float:
-    if value in _NOT_FINITE:
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, str) and value not in NOT_FINITE:
+        return float(parse_decimal(value))
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError
     return float(value)
 

@@ -115,7 +115,11 @@ def typed_literal(
             with suppress(ValueError):
                 # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
                 bare = types.Numeric() if type(type_) is types.Numeric else type_
-                return literal(_with_zone(reader(text), type_), bare)
+                constant = _with_zone(reader(text), type_)
+                is_nan = isinstance(constant, float | Decimal) and math.isnan(constant)
+                # SQLite would bind NaN as NULL, with which no comparison is true.
+                if not is_nan or "NaN" in capabilities.query.odd_doubles:
+                    return literal(constant, bare)
             if capabilities.text.reads_dates and isinstance(type_, MOMENTS) and _is_dated(text):
                 return capabilities.text.reads_dates(text, type_)
             if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text

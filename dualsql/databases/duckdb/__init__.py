@@ -45,7 +45,7 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.errors import ConfigurationError, QueryExecutionError
-from dualsql.query_dialects import QueryDialect, in_lower_case
+from dualsql.query_dialects import NOT_FINITE, QueryDialect, in_lower_case
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
@@ -472,7 +472,7 @@ _QUERY = QueryDialect(
     sum_of_integers=(whole_sum, decimal_sum),
     ranks_rows=True,  # its percentile_cont() has other last digits than PostgreSQL's
     has_infinite_dates=True,
-    has_infinite_numbers=True,
+    odd_doubles=NOT_FINITE,
     wide_integer=_wide_integer,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     scramble=md5_of_values,
