@@ -10,6 +10,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -58,6 +59,7 @@ _MONTHS = re.compile(
 )
 # PostgreSQL's intervals end at 178,000,000 years.
 _MOST_YEARS = 170_000_000
+_LARGEST_SAFE = 2**53
 _DIGITS = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 
 _SPELLED = {
@@ -142,7 +144,7 @@ def _stored_value(column: ResultColumn, value: Any) -> Any:
 def _type_of(column: ResultColumn, encoding: str) -> Any:
     if column.meaning.binds is not None:
         # The stored value is shown unchanged, so the application's code is not called.
-        return column.meaning.stored
+        return _without_collation(column.meaning.stored)
     if encoding == "integer":
         # Not the column's type: a number of 32 bits is compared with one of 64 bits.
         return types.BigInteger()
@@ -151,7 +153,16 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
     if isinstance(column.stored, types.Numeric):
         # Not the column's type: a quotient has more digits than the type that SQLAlchemy gives it.
         return types.Numeric()
-    return column.type
+    return _without_collation(column.type)
+
+
+def _without_collation(type_: SQLType) -> SQLType:
+    """The type without its collation: PostgreSQL refuses two explicit ones beside each other."""
+    if getattr(type_, "collation", None) is None:
+        return type_
+    plain: Any = copy(type_)
+    plain.collation = None
+    return plain
 
 
 def has_months(value: Any) -> bool:
@@ -170,6 +181,9 @@ def _wrong(column: ResultColumn, encoding: str, spelled: str | None = None) -> B
 
 def _whole(value: Any) -> int:
     if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    # Programs whose numbers are all doubles write 5 as 5.0; a larger one may have been rounded.
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_SAFE:
         value = int(value)
     if type(value) is not int:
         raise ValueError
@@ -701,7 +715,8 @@ def _padded(element: Element) -> Element:
     """A time of day with seconds and six decimal digits, as SQLAlchemy writes it; any other text unchanged."""
     raw = _raw(element)
     missing = func.substr(typed_parameter(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
-    is_time = and_(raw.like("__:__%"), func.time(raw).is_not(None))
+    # time() takes 24:00, too, which is shown as it is stored.
+    is_time = and_(raw.like("__:__%"), raw < _constant("24"), func.time(raw).is_not(None))
     return case((is_time, raw.concat(missing)), else_=raw)
 
 
