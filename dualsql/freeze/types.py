@@ -114,6 +114,7 @@ ROW_FUNCTIONS = frozenset(
     """.split()
     # dualsql's own, which it writes in terms of the database's (`Capabilities.own_functions`)
     + ["dualsql_instant", "dualsql_days_before", "dualsql_days_after", "dualsql_ordered"]
+    + ["dualsql_hugeint", "dualsql_uhugeint"]
     + [name for unit in UNITS for name in (f"dualsql_add_{unit}s", f"dualsql_{unit}s_between")]
 )
 """Functions that give one value for each row."""

@@ -475,9 +475,8 @@ _DIGITS = re.compile("[0-9]{1,10}", re.ASCII)
 
 def _whole(name: str, value: Any) -> int:
     # Models write 5 as "5" or, where their host has no whole numbers, as 5.0.
-    if isinstance(value, str) and _DIGITS.fullmatch(value):
-        value = int(value)
-    elif isinstance(value, float) and value.is_integer():
+    is_digits = isinstance(value, str) and _DIGITS.fullmatch(value)
+    if is_digits or (isinstance(value, float) and value.is_integer()):
         value = int(value)
     # As Settings.maximum_offset: drivers send it as a 32-bit integer.
     if type(value) is not int or not 0 <= value < 2**31:

@@ -9,8 +9,11 @@ from typing import Any
 
 import mcp
 import pytest
+from duckdb_sqlalchemy.datatypes import HugeInteger
 from mcp.server import MCPServer
-from sqlalchemy import Column, Double, Integer, LargeBinary, MetaData, Table, select
+from sqlalchemy import CHAR, Column, Double, Integer, LargeBinary, MetaData, Table, Time, select
+from sqlalchemy.dialects.mysql import BIT
+from sqlalchemy.types import NullType
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -22,8 +25,7 @@ from tests.columns.kinds import table
 from tests.columns.kinds.results import Served, served
 from tests.columns.kinds.test_table import filled
 from tests.databases.test_claims import run
-from tests.javascript.running import node
-from tests.javascript.running import run as run_program
+from tests.javascript.running import node, run as run_program
 
 SEED = 34
 ODD = (
@@ -157,6 +159,9 @@ async def test_a_question_about_each_type(
                     wanted = await doors.page(question)
                     for door in (doors.stream, doors.refined, doors.tool, doors.client):
                         answer = await door(question)
+                        are_refused = isinstance(answer, tuple) and isinstance(wanted, tuple)
+                        if door == doors.stream and are_refused:
+                            continue  # a value that PostgreSQL's driver refuses has a message of streams
                         if answer != wanted:
                             different.append((door.__name__, question, wanted, answer))
     assert different == []
@@ -166,7 +171,10 @@ async def test_a_question_about_each_type(
 async def test_bounds_and_mistakes(tmp_path: Path) -> None:
     numbers = Table("numbers", MetaData(), Column("id", Integer, primary_key=True), Column("v", Double))
     url = f"sqlite:///{tmp_path}/numbers.db"
-    run(url, "CREATE TABLE numbers (id INTEGER PRIMARY KEY, v DOUBLE); INSERT INTO numbers VALUES (1, 0.5), (2, NULL)")
+    run(
+        url,
+        "CREATE TABLE numbers (id INTEGER PRIMARY KEY, v DOUBLE); INSERT INTO numbers VALUES (1, 0.5), (2, NULL)",
+    )
     tools = MCPServer("doors")
     different: list[Any] = []
     async with served(url, numbers.metadata, maximum_refinements=1_000) as server:
@@ -182,7 +190,11 @@ async def test_bounds_and_mistakes(tmp_path: Path) -> None:
                 if question.keys() <= {"filters", "columns", "order_by", "limit", "offset"}:
                     answers.append(await doors.tool(question, "refine_result"))
                 different += [(question, wanted, answer) for answer in answers if answer != wanted]
-            assert await doors.refined({"limit": "1"}) == await doors.refined({"limit": 1.0}) == [{"id": 1, "v": 0.5}]
+            assert (
+                await doors.refined({"limit": "1"})
+                == await doors.refined({"limit": 1.0})
+                == [{"id": 1, "v": 0.5}]
+            )
     assert different == []
 
 
@@ -212,12 +224,20 @@ async def test_values_that_json_does_not_have(
 ) -> None:
     """NaN, the infinities, bytes: JSON.stringify writes null for the first, with which no comparison is true."""
     url: str = request.getfixturevalue(f"{engine}_url")
-    kinds = {"sqlite": ("REAL", "BLOB", "x'00ff'"), "postgresql": ("DOUBLE PRECISION", "BYTEA", r"'\x00ff'")}[engine]
+    kinds = {"sqlite": ("REAL", "BLOB", "x'00ff'"), "postgresql": ("DOUBLE PRECISION", "BYTEA", r"'\x00ff'")}[
+        engine
+    ]
     run(url, f"CREATE TABLE odd (id INTEGER PRIMARY KEY, v {kinds[0]}, b {kinds[1]})")
     nan = "NULL" if engine == "sqlite" else "'NaN'"
     run(url, f"INSERT INTO odd VALUES (1, 0.5, {kinds[2]}), (2, {nan}, NULL)")
     metadata = MetaData()
-    odd = Table("odd", metadata, Column("id", Integer, primary_key=True), Column("v", Double), Column("b", LargeBinary))
+    odd = Table(
+        "odd",
+        metadata,
+        Column("id", Integer, primary_key=True),
+        Column("v", Double),
+        Column("b", LargeBinary),
+    )
     program = tmp_path / "odd.mjs"
     program.write_text(PROGRAM)
     found = {"sqlite": ("BAD_PARAMETER", []), "postgresql": ([2], [2])}[engine]
@@ -230,3 +250,89 @@ async def test_values_that_json_does_not_have(
                 text = await run_program(node(), program, base_url, response.resource_id)
     greater = [1] if engine == "sqlite" else [1, 2]  # PostgreSQL's NaN is above all numbers
     assert json.loads(text) == [[1], found[0], greater, [1], [1], found[1], "BAD_PARAMETER"]
+
+
+REFUSED = "BAD_PARAMETER"
+SHOWN: dict[str, tuple[str, Any, str, tuple[tuple[str, Any, Any], ...]]] = {
+    "postgresql, CHAR": (
+        "char(5)",
+        CHAR(5),
+        "('a'), ('ab'), (NULL)",
+        (
+            ("contains", "a ", ["a    "]),
+            ("contains_any_case", "A ", ["a    "]),
+            ("starts_with", "a    ", ["a    "]),
+            ("not_contains", "a ", ["ab   "]),
+            ("eq", "a    ", ["a    "]),
+            ("eq", "a", ["a    "]),
+        ),
+    ),
+    "sqlite, doubles": (
+        "double",
+        Double(),
+        "(0.5), (1e308), (9e999), (NULL)",
+        (
+            ("gt", "0.5", [1e308, "Infinity"]),
+            ("lt", "Infinity", [0.5, 1e308]),
+            *(("ne", value, REFUSED) for value in ("NaN", "nan", "1e400", "1_0", "\u0663", True)),
+        ),
+    ),
+    "sqlite, whole numbers": (
+        "integer",
+        Integer(),
+        "(1), (9007199254740992)",
+        (("eq", 1.0, [1]), *(("eq", value, REFUSED) for value in (1.5, 2.0**53, "1_0", "1.0", True))),
+    ),
+    "duckdb, HUGEINT": (
+        "hugeint",
+        HugeInteger(),
+        "(1), (170141183460469231731687303715884105727)",
+        (("ge", 2**63, [2**127 - 1]), ("in", [str(2**127 - 1)], [2**127 - 1])),
+    ),
+    "mariadb, base64": ("inet6", NullType(), "('::1'), (NULL)", (("eq", "AP8=", []),)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*:Warning:asyncmy")
+@pytest.mark.parametrize("case", SHOWN)
+async def test_live_answers_and_refinements_find_what_is_shown(
+    case: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    engine, (type_, declared, values, asked) = case.partition(",")[0], SHOWN[case]
+    url = (
+        f"duckdb:///{tmp_path}/shown.duckdb"
+        if engine == "duckdb"
+        else request.getfixturevalue(f"{engine}_url")
+    )
+    run(url, f"CREATE TABLE shown (v {type_})")
+    run(url, f"INSERT INTO shown VALUES {values}")
+    shown = Table("shown", MetaData(), Column("v", declared))
+    async with served(url, shown.metadata) as server, mcp.Client(MCPServer("none")) as nothing:
+        doors = Doors(server, nothing, await server.result(select(shown)))
+        for operator, value, wanted in asked:
+            question = {"filters": [{"column": "v", "op": operator, "value": value}]}
+            for answer in (await doors.page(question), await doors.refined(question)):
+                found = (
+                    answer[0] if isinstance(answer, tuple) else sorted((row["v"] for row in answer), key=str)
+                )
+                assert found == (wanted if isinstance(wanted, str) else sorted(wanted, key=str)), question
+
+
+async def test_groups_show_what_rows_show(sqlite_url: str, mariadb_url: str) -> None:
+    """SQLite's time() takes 24:00, which is none of Python's; MariaDB groups BITs as numbers."""
+    for url, type_, declared, values, cells in (
+        (sqlite_url, "time", Time(), "('24:00'), ('12:30')", ["12:30:00", "24:00"]),
+        (mariadb_url, "bit(9)", BIT(9), "(b'101'), (b'0'), (b'101')", [0, 5]),
+    ):
+        run(url, f"CREATE TABLE shown (v {type_})")
+        run(url, f"INSERT INTO shown VALUES {values}")
+        shown = Table("shown", MetaData(), Column("v", declared))
+        async with served(url, shown.metadata) as server, mcp.Client(MCPServer("none")) as nothing:
+            doors = Doors(server, nothing, await server.result(select(shown)))
+            sql = {"sql": "SELECT DISTINCT v FROM data ORDER BY v"}
+            for rows in (
+                await doors.page({"group_by": ["v"], "aggregates": ["count"]}),
+                await doors.page(sql, "sql"),
+                await doors.refined(sql),
+            ):
+                assert [row["v"] for row in rows] == cells
