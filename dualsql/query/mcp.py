@@ -109,7 +109,7 @@ _Aggregates = Annotated[
 ]
 _Having = Annotated[_Conditions, SkipValidation, Field(description="Filters of the answer.")]
 _WHOLE = WithJsonSchema({"type": "integer"})
-_Rows = Annotated[int | None, SkipValidation, _WHOLE]
+_Rows = Annotated[int, SkipValidation, _WHOLE] | None
 _SQL = Annotated[str | None, Field(description="Instead: one SELECT FROM data.")]
 # refine_result is published beside query_result, which describes them.
 _SameFilters = Annotated[_Conditions, SkipValidation]
