@@ -642,6 +642,7 @@ BEYOND: dict[str, str] = {
     "query/test_collations.py": "texts of any collation are compared, grouped and paged by character",
     "query/test_any_case.py": "letters in any case are the same on each database and collation, live and kept",
     "query/test_client.py": "the client asks, in Python's values",
+    "query/test_doors.py": "REST, refinements, tools and both clients answer a question alike",
     "query/test_refining.py": "refined results",
     "query/test_hidden.py": "masks, tenants, sums and letters, on every engine",
     "query/test_percentiles.py": "percentiles are those of PostgreSQL to the last digit, live and kept",

@@ -158,9 +158,9 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
 
 def _without_collation(type_: SQLType) -> SQLType:
     """The type without its collation: PostgreSQL refuses two explicit ones beside each other."""
-    if getattr(type_, "collation", None) is None:
+    if not isinstance(type_, types.String) or type_.collation is None:
         return type_
-    plain: Any = copy(type_)
+    plain = copy(type_)
     plain.collation = None
     return plain
 
@@ -716,7 +716,7 @@ def _padded(element: Element) -> Element:
     raw = _raw(element)
     missing = func.substr(typed_parameter(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
     # time() takes 24:00, too, which is shown as it is stored.
-    is_time = and_(raw.like("__:__%"), raw < _constant("24"), func.time(raw).is_not(None))
+    is_time = and_(raw.like("__:__%"), raw.not_like("24:%"), func.time(raw).is_not(None))
     return case((is_time, raw.concat(missing)), else_=raw)
 
 
