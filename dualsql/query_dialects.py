@@ -11,6 +11,9 @@ from sqlalchemy import ColumnElement, func, types
 from dualsql.columns.own_types import Element, SQLType, Transform
 from dualsql_client.wire_requests import Bucket
 
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""Doubles that JSON has no numbers for, as it shows them."""
+
 DatabaseAggregate = Callable[[Element, float | None], Element]
 """Makes an aggregate from values and, if it takes one, a fraction."""
 
@@ -55,7 +58,7 @@ class QueryDialect:
         ranks_rows: percentiles are computed from numbered rows, because percentile_cont() is not an aggregate, or its
             results are not those of PostgreSQL.
         has_infinite_dates: 'infinity' is a date, and '-infinity' is.
-        has_infinite_numbers: a double may be an infinity.
+        odd_doubles: of `NOT_FINITE`, what a double may be.
         has_months: an interval has months apart from days, and its ISO 8601 text is read back.
         wide_integer: a whole number that is compared with a type, where integers may have more than 64 bits; None for
             one that is a parameter of 64 bits. It raises ValueError for one that the type does not have.
@@ -90,7 +93,7 @@ class QueryDialect:
     aggregates: dict[str, DatabaseAggregate | None] = field(default_factory=dict)
     ranks_rows: bool = False
     has_infinite_dates: bool = False
-    has_infinite_numbers: bool = False
+    odd_doubles: Sequence[str] = ()
     has_months: bool = False
     wide_integer: Callable[[int, SQLType], ColumnElement[Any] | None] | None = None
     has_single_reals: bool = False

@@ -15,7 +15,6 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
-from types import EllipsisType
 from typing import TYPE_CHECKING, Self
 
 from dualsql.databases.proof import prove
@@ -292,15 +291,16 @@ class ResultServer:
     async def pin_resource(
         self,
         resource_id: str,
-        principal: Principal | EllipsisType | None = ...,
+        principal: Principal | None = None,
         *,
         address: str | None = None,
     ) -> bool:
         """Keep a result until it is deleted; False where there is none, or none that `principal` sees.
 
+        `unchecked.pin` is for the server's own code.
+
         Args:
-            principal: for whom it is pinned; None for an anonymous caller. Without the argument, the server's own code
-                pins a result, whose ever it is.
+            principal: for whom it is pinned; None for an anonymous caller.
             address: of the caller. The pins of results that belong to nobody count against it, or without one against
                 the link.
 
@@ -308,9 +308,6 @@ class ResultServer:
             ForbiddenError: `principal` may not pin it.
             LimitExceededError: the caller's pins of results that belong to nobody fill the quota.
         """
-        if isinstance(principal, EllipsisType):
-            await self._ready()
-            return await self.unchecked.pin(resource_id)
         resource = await self._opened(resource_id, principal, "pin")
         if resource is None:
             return False

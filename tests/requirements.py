@@ -37,8 +37,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "server/test_lifecycle.py::test_the_sweeper_takes_what_is_long_gone_and_nothing_else",
             "store/test_concurrency.py::test_parallel_sweepers_delete_each_expired_resource_once",
         ),
-        "S1.7 `pin_resource` removes the expiry of a resource. Without a principal, it is the server's own code and no "
-        "anonymous caller.": (
+        "S1.7 `pin_resource` removes the expiry of a resource. Without a principal, it is an anonymous caller, as in "
+        "`get_resource` and `delete_resource`.": (
             "identity/test_strangers.py::test_the_server_s_own_code_pins_whatever_callers_may_do",
             "server/test_lifecycle.py::test_a_pinned_resource_has_no_expiry",
             "store/test_every_store.py::test_only_a_living_resource_is_pinned",
@@ -643,6 +643,7 @@ BEYOND: dict[str, str] = {
     "query/test_collations.py": "texts of any collation are compared, grouped and paged by character",
     "query/test_any_case.py": "letters in any case are the same on each database and collation, live and kept",
     "query/test_client.py": "the client asks, in Python's values",
+    "query/test_doors.py": "REST, refinements, tools and both clients answer a question alike",
     "query/test_refining.py": "refined results",
     "query/test_hidden.py": "masks, tenants, sums and letters, on every engine",
     "query/test_percentiles.py": "percentiles are those of PostgreSQL to the last digit, live and kept",

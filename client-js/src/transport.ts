@@ -516,7 +516,8 @@ function readRetryAfter(header: string | null): number | undefined {
   return Number.isNaN(moment) ? undefined : Math.max(0, (moment - Date.now()) / 1_000);
 }
 
-/** A `bigint` as a string, for the server; JSON.stringify refuses it. */
+/** Values that JSON does not have, as results show them. JSON.stringify refuses a `bigint`, and writes null for NaN. */
 function plain(_name: string, value: unknown): unknown {
-  return typeof value === "bigint" ? String(value) : value;
+  if (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value))) return String(value);
+  return value instanceof Uint8Array ? btoa(Array.from(value, (byte) => String.fromCharCode(byte)).join("")) : value;
 }

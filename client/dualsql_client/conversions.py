@@ -51,13 +51,13 @@ def whole_or_none(text: str, most: int) -> int | None:
 
 def parse_integer(text: str) -> int:
     """The whole number that `text` is, of whatever size its characters allow; ValueError for anything else."""
-    return int(_short(text))
+    return int(_numeral(text))
 
 
 def parse_decimal(text: str) -> Decimal:
     """The exact number that `text` is, NaN and the infinities included; ValueError for anything else."""
     try:
-        number = Decimal(_short(text))
+        number = Decimal(_numeral(text))
     except ArithmeticError as error:
         raise ValueError("not a number") from error
     if number.is_snan() or (number.is_finite() and abs(number.adjusted()) > MOST_DIGITS):
@@ -121,7 +121,7 @@ def _is_storable(value: object) -> bool:
 
 def parse_real(text: str) -> float:
     """The floating-point number that `text` is; ValueError for anything else."""
-    return float(_short(text))
+    return float(_numeral(text))
 
 
 def day(text: str) -> date:
@@ -148,6 +148,14 @@ def _short(text: Any) -> str:
     if not isinstance(text, str) or len(text) > LONGEST:
         raise ValueError("no text, or a long one")
     return text
+
+
+def _numeral(text: Any) -> str:
+    """The text, unless it writes a number as only Python does: 1_000, or digits of other scripts."""
+    short = _short(text)
+    if "_" in short or not short.isascii():
+        raise ValueError("no number of a database")
+    return short
 
 
 def read_instant(value: object) -> datetime | None:

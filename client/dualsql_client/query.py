@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -198,7 +199,14 @@ def plain_value(value: Any) -> Any:
         return _duration(value)
     if isinstance(value, bytes):
         return b64encode(value).decode("ascii")
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return str(value) if isinstance(value, Decimal | UUID) else value
+
+
+def plain_parameters(parameters: Mapping[str, Value | None] | None) -> dict[str, Any]:
+    """Values of a SQL text as JSON."""
+    return {name: plain_value(value) for name, value in (parameters or {}).items()}
 
 
 def _duration(length: timedelta) -> str:
@@ -349,7 +357,7 @@ class QueryMethods:
         self,
         sql: str,
         *,
-        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        parameters: Mapping[str, Value | None] | None = None,
         offset: int = 0,
         limit: int | None = None,
         cursor: str | None = None,
@@ -358,20 +366,20 @@ class QueryMethods:
         """One page of a SELECT over the relation `data`, which is this result.
 
         Args:
-            parameters: values of `:name` in the text.
+            parameters: values of `:name` in the text, in the encoding of results: dates and decimals are texts.
 
         Raises:
             FetchError: see `dualsql_client.errors`; status 403 if the text reads more than this result.
         """
         window = _window(offset, limit, cursor)
-        body = {"sql": sql, "parameters": dict(parameters or {}), **window}
+        body = {"sql": sql, "parameters": plain_parameters(parameters), **window}
         return await self._post("sql", body, typed=typed)
 
     async def sql_all(
         self,
         sql: str,
         *,
-        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        parameters: Mapping[str, Value | None] | None = None,
         page_size: int | None = None,
         typed: bool = False,
     ) -> list[Row]:
@@ -383,7 +391,7 @@ class QueryMethods:
         Raises:
             FetchError: see `sql`.
         """
-        body = {"sql": sql, "parameters": dict(parameters or {})}
+        body = {"sql": sql, "parameters": plain_parameters(parameters)}
         return await self._post_for_all("sql", body, page_size, typed=typed)
 
     async def profile(

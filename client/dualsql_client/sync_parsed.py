@@ -18,7 +18,7 @@ from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
 from dualsql_client.preview import TerminalPreview
 from dualsql_client.progress import ProgressCallback
-from dualsql_client.query import Filters, Question, Sort, StreamOptions
+from dualsql_client.query import Filters, Question, Sort, StreamOptions, Value
 from dualsql_client.streaming import PartialFile
 from dualsql_client.wire import Column, Profile, ProfileKind, Row, TotalCountKind
 
@@ -133,7 +133,7 @@ class SyncParsedDualResponse:
         self,
         sql: str,
         *,
-        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        parameters: Mapping[str, Value | None] | None = None,
         offset: int = 0,
         limit: int | None = None,
         cursor: str | None = None,
@@ -142,7 +142,7 @@ class SyncParsedDualResponse:
         """One page of a SELECT over the relation `data`, which is this result.
 
         Args:
-            parameters: values of `:name` in the text.
+            parameters: values of `:name` in the text, in the encoding of results: dates and decimals are texts.
 
         Raises:
             FetchError: see `dualsql_client.errors`; status 403 if the text reads more than this result.
@@ -161,7 +161,7 @@ class SyncParsedDualResponse:
         self,
         sql: str,
         *,
-        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        parameters: Mapping[str, Value | None] | None = None,
         page_size: int | None = None,
         typed: bool = False,
     ) -> list[Row]:

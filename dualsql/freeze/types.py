@@ -70,8 +70,8 @@ ROW_FUNCTIONS = frozenset(
     trunc truncate width_bucket random rand min_scale scale trim_scale isnan
     """.split()
     # strings
-    + """ascii btrim char char_length character_length charindex chr coalesce concat concat_ws difference elt encode
-    decode field find_in_set format hex unhex ifnull iif initcap insert instr isnull lcase left len length
+    + """ascii btrim char char_length character_length charindex charset chr coalesce concat concat_ws difference elt
+    encode decode field find_in_set format hex unhex ifnull iif initcap insert instr isnull lcase left len length
     locate lower lpad ltrim md5 mid nullif nvl nvl2 octet_length bit_length ord overlay position printf
     quote_literal quote_ident quote_nullable regexp_count regexp_instr regexp_like regexp_match regexp_replace
     regexp_split_to_array regexp_substr repeat replace replicate reverse right rpad rtrim sha1 sha2 sha224
@@ -114,6 +114,7 @@ ROW_FUNCTIONS = frozenset(
     """.split()
     # dualsql's own, which it writes in terms of the database's (`Capabilities.own_functions`)
     + ["dualsql_instant", "dualsql_days_before", "dualsql_days_after", "dualsql_ordered"]
+    + ["dualsql_hugeint", "dualsql_uhugeint"]
     + [name for unit in UNITS for name in (f"dualsql_add_{unit}s", f"dualsql_{unit}s_between")]
 )
 """Functions that give one value for each row."""

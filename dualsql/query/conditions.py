@@ -10,6 +10,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -43,7 +44,7 @@ from dualsql.query.model import (
     operators_of,
     typed_parameter,
 )
-from dualsql.query_dialects import QueryDialect
+from dualsql.query_dialects import NOT_FINITE, QueryDialect
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.conversions import parse_decimal
 from dualsql_client.ndjson import decoder
@@ -58,13 +59,12 @@ _MONTHS = re.compile(
 )
 # PostgreSQL's intervals end at 178,000,000 years.
 _MOST_YEARS = 170_000_000
+_LARGEST_SAFE = 2**53
 _DIGITS = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-"""Doubles that JSON has no numbers for, as it shows them."""
 _SPELLED = {
     "integer": "a whole number of 64 bits",
-    "float": "a number",
+    "float": 'a number, or its digits in a text, such as "12.5"',
     "decimal": 'a number, or its digits in a text, such as "12.50"',
     "boolean": "true or false",
     "text": "a text",
@@ -108,7 +108,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     is_finite = not isinstance(operand, float) or math.isfinite(operand)
     query = capabilities.query
     if (is_infinite_date and not query.has_infinite_dates) or (
-        not is_finite and not query.has_infinite_numbers
+        not is_finite and value not in query.odd_doubles
     ):
         raise _wrong(column, encoding)
     if column.meaning.reads is not None:
@@ -144,7 +144,7 @@ def _stored_value(column: ResultColumn, value: Any) -> Any:
 def _type_of(column: ResultColumn, encoding: str) -> Any:
     if column.meaning.binds is not None:
         # The stored value is shown unchanged, so the application's code is not called.
-        return column.meaning.stored
+        return _without_collation(column.meaning.stored)
     if encoding == "integer":
         # Not the column's type: a number of 32 bits is compared with one of 64 bits.
         return types.BigInteger()
@@ -153,7 +153,16 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
     if isinstance(column.stored, types.Numeric):
         # Not the column's type: a quotient has more digits than the type that SQLAlchemy gives it.
         return types.Numeric()
-    return column.type
+    return _without_collation(column.type)
+
+
+def _without_collation(type_: SQLType) -> SQLType:
+    """The type without its collation: PostgreSQL refuses two explicit ones beside each other."""
+    if not isinstance(type_, types.String) or type_.collation is None:
+        return type_
+    plain = copy(type_)
+    plain.collation = None
+    return plain
 
 
 def has_months(value: Any) -> bool:
@@ -173,6 +182,9 @@ def _wrong(column: ResultColumn, encoding: str, spelled: str | None = None) -> B
 def _whole(value: Any) -> int:
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
+    # Programs whose numbers are all doubles write 5 as 5.0; a larger one may have been rounded.
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_SAFE:
+        value = int(value)
     if type(value) is not int:
         raise ValueError
     return value
@@ -186,9 +198,9 @@ def _integer(_: ResultColumn, value: Any) -> int:
 
 
 def _float(_: ResultColumn, value: Any) -> float:
-    if value in _NOT_FINITE:
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, str) and value not in NOT_FINITE:
+        return float(parse_decimal(value))
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError
     return float(value)
 
@@ -703,7 +715,8 @@ def _padded(element: Element) -> Element:
     """A time of day with seconds and six decimal digits, as SQLAlchemy writes it; any other text unchanged."""
     raw = _raw(element)
     missing = func.substr(typed_parameter(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
-    is_time = and_(raw.like("__:__%"), func.time(raw).is_not(None))
+    # time() takes 24:00, too, which is shown as it is stored.
+    is_time = and_(raw.like("__:__%"), raw.not_like("24:%"), func.time(raw).is_not(None))
     return case((is_time, raw.concat(missing)), else_=raw)
 
 

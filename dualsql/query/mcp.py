@@ -25,7 +25,7 @@ from dualsql.query.aggregates import AGGREGATES, AggregateFunction
 from dualsql.query.feature import Queries
 from dualsql.query.model import BUCKETS, OPERATORS, ResultQuery, SQLQuery, in_words, with_names_of
 from dualsql.query.parse import id_in
-from dualsql.query.select import TEXT_KEYS
+from dualsql.query.select import TEXT_KEYS, read_sql_query
 from dualsql.resource import CALLS, RELATION, Principal, Resource, calls_in, instant
 from dualsql.response import DualResponse
 from dualsql.results.pages import PageRequest, ResultPage
@@ -109,8 +109,7 @@ _Aggregates = Annotated[
 ]
 _Having = Annotated[_Conditions, SkipValidation, Field(description="Filters of the answer.")]
 _WHOLE = WithJsonSchema({"type": "integer"})
-_Limit = Annotated[int, Field(ge=1), _WHOLE] | None
-_Offset = Annotated[int, Field(ge=0), _WHOLE] | None
+_Rows = Annotated[int, SkipValidation, _WHOLE] | None
 _SQL = Annotated[str | None, Field(description="Instead: one SELECT FROM data.")]
 # refine_result is published beside query_result, which describes them.
 _SameFilters = Annotated[_Conditions, SkipValidation]
@@ -139,8 +138,8 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
         having: _Having = None,
         order_by: _Order = None,
         columns: _Columns = None,
-        limit: _Limit = None,
-        offset: _Offset = None,
+        limit: _Rows = None,
+        offset: _Rows = None,
         sql: _SQL = None,
         caller: Principal | None,
     ) -> DualResponse:
@@ -169,8 +168,8 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
         filters: _SameFilters = None,
         columns: _Columns = None,
         order_by: _SameOrder = None,
-        limit: _Limit = None,
-        offset: _Offset = None,
+        limit: _Rows = None,
+        offset: _Rows = None,
         sql: str | None = None,
         caller: Principal | None,
     ) -> DualResponse:
@@ -248,9 +247,10 @@ def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope
             return _schema(dual, resource)
         if sql is None:
             raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
+        query = replace(read_sql_query({"sql": sql}), reads_tables=True, needs_result=True)
         request = PageRequest(limit=limit, offset=offset, cursor=cursor or None)
         page = await dual.features.get(Queries).service.page_unchecked(
-            resource, SQLQuery(sql, reads_tables=True, needs_result=True), request, principal=caller
+            resource, query, request, principal=caller
         )
         answer = await run_heavy(_query, resource, page) if page.is_heavy else _query(resource, page)
         # Only for those who ask: a model has no use for a cursor.

@@ -470,7 +470,14 @@ def _word(value: Any, words: Sequence[Word], what: str, *, instead: Mapping[str,
     raise BadParameterError(allowed, details=details)
 
 
+_DIGITS = re.compile("[0-9]{1,10}", re.ASCII)
+
+
 def _whole(name: str, value: Any) -> int:
+    # Models write 5 as "5" or, where their host has no whole numbers, as 5.0.
+    is_digits = isinstance(value, str) and _DIGITS.fullmatch(value)
+    if is_digits or (isinstance(value, float) and value.is_integer()):
+        value = int(value)
     # As Settings.maximum_offset: drivers send it as a 32-bit integer.
     if type(value) is not int or not 0 <= value < 2**31:
         raise BadParameterError(f"{name} is a whole number from 0 to {2**31 - 1}.", details={"name": name})

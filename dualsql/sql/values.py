@@ -115,7 +115,7 @@ def typed_literal(
             with suppress(ValueError):
                 # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
                 bare = types.Numeric() if type(type_) is types.Numeric else type_
-                return literal(_with_zone(reader(text), type_), bare)
+                return literal(_read_text(text, reader, type_, capabilities), bare)
             if capabilities.text.reads_dates and isinstance(type_, MOMENTS) and _is_dated(text):
                 return capabilities.text.reads_dates(text, type_)
             if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text
@@ -175,6 +175,16 @@ def list_parameter(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any]
 def is_text(element: Any) -> TypeGuard[BindParameter[str]]:
     """Whether the element is a constant text."""
     return isinstance(element, BindParameter) and isinstance(element.value, str)
+
+
+def _read_text(
+    text: str, reader: Callable[[str], Any], type_: TypeEngine[Any], capabilities: Capabilities
+) -> Any:
+    constant = _with_zone(reader(text), type_)
+    is_nan = isinstance(constant, float | Decimal) and math.isnan(constant)
+    if is_nan and "NaN" not in capabilities.query.odd_doubles:
+        raise ValueError("SQLite would bind it as NULL, with which no comparison is true")
+    return constant
 
 
 def _with_zone(instant: Any, type_: TypeEngine[Any]) -> Any:

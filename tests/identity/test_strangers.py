@@ -290,12 +290,14 @@ async def test_the_server_s_own_code_pins_whatever_callers_may_do(institutions_u
             resource_id = (await application.create(principal=owner)).rpartition("/")[2]
             if owner is None:
                 with pytest.raises(ForbiddenError):
-                    await server.pin_resource(resource_id, None)
-            assert await server.pin_resource(resource_id) is True
+                    await server.pin_resource(resource_id)
+            else:
+                assert await server.pin_resource(resource_id) is False
+            assert await server.unchecked.pin(resource_id) is True
             resource = await server.unchecked.get(resource_id)
             assert resource is not None
             assert (resource.is_pinned, resource.pinned_by) == (True, None)
-        assert await server.pin_resource("unknown") is False
+        assert await server.unchecked.pin("unknown") is False
 
 
 async def test_the_names_of_the_specification_check_rights_too(institutions_url: str) -> None:

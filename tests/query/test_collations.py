@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, String, Table, func, select
+from sqlalchemy import Column, Integer, MetaData, String, Table, Text, func, select
 
 from tests.databases.test_claims import pages, run
 from tests.http.application import Application, running
@@ -20,15 +20,18 @@ COLLATIONS = {
     "duckdb": ("NOCASE", "NOACCENT", '"NOCASE.NOACCENT"'),
 }
 CASES = [
-    pytest.param(kind, name, id=f"{kind}-{name}") for kind, names in COLLATIONS.items() for name in names
+    pytest.param(kind, name, False, id=f"{kind}-{name}")
+    for kind, names in COLLATIONS.items()
+    for name in names
 ]
+CASES.append(pytest.param("postgresql", "all_folded", True, id="postgresql-declared"))
 MADE = "CREATE COLLATION all_folded (provider=icu, locale='und-u-ks-level1', deterministic=false);"
 
 
 @pytest.mark.quick(2, "duckdb-NOCASE", "postgresql-all_folded")
-@pytest.mark.parametrize(("kind", "collation"), CASES)
+@pytest.mark.parametrize(("kind", "collation", "is_declared"), CASES)
 async def test_texts_that_a_collation_takes_for_each_other_are_told_apart(
-    kind: str, collation: str, tmp_path: Path, request: pytest.FixtureRequest
+    kind: str, collation: str, is_declared: bool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url: str = (
         f"duckdb:///{tmp_path}/texts.duckdb" if kind == "duckdb" else request.getfixturevalue(f"{kind}_url")
@@ -39,7 +42,8 @@ async def test_texts_that_a_collation_takes_for_each_other_are_told_apart(
         f"""{MADE if kind == "postgresql" else ""}CREATE TABLE texts (v varchar(9) COLLATE {collation});
         INSERT INTO texts VALUES {values}""",
     )
-    table = Table("texts", MetaData(), Column("v", String(9)))
+    type_ = Text(collation=collation) if is_declared else String(9)
+    table = Table("texts", MetaData(), Column("v", type_))
     async with running(url, tables=table.metadata) as application:
         path = await application.create(select(table))
         texts = [text for text in TEXTS if text is not None]

@@ -45,7 +45,7 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.errors import ConfigurationError, QueryExecutionError
-from dualsql.query_dialects import QueryDialect, in_lower_case
+from dualsql.query_dialects import NOT_FINITE, QueryDialect, in_lower_case
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
@@ -451,15 +451,15 @@ def _by_code_point(text: Element) -> Element:
 
 
 def _wide_integer(value: int, type_: SQLType) -> ColumnElement[Any] | None:
-    from duckdb_sqlalchemy.datatypes import HugeInteger
-
     # Beside a parameter of 64 bits or a HUGEINT, DuckDB compares UHUGEINT as that type, or as a double.
     is_unsigned = type(type_).__name__ == "UHugeInteger"
     if not is_unsigned and -(2**63) <= value < 2**63:
         return None
     if not (0 <= value < 2**128 if is_unsigned else -(2**127) <= value < 2**127):
         raise ValueError
-    return cast(text_parameter(str(value)), type_ if is_unsigned else HugeInteger())
+    # No cast: documents have no types of other packages.
+    as_wide = func.dualsql_uhugeint if is_unsigned else func.dualsql_hugeint
+    return as_wide(text_parameter(str(value)), type_=types.Numeric(40, 0))
 
 
 _QUERY = QueryDialect(
@@ -472,7 +472,7 @@ _QUERY = QueryDialect(
     sum_of_integers=(whole_sum, decimal_sum),
     ranks_rows=True,  # its percentile_cont() has other last digits than PostgreSQL's
     has_infinite_dates=True,
-    has_infinite_numbers=True,
+    odd_doubles=NOT_FINITE,
     wide_integer=_wide_integer,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     scramble=md5_of_values,
@@ -486,6 +486,10 @@ CAPABILITIES = Capabilities(
     groups_strictly=True,
     groups_before_order=True,
     constraints="dualsql.databases.duckdb.constraints",
+    own_functions={
+        "dualsql_hugeint": "CAST({} AS HUGEINT)".format,
+        "dualsql_uhugeint": "CAST({} AS UHUGEINT)".format,
+    },
     distinguishing=_keys,
     nulls_last_by_default=(True, True),
     keeps_zones=True,

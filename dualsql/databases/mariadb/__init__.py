@@ -347,6 +347,13 @@ class _Instant(DATETIME):
         return _read_day
 
 
+class _Bits(BIT):
+    """A BIT as a number: SQLAlchemy's own type does not read the numbers that MariaDB groups BITs as."""
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any]:
+        return _bits
+
+
 class _Members(SET):
     """A SET as the text that MariaDB writes and reads: SQLAlchemy's is a Python set, which has no order."""
 
@@ -370,6 +377,7 @@ def _in_bytes(column: str, value: str, _: SQLType) -> str:
 _VALUES = DriverValues(
     processors={11: _time_text, 16: _bits},
     types={
+        BIT: _Bits,
         SET: _Members,
         TIME: _TimeOfDay,
         types.Time: _TimeOfDay,

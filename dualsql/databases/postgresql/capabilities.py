@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Function, Text, cast, func, literal, type_coerce, types
+from sqlalchemy import ColumnElement, Function, Text, case, cast, func, literal, type_coerce, types
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
@@ -30,7 +30,7 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.freeze.types import FUNCTIONS
-from dualsql.query_dialects import QueryDialect, in_lower_case
+from dualsql.query_dialects import NOT_FINITE, QueryDialect, first_characters, in_lower_case
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give, lacking
 
 
@@ -232,9 +232,16 @@ def _by_code_point(element: Element) -> Element:
     return collated(element, "C")
 
 
+def _with_blanks(element: Element) -> Element:
+    """A text as it is shown: CHAR(n) has blanks at its end, which PostgreSQL leaves out where it makes a TEXT of it."""
+    if not isinstance(_stored(element.type), types.CHAR):
+        return element
+    return case((element.is_not(None), func.format("%s", element, type_=types.Text())))
+
+
 def _lowered(element: Element) -> Element:
     # The letters of ASCII first: of a Turkish collation, the small letter of I is another one.
-    ascii_lower = in_lower_case(_by_code_point(element))
+    ascii_lower = in_lower_case(_by_code_point(_with_blanks(element)))
     return _by_code_point(in_lower_case(collated(ascii_lower, "default")))
 
 
@@ -473,13 +480,14 @@ def _exactly(column: str, value: str, type_: SQLType) -> str:
 _QUERY = QueryDialect(
     ordered=_by_code_point,
     # Of a nondeterministic collation, strpos() is an error before PostgreSQL 18.
-    position=lambda text, part: func.strpos(_by_code_point(text), part, type_=types.Integer()),
+    position=lambda text, part: func.strpos(_by_code_point(_with_blanks(text)), part, type_=types.Integer()),
+    beginning=lambda text, number: first_characters(_with_blanks(text), number),
     lowered=_lowered,
     bucket_start=partial(beginning_of_bucket, _NAME),
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
     has_infinite_dates=True,
-    has_infinite_numbers=True,
+    odd_doubles=NOT_FINITE,
     has_months=True,
     has_single_reals=True,
     tells_apart=_tells_apart,

@@ -10,7 +10,7 @@ from sqlalchemy.sql.functions import current_timestamp
 from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.own_types import Element
 from dualsql.databases.generic import collated
-from dualsql.query_dialects import QueryDialect
+from dualsql.query_dialects import NOT_FINITE, QueryDialect
 from dualsql_client.wire_requests import Bucket
 
 _FORMATS: Mapping[Bucket, str] = {
@@ -80,7 +80,7 @@ def _to_decimal_digits(total: Element) -> Element:
 
 
 QUERY = QueryDialect(
-    has_infinite_numbers=True,
+    odd_doubles=NOT_FINITE[1:],  # NaN is stored as NULL
     exact=_binary,
     ordered=_binary,
     position=lambda text, part: func.instr(text, part, type_=types.Integer()),
