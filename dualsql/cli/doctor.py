@@ -183,11 +183,10 @@ async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
     findings: list[Finding] = []
     with _noting("database", findings):
         async with _open(options) as source:
-            timeout = source.limits.connection_timeout
-            await reach(source, timeout=timeout)
+            await reach(source, timeout=source.limits.connection_timeout)
             findings.append(Finding("database", "ok", f"{source.capabilities.name} answers."))
             with _noting("read-only", findings):
-                await prove_read_only(source, timeout=timeout)
+                await prove_read_only(source)
                 findings.append(
                     Finding("read-only", "ok", "A session refuses to write.")
                     if source.backend.has_read_only_sessions
@@ -208,7 +207,9 @@ async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
 @asynccontextmanager
 async def _open(options: ServeOptions) -> AsyncIterator[Source]:
     roles = {} if options.read_only_role is None else {_DATABASE: options.read_only_role}
-    settings = replace(_settings_or_default(options), read_only_roles=roles)
+    settings = _settings_or_default(options)
+    # Each check may take as long as a connection.
+    settings = replace(settings, read_only_roles=roles, query_timeout=settings.queue_timeout)
     source = open_source(_DATABASE, options.database, Registry(MetaData()), settings)
     try:
         yield source
@@ -242,14 +243,14 @@ async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
     """Whether the session's user could write if sessions were not read-only."""
     required: list[Table] = list(tables.metadata.tables.values())
     findings: list[Finding] = []
-    timeout, rights = source.limits.connection_timeout, source.backend.rights
+    rights = source.backend.rights
     if rights is None:
         return [Finding("rights", "ok", _of_file(source.engine.url.database or ""))]
     with _noting("rights", findings):
         if source.role is not None:
-            await prove_role(replace(source, registry=Registry(tables.metadata)), timeout=timeout)
+            await prove_role(replace(source, registry=Registry(tables.metadata)))
         names = await in_session(
-            source, None, lambda connection: rights.writable_tables(connection, required), timeout=timeout
+            source, None, lambda connection: rights.writable_tables(connection, required)
         )
         if names:
             more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -279,7 +280,7 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
         required += store.maximum_connections if store.server == server_at(source.engine.url) else 0
         await store.close()
     required *= options.workers
-    allowed = await connection_limit(source, timeout=source.limits.connection_timeout)
+    allowed = await connection_limit(source)
     who = "One worker opens" if options.workers == 1 else f"{options.workers} workers open"
     sentence = f"{who} up to {required} connections"
     if allowed is None:
@@ -296,8 +297,8 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
 
 async def _pooler(source: Source) -> list[Finding]:
     """The findings about a pooler between, if there is one."""
-    rights, timeout = source.backend.rights, source.limits.connection_timeout
-    if rights is None or not await in_session(source, None, rights.is_pooled, timeout=timeout):
+    rights = source.backend.rights
+    if rights is None or not await in_session(source, None, rights.is_pooled):
         return []
     sentence = "A pooler stands between the server and its database."
     # An argument of SQLAlchemy's own (dialects/postgresql/asyncpg.py), which asyncpg does not know.

@@ -276,6 +276,7 @@ class QueryLimits:
     Streams have slots of their own, so that slow readers do not delay pages. Background queries have their own too.
 
     Attributes:
+        query_timeout: the time limit of a statement for which nothing else is said.
         connection_timeout: how long a session waits for a connection of the pool.
         page_bytes: the maximum bytes of the rows of a page.
         longest_stream: the time limit of a statement whose session has no limit of its own.
@@ -292,6 +293,7 @@ class QueryLimits:
         self.queries = Slots("query", number, queue, for_reading=number // 5)
         self.streams = Slots("stream", settings.maximum_streams, queue)
         self.texts = Slots("text", TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
+        self.query_timeout = settings.query_timeout
         self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
