@@ -185,13 +185,15 @@ class Capabilities:
         return self.query_dialect()
 
 
-def capabilities_of(dialect: Dialect) -> Capabilities | None:
-    """The capabilities of the dialect's database; None if dualsql does not support it."""
-    return capabilities_named(dialect.name)
+def capabilities_of(dialect: Dialect) -> Capabilities:
+    """The capabilities of a source's database, by its dialect."""
+    capabilities = capabilities_named(dialect.name)
+    assert capabilities is not None, "a source has a dialect that SQLAlchemy knows"
+    return capabilities
 
 
 def capabilities_named(name: str) -> Capabilities | None:
-    """The same by SQLAlchemy's name of the dialect, such as `connection.dialect.name`."""
+    """The capabilities of the database whose dialect has this name; None if there is no such dialect."""
     # By name: plan, tenancy and formats are below the databases, and only read their capabilities.
     backend = import_module("dualsql.databases.backends").backend_named(name)
     return None if backend is None else backend.capabilities

@@ -99,8 +99,7 @@ class ColumnFit:
 
 def loose_encodings(dialect: Dialect) -> Sequence[str]:
     """The encodings of columns in which the database may hold values of other types."""
-    capabilities = capabilities_of(dialect)
-    return ("integer", "float", "base64", "text") if capabilities and capabilities.has_loose_types else ()
+    return ("integer", "float", "base64", "text") if capabilities_of(dialect).has_loose_types else ()
 
 
 def fit_of(column: ResultColumn) -> ColumnFit:
