@@ -62,8 +62,8 @@ class TimeLimit:
 
     __slots__ = ("ends_at",)
 
-    def __init__(self, ends_at: float = math.inf) -> None:
-        self.ends_at = ends_at
+    def __init__(self) -> None:
+        self.ends_at = math.inf
 
     def is_over(self) -> bool:
         """SQLite's progress handler: true stops the statement."""
