@@ -16,6 +16,7 @@ from dualsql.errors import (
     StorageError,
 )
 from dualsql.log import Outage, log_failure, log_unforeseen
+from dualsql.resource import DEFAULT_PORTS
 from dualsql.threads import shielded
 
 logger = logging.getLogger(__name__)
@@ -157,5 +158,5 @@ def other_port(base_url: str, port: int) -> int | None:
     url = urlsplit(base_url)
     if url.hostname not in {"localhost", "127.0.0.1", "::1"}:
         return None
-    url_port = url.port or (443 if url.scheme == "https" else 80)
+    url_port = url.port or DEFAULT_PORTS[url.scheme]
     return None if url_port == port else url_port
