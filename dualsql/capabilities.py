@@ -139,7 +139,7 @@ class Capabilities:
         row_number: the name of the column that numbers the rows of a table, which is not among its columns; None for a
             view, and if the table has none; empty if columns have all its names, or the key of the table may repeat.
         is_filled: whether a column of a table is never NULL. A source knows both of its own tables.
-        constraints: the module that asks for the constraints of tables; without one, what tables declare is believed.
+        constraints: the module that asks for the constraints of tables; without one, orders rely on declared ones.
     """
 
     name: str

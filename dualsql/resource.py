@@ -192,7 +192,7 @@ def _check_name(name: object) -> None:
 
 
 class KeptProgress(TypedDict):
-    """A run whose rows are going to be kept: how many were read so far, and until when its server is believed."""
+    """A run whose rows are going to be kept: how many were read so far, and when its lease ends."""
 
     rows: int
     until: str
@@ -245,7 +245,7 @@ class Resource:
         pending_until: the end of the lease, which the server that runs the query renews.
         failure: the error of a failed query.
         kept: the rows of its run, if keeping them was asked for.
-        pinned_by: who pinned it, if it belongs to nobody and the server's own code did not: a MAC of the caller.
+        pinned_by: who pinned it, if it has no owner and the server's own code did not: a MAC of the caller.
     """
 
     id: str

@@ -99,10 +99,10 @@ class Run:
             while self.loop is None and self._refusal is None:
                 await asyncio.sleep(START_INTERVAL)
                 await self._try()
-        except Exception as error:  # noqa: BLE001 - nobody waits for this task
+        except Exception as error:  # noqa: BLE001 - nothing awaits this task
             log_unforeseen(logger, error, "The start of the server failed")
         finally:
-            self._retrying = None  # whoever uses the server next starts it
+            self._retrying = None  # the next use of the server starts it
 
     async def _try(self) -> None:
         """Try to start, and log what hinders it."""

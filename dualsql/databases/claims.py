@@ -1,7 +1,7 @@
 """What the application's tables declare and the database does not enforce.
 
 A page begins after the last row of the page before it. It would leave out rows whose NOT NULL column is NULL after all,
-and rows that share a primary key. Of a table that the database does not describe, what is declared is believed.
+and rows that share a primary key. Of a table that the database does not describe, orders rely on what is declared.
 """
 
 from __future__ import annotations

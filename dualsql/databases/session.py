@@ -331,7 +331,7 @@ class Session(Generic[T]):
             self.task.cancel()
             await asyncio.wait({self.task}, timeout=_GRACE)
         if self.task.done() and not self.task.cancelled():
-            self.task.exception()  # which nobody else asks for
+            self.task.exception()  # else asyncio logs that it was never retrieved
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

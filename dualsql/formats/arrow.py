@@ -233,8 +233,8 @@ def _strict_fit(column: ResultColumn, type_: Any) -> ColumnFit:
         return ListFit(*kinds)
     fit = fit_of(column)
     if pa.types.is_timestamp(type_):
-        return ZonedFit(fit.kinds, fit.strangers, has_zone=type_.tz is not None)
-    return ZonedFit(fit.kinds, fit.strangers) if pa.types.is_time(type_) else fit
+        return ZonedFit(fit.kinds, fit.excluded, has_zone=type_.tz is not None)
+    return ZonedFit(fit.kinds, fit.excluded) if pa.types.is_time(type_) else fit
 
 
 def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | None:

@@ -321,7 +321,7 @@ class Views:
     def open_anew(
         self, source: Source, document: bytes, principal: Principal | None, derived: Derived | None = None
     ) -> View:
-        """As `open`, with `derived`, or else with a statement that nobody else has before it is kept."""
+        """As `open`, with `derived`, or else with a new statement, which no other caller has before it is kept."""
         rules = self.policy.rules_for(principal)
         if derived is None:
             statement = source.thaw(document)

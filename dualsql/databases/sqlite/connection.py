@@ -175,7 +175,7 @@ class SQLiteGuard(Guard):
         try:
             yield
         except BaseException:
-            # If the event loop ends, nobody stops a statement in the thread, and the connection waits for it.
+            # If the event loop ends, a statement goes on in the thread, and the connection waits for it.
             clock.ends_at = 0.0
             raise
         finally:
