@@ -107,8 +107,8 @@ async def examine(options: ServeOptions) -> list[Finding]:
 async def _examine(options: ServeOptions) -> list[Finding]:
     findings = [*_configuration(options), *_exposure(options)]
     with without_log():
-        findings += [each async for each in _database(options)]
-        findings += [each async for each in _store(options)]
+        findings += await _database(options)
+        findings += await _store(options)
         findings += await _storage(options)
     return [*findings, await asyncio.to_thread(_base_url, options)]
 
@@ -179,7 +179,7 @@ def _exposure(options: ServeOptions) -> list[Finding]:
     return [Finding("authentication", "ok", sentence)]
 
 
-async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
+async def _database(options: ServeOptions) -> list[Finding]:
     findings: list[Finding] = []
     with _noting("database", findings):
         async with _open(options) as source:
@@ -200,8 +200,7 @@ async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
                 findings += await _rights(source, tables)
             findings.append(await _connections(source, options))
             findings += await _pooler(source)
-    for each in findings:
-        yield each
+    return findings
 
 
 @asynccontextmanager
@@ -308,15 +307,12 @@ async def _pooler(source: Source) -> list[Finding]:
     return [Finding("pooler", "warning", sentence, hint)]
 
 
-async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
+async def _store(options: ServeOptions) -> list[Finding]:
     if options.store_url is None:
-        yield Finding(
-            "store",
-            "warning",
-            "Results are kept in memory: they end with the process, and several workers do not share them.",
-            "Give the URL of a database for results: --store.",
+        sentence = (
+            "Results are kept in memory: they end with the process, and several workers do not share them."
         )
-        return
+        return [Finding("store", "warning", sentence, "Give the URL of a database for results: --store.")]
     from dualsql.store.migrations import is_migrated
 
     findings: list[Finding] = []
@@ -328,8 +324,7 @@ async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
             )
         findings.append(Finding("store", "ok", "The tables of the store are those of this release."))
         findings.append(await _clock(options.store_url))
-    for each in findings:
-        yield each
+    return findings
 
 
 async def _clock(url: str) -> Finding:

@@ -161,17 +161,18 @@ class View:
         """The rows of a page of this statement, which may be written if a `page` is given; whether they were cached."""
         rules, names = self.rules.with_values(keyed.values), self.derived.names
         described = names.followed_by(keyed.added) if keyed.added else names
-        fetch = self._fetch(keyed.select, rules, described, self.settings.query_timeout)
+        fetch = self._fetch(keyed.select, rules, described)
         fetch.drafts = keyed.drafts
         if self.cache is None:
             return await fetch.page(page), False
         return await self.cache.page(keyed.select, rules, self.source, fetch.rows)
 
-    async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
-        """The rows of a query over this statement, which may read all of its rows."""
+    async def answer(self, select: AnySelect, *, timeout: timedelta | None = None) -> Rows:
+        """The rows of a query over this statement, which may read all of its rows; in `query_timeout` by default."""
         # An empty name matches any: `require_described` compares the number of columns only.
-        described = ("",) * len(select.selected_columns)
-        return await replace(self._fetch(select, self.rules, described, timeout), may_be_fast=False).rows()
+        fetch = self._fetch(select, self.rules, ("",) * len(select.selected_columns))
+        timeout = fetch.timeout if timeout is None else timeout
+        return await replace(fetch, timeout=timeout, may_be_fast=False).rows()
 
     async def sample(self, size: int, method: CountMethod) -> Sample:
         """The first rows, and the total."""
@@ -188,17 +189,15 @@ class View:
         values: Mapping[str, int] = MappingProxyType({}),
     ) -> Sample:
         """At most `size` rows of `select` with the values of its parameters, and the total of the statement."""
-        rules, timeout = self.rules.with_values(values), self.settings.query_timeout
-        sample = self._fetch(select, rules, self.derived.names, timeout)
+        sample = self._fetch(select, self.rules.with_values(values), self.derived.names)
         return await fetch_sample(sample, self._counter(), method, size=size)
 
     async def total(self, method: CountMethod) -> Total:
         """The number of rows, by the given count method."""
         return await self._counter().total(method)
 
-    def _fetch(
-        self, select: AnySelect, rules: ActiveRules, described: Sequence[str], timeout: timedelta
-    ) -> Fetch:
+    def _fetch(self, select: AnySelect, rules: ActiveRules, described: Sequence[str]) -> Fetch:
+        timeout = self.settings.query_timeout
         return Fetch(source=self.source, statement=select, rules=rules, described=described, timeout=timeout)
 
     def _counter(self) -> RowCounter:
