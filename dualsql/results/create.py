@@ -484,7 +484,7 @@ class Creator:
 
     @asynccontextmanager
     async def _file_of(self, resource_id: str, kept: KeptRows | None) -> AsyncIterator[None]:
-        """Delete the file of a new resource, if it has one, if the block fails."""
+        """If the block fails, delete the file of the new resource, if it has one."""
         try:
             yield
         except BaseException:
