@@ -301,12 +301,12 @@ class ResultServer:
         Args:
             principal: for whom it is pinned; None for an anonymous caller. Without the argument, the server's own code
                 pins a result, whose ever it is.
-            address: of the caller. The pins of results without an owner count against it, or without one against
+            address: of the caller. The pins of results that belong to nobody count against it, or without one against
                 the link.
 
         Raises:
             ForbiddenError: `principal` may not pin it.
-            LimitExceededError: the caller's pins of results without an owner fill the quota.
+            LimitExceededError: the caller's pins of results that belong to nobody fill the quota.
         """
         if isinstance(principal, EllipsisType):
             await self._ready()
