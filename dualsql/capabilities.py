@@ -139,7 +139,7 @@ class Capabilities:
         row_number: the name of the column that numbers the rows of a table, which is not among its columns; None for a
             view, and if the table has none; empty if columns have all its names, or the key of the table may repeat.
         is_filled: whether a column of a table is never NULL. A source knows both of its own tables.
-        constraints: the module that asks for the constraints of tables; without one, what tables declare is believed.
+        constraints: the module that asks for the constraints of tables; without one, orders rely on declared ones.
     """
 
     name: str
@@ -185,13 +185,15 @@ class Capabilities:
         return self.query_dialect()
 
 
-def capabilities_of(dialect: Dialect) -> Capabilities | None:
-    """The capabilities of the dialect's database; None if dualsql does not support it."""
-    return capabilities_named(dialect.name)
+def capabilities_of(dialect: Dialect) -> Capabilities:
+    """The capabilities of a source's database, by its dialect."""
+    capabilities = capabilities_named(dialect.name)
+    assert capabilities is not None, "a source has a dialect that SQLAlchemy knows"
+    return capabilities
 
 
 def capabilities_named(name: str) -> Capabilities | None:
-    """The same by SQLAlchemy's name of the dialect, such as `connection.dialect.name`."""
+    """The capabilities of the database whose dialect has this name; None if there is no such dialect."""
     # By name: plan, tenancy and formats are below the databases, and only read their capabilities.
     backend = import_module("dualsql.databases.backends").backend_named(name)
     return None if backend is None else backend.capabilities

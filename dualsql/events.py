@@ -1,4 +1,4 @@
-"""What happens in the process, for whoever listens: events with their figures, blocks of work, and what is in use.
+"""What happens in the process, for a listener: events with their figures, blocks of work, and what is in use.
 
 The kernel reports and imports no listener. Without one a report costs a comparison. `dualsql.telemetry` is a listener:
 it exports metrics and spans. Names of attributes are those of OpenTelemetry's conventions. No event holds a value, an
@@ -24,7 +24,7 @@ ERROR = "error.type"
 
 
 class StatementStopped(NamedTuple):
-    """A statement was stopped: by a time limit, or because nobody waited for it any longer."""
+    """A statement was stopped: by a time limit, or because its caller has left."""
 
     reason: Literal["timeout", "cancelled"]
 
@@ -190,7 +190,7 @@ class Events:
     """The events of the process.
 
     Attributes:
-        listener: None while nobody listens.
+        listener: None if there is none.
     """
 
     def __init__(self) -> None:

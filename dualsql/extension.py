@@ -17,7 +17,7 @@ from dualsql.freeze import Registry
 from dualsql.log import log_unforeseen
 from dualsql.resource import Addresses, Clock
 from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
-from dualsql.results.create import Creator
+from dualsql.results.create import Creator, missing_feature
 from dualsql.results.pages import Cursors, ResultPages
 from dualsql.results.streams import Streams
 from dualsql.results.view import Views
@@ -174,10 +174,7 @@ class Extensions:
             names = ", ".join(type(each).__name__ for each in matches)
             raise ConfigurationError(f"Several features are a {kind.__name__}: {names}.", hint="Name one.")
         if not matches:
-            raise ConfigurationError(
-                f"This server has no feature {kind.__name__}.",
-                hint=f"Add it to the features of the server: features=default_features({kind.__name__}(...)).",
-            )
+            raise missing_feature(kind.__name__)
         return matches[0]
 
     # A failure of one is logged, and the others are called all the same: those of other packages may raise anything.

@@ -46,7 +46,7 @@ class Feature(Extension):
     compiles them, so that a result of which they cannot be derived is refused."""
 
     settings_group: ClassVar[type[SettingsGroup] | None] = None
-    """Its settings, which its constructor takes: for `docs/settings.md`, and for whoever makes options of them."""
+    """Its settings, which its constructor takes: for `docs/settings.md`, and for programs that make options of them."""
 
     is_attached = False
     """Whether a server has it."""

@@ -72,8 +72,8 @@ class Maintenance:
                 from dualsql.databases.unproved import unproved_notice
 
                 yield unproved_notice(source.name, source.capabilities.name)
-        timeout, sources = self.parts.settings.query_timeout, self.parts.sources
-        missing_in = [await missing_tables(source, timeout=timeout) for source in sources.values()]
+        sources = self.parts.sources
+        missing_in = [await missing_tables(source) for source in sources.values()]
         # One registry serves all databases, so a table that one of them lacks may be in another.
         if missing := sorted(set(missing_in[0]).intersection(*missing_in)):
             yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
@@ -89,7 +89,7 @@ class Maintenance:
 
                 if server == server_at(source.engine.sync_engine.url):
                     number += self._store_connections
-            allowed = await connection_limit(source, timeout=timeout)
+            allowed = await connection_limit(source)
             if allowed is not None and number > allowed:
                 yield (
                     f"This worker may open {number} connections to the database {name!r} (and its store, if that is on "

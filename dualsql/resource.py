@@ -87,6 +87,9 @@ def within(what: str, value: int, least: int, most: int) -> int:
     return value
 
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
+"""By the schemes that base URLs have."""
+
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}", re.ASCII)
 # Some hosts fetch a link with such a scheme by themselves and paste what they get into the prompt.
 _FETCHABLE = frozenset({"http", "https", "ftp", "file", "data", "ws", "wss"})
@@ -103,7 +106,7 @@ class Addresses(NamedTuple):
         """The addresses; raises ConfigurationError for a URL or a scheme that resources cannot have."""
         parts = urlsplit(base_url)
         # No query and no fragment: ids are appended.
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment:
             raise ConfigurationError(
                 f"base_url must be an absolute URL without a query or fragment, and is {base_url!r}.",
                 hint="For example https://api.example.com/resources.",
@@ -189,7 +192,7 @@ def _check_name(name: object) -> None:
 
 
 class KeptProgress(TypedDict):
-    """A run whose rows are going to be kept: how many were read so far, and until when its server is believed."""
+    """A run whose rows are going to be kept: how many were read so far, and when its lease ends."""
 
     rows: int
     until: str
@@ -242,7 +245,7 @@ class Resource:
         pending_until: the end of the lease, which the server that runs the query renews.
         failure: the error of a failed query.
         kept: the rows of its run, if keeping them was asked for.
-        pinned_by: who pinned it, if it belongs to nobody and the server's own code did not: a MAC of the caller.
+        pinned_by: who pinned it, if it has no owner and the server's own code did not: a MAC of the caller.
     """
 
     id: str

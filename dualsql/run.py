@@ -16,6 +16,7 @@ from dualsql.errors import (
     StorageError,
 )
 from dualsql.log import Outage, log_failure, log_unforeseen
+from dualsql.resource import DEFAULT_PORTS
 from dualsql.threads import shielded
 
 logger = logging.getLogger(__name__)
@@ -98,10 +99,10 @@ class Run:
             while self.loop is None and self._refusal is None:
                 await asyncio.sleep(START_INTERVAL)
                 await self._try()
-        except Exception as error:  # noqa: BLE001 - nobody waits for this task
+        except Exception as error:  # noqa: BLE001 - nothing awaits this task
             log_unforeseen(logger, error, "The start of the server failed")
         finally:
-            self._retrying = None  # whoever uses the server next starts it
+            self._retrying = None  # the next use of the server starts it
 
     async def _try(self) -> None:
         """Try to start, and log what hinders it."""
@@ -157,5 +158,5 @@ def other_port(base_url: str, port: int) -> int | None:
     url = urlsplit(base_url)
     if url.hostname not in {"localhost", "127.0.0.1", "::1"}:
         return None
-    url_port = url.port or (443 if url.scheme == "https" else 80)
+    url_port = url.port or DEFAULT_PORTS[url.scheme]
     return None if url_port == port else url_port

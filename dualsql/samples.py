@@ -99,4 +99,4 @@ async def _spread(view: View, size: int) -> Sample:
     total = await view.total(CountMethod("exact"))
     assert total.rows is not None
     select = sampling.spread(ordered, sampling.even_ranks(total.rows, size))
-    return Sample(await view.answer(select, timeout=view.settings.query_timeout), total)
+    return Sample(await view.answer(select), total)

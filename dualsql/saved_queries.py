@@ -260,8 +260,7 @@ def _expected(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None
 
 def _expected_integer(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
     bits = 64
-    capabilities = None if dialect is None else capabilities_of(dialect)
-    is_sized = dialect is not None and (capabilities is None or capabilities.has_sized_integers)
+    is_sized = dialect is not None and capabilities_of(dialect).has_sized_integers
     if is_sized and not isinstance(type_, types.BigInteger):
         bits = 16 if isinstance(type_, types.SmallInteger) else 32
     most = 2 ** (bits - 1)
@@ -291,10 +290,10 @@ def _expected_zone(value: datetime | time, type_: Any, dialect: Dialect | None) 
 
     Drivers refuse or drop a zone that the column does not store, and add their own zone to an instant without one.
     """
-    capabilities = None if dialect is None else capabilities_of(dialect)
-    keeps_zones = dialect is None or (capabilities is not None and capabilities.keeps_zones)
-    wants_zone = bool(type_.timezone) and keeps_zones
-    if (value.tzinfo is not None) is wants_zone or dialect is None:
+    if dialect is None:
+        return None
+    wants_zone = bool(type_.timezone) and capabilities_of(dialect).keeps_zones
+    if (value.tzinfo is not None) is wants_zone:
         return None
     return "written with a zone, such as +00:00" if wants_zone else "written without a zone"
 

@@ -397,7 +397,7 @@ class ResultServer:
                 self._started.append(feature)
         for source in self.parts.sources.values():
             try:
-                await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
+                await prove(source, self.parts.policy.secured)
             except DatabaseBusyError as error:
                 from dualsql.databases.reach import for_operator
 
@@ -405,7 +405,7 @@ class ResultServer:
             if columns := self.parts.policy.tenant_columns:
                 from dualsql.databases.comparison import prove_tenants
 
-                await prove_tenants(source, columns, timeout=self.settings.query_timeout)
+                await prove_tenants(source, columns)
         async for notice in self.maintenance.notices():
             self.notices.append(notice)
             logger.warning("%s", notice)

@@ -137,21 +137,26 @@ def final_froms(select: Any, *, anew: bool = False) -> Sequence[FromClause]:
 
     That method first writes the statement in SQL of no database, which fails for a slice of an array, for example.
     """
-    if not anew and (kept := noted(select, "dualsql_froms")):
+    if not anew and (kept := noted(select, FROMS)):
         return kept
     compiler = _NO_DATABASE.statement_compiler(_NO_DATABASE, None)
     return select._compile_state_factory(select, compiler)._get_display_froms()
 
 
+FROMS, PLAIN, COMPUTED = "dualsql_froms", "dualsql_plain", "dualsql_computed"
+NOTES = (FROMS, PLAIN, COMPUTED)
+"""What is noted of a Select: its sources; whether its document is plain (`freeze.is_plain`), so that `plan` need not
+look for what it rewrites; what `plan.shape` finds that is not a plain column."""
+
 note: Callable[[Any, str, Any], None] = selectable.Select._set_memoized_attribute
-"""Keep what is known of a statement, under a name. Changed copies do not have it (`util/langhelpers.py`)."""
+"""Keep what is known of a statement, under one of `NOTES`. Changed copies do not have it (`util/langhelpers.py`)."""
 
 
 def note_froms(statement: Any, compiled: Any = None) -> None:
     """Keep the sources of a Select, which may be compiled."""
     if isinstance(statement, selectable.Select):
         froms = compiled.compile_state._get_display_froms() if compiled else final_froms(statement)
-        note(statement, "dualsql_froms", froms)
+        note(statement, FROMS, froms)
 
 
 def noted(statement: Any, name: str) -> Any:

@@ -30,6 +30,7 @@ SMALL_MODULES = {
     "dualsql/formats/bind_values.py": "read by `sql` and `query`",
     "dualsql/formats/json_array.py": "a format of streams has a file of its own",
     "dualsql/formats/ndjson.py": "a format of streams has a file of its own",
+    "dualsql/databases/expressions.py": "read by most databases and by queries",
     "dualsql/http/cors.py": "loaded where scripts of other origins may read",
     "dualsql/formats/cell_limit.py": "loaded with the first page whose cells are cut",
     "dualsql/plan/texts.py": "loaded with the first text of an author",

@@ -46,8 +46,7 @@ async def bin_marks(chart: Chart, view: View) -> Marks:
     (profiled,) = data.profiled
     if profiled.is_masked:
         return Marks([], (f"Not drawn: the values of {chart.x} are hidden",))
-    timeout = view.settings.query_timeout
-    (row,) = await view.answer(profiles.summary_statement(data), timeout=timeout)
+    (row,) = await view.answer(profiles.summary_statement(data))
     rows, statistics = profiles.read_summary(data, row)
     summary = statistics[values.name]
     notes = _left_out(summary["nulls"], f"whose {chart.x} is NULL")
@@ -55,7 +54,7 @@ async def bin_marks(chart: Chart, view: View) -> Marks:
     counted = profiles.counted_values(
         data, profiled, is_positive=chart.scale == "log", is_finite=not is_finite
     )
-    (row,) = await view.answer(profiles.spread_statement(data, counted, _PERCENTS), timeout=timeout)
+    (row,) = await view.answer(profiles.spread_statement(data, counted, _PERCENTS))
     spread = Spread(int(row[0] or 0), row[1], row[2], row[3:])
     left_out = rows - summary["nulls"] - spread.count
     reason = "no finite number above 0" if chart.scale == "log" else "no finite number"
@@ -68,9 +67,7 @@ async def bin_marks(chart: Chart, view: View) -> Marks:
         return Marks([], (*notes, f"Not drawn: {chart.x} has values that are no {kind}"))
     is_below, is_above = spread.lowest < bounds[0], bounds[-1] <= spread.highest
     ends = [*bounds[:1] * is_below, *bounds, *bounds[-1:] * is_above]
-    counts = profiles.read_bins(
-        await view.answer(profiles.count_bins(data, counted, ends), timeout=timeout), len(ends) - 1
-    )
+    counts = profiles.read_bins(await view.answer(profiles.count_bins(data, counted, ends)), len(ends) - 1)
     write = _writer(view)
     if is_below:
         notes += _left_out(counts.pop(0), f"below {write(bounds[0])}, down to {write(spread.lowest)}")

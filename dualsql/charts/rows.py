@@ -55,7 +55,7 @@ async def marks_of(chart: Chart, view: View) -> Marks:
     """The marks of a bar, line or point chart, computed from all rows of the result."""
     # With one mark more, there are more than these.
     select = plan.page(view.ordered(), offset=0, limit=MOST_MARKS + 1)
-    records = await view.answer(select, timeout=view.settings.query_timeout)
+    records = await view.answer(select)
     rows = _records(view, view.columns, records[:MOST_MARKS])
     is_cut = len(records) > MOST_MARKS
     if chart.mark == "bar" and _has_bars([column.describe() for column in view.columns]):
@@ -63,7 +63,7 @@ async def marks_of(chart: Chart, view: View) -> Marks:
         return await _largest(chart, view) if is_cut or is_crowded else Marks(rows)
     if not is_cut:
         return Marks(rows)
-    ((total,),) = await view.answer(view.derived.counting(), timeout=view.settings.query_timeout)
+    ((total,),) = await view.answer(view.derived.counting())
     if chart.mark == "point":
         return await _sample_points(view, total)
     return Marks(rows, (f"Not all: only the first {MOST_MARKS:,} of {total:,} marks",))
@@ -89,9 +89,8 @@ def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) 
 
 
 async def _sample_points(view: View, total: int) -> Marks:
-    timeout = view.settings.query_timeout
     sample = scattered(view.ordered(), MOST_MARKS, _SEED)
-    rows = _records(view, view.columns, await view.answer(sample, timeout=timeout))
+    rows = _records(view, view.columns, await view.answer(sample))
     rows.sort(key=lambda row: -row.get(TIMES, 0))  # small points are drawn last, and are not covered
     return Marks(rows, (f"A random sample: {len(rows):,} of {total:,} points",))
 
@@ -105,7 +104,7 @@ def _has_bars(columns: Sequence[Column]) -> bool:
 async def _largest(chart: Chart, view: View) -> Marks:
     """The largest categories and colors, or the smallest if these are to come first."""
     names = [column.name for column in view.columns if column.name in _MOST]
-    largest = await view.answer(_largest_bars(chart, view, names), timeout=view.settings.query_timeout)
+    largest = await view.answer(_largest_bars(chart, view, names))
     width = len(names)
     records = _records(view, view.columns[:width], [row[:width] for row in largest])
     totals = [max((int(row[at - width]) for row in largest), default=0) for at in range(width)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -130,11 +132,8 @@ def openapi_command(
 ) -> None:
     """Print the REST resources of `dualsql serve` as OpenAPI 3.1."""
     with errors_in_one_line():
-        try:
-            with importing():
-                from dualsql.cli.serve import openapi
-        except ModuleNotFoundError as error:
-            raise _missing(error.name, "serve") from error
+        with _importing("serve"):
+            from dualsql.cli.serve import openapi
         typer.echo(openapi(base_url.rstrip("/")))
 
 
@@ -151,12 +150,10 @@ def demo_command(
 ) -> None:
     """Run a demonstration: a model and an application query 106,145 college programs."""
     with errors_in_one_line():
-        try:
+        with _importing("demo"):
             from rich.console import Console
 
             from dualsql.demo.run import run
-        except ModuleNotFoundError as error:
-            raise _missing(error.name, "demo") from error
         asyncio.run(run(Console(), host=host, port=port, database=database, keeps_serving=serve))
 
 
@@ -165,14 +162,11 @@ def demo_command(
 def serve_command(options: ServeOptions) -> None:
     """Serve a database, or files, read-only to models (MCP) and applications (REST)."""
     with errors_in_one_line():
-        try:
-            with importing():
-                if options.stdio:
-                    from dualsql.cli.stdio import run
-                else:
-                    from dualsql.cli.serve import run
-        except ModuleNotFoundError as error:
-            raise _missing(error.name, options.extra) from error
+        with _importing(options.extra):
+            if options.stdio:
+                from dualsql.cli.stdio import run
+            else:
+                from dualsql.cli.serve import run
         run_in_loop(run(options))
 
 
@@ -181,11 +175,8 @@ def serve_command(options: ServeOptions) -> None:
 def doctor_command(options: DoctorOptions) -> None:
     """Check what `dualsql serve` needs, with the same options; exit code 1 if something would not work."""
     with errors_in_one_line():
-        try:
-            with importing():
-                from dualsql.cli.doctor import examine, is_healthy, write_report
-        except ModuleNotFoundError as error:
-            raise _missing(error.name, options.extra) from error
+        with _importing(options.extra):
+            from dualsql.cli.doctor import examine, is_healthy, write_report
         findings = asyncio.run(examine(options))
         typer.echo(write_report(findings, as_json=options.as_json))
         if is_healthy(findings):
@@ -221,11 +212,9 @@ def conformance_command(
 ) -> None:
     """Check a server or a client against the standard (docs/standard); exit code 1 if a MUST fails."""
     with errors_in_one_line():
-        try:
+        with _importing("serve"):
             from dualsql.conformance.command import ConformanceError, check_conformance
             from dualsql.serve.sockets import stop_on_signals
-        except ModuleNotFoundError as error:
-            raise _missing(error.name, "serve") from error
 
         async def run() -> tuple[str, bool]:
             stop_on_signals()
@@ -305,5 +294,11 @@ def _write(change: Change, *, yes: bool) -> None:
     typer.echo("Written." if copy is None else f"Written. The old file is {copy}.")
 
 
-def _missing(module: str | None, extra: str) -> SystemExit:
-    return SystemExit(missing(module, extra))
+@contextmanager
+def _importing(extra: str) -> Iterator[None]:
+    """End the process with a line that names `extra` if an import of the block needs it and it is not installed."""
+    try:
+        with importing():
+            yield
+    except ModuleNotFoundError as error:
+        raise SystemExit(missing(error.name, extra)) from error

@@ -107,8 +107,8 @@ async def examine(options: ServeOptions) -> list[Finding]:
 async def _examine(options: ServeOptions) -> list[Finding]:
     findings = [*_configuration(options), *_exposure(options)]
     with without_log():
-        findings += [each async for each in _database(options)]
-        findings += [each async for each in _store(options)]
+        findings += await _database(options)
+        findings += await _store(options)
         findings += await _storage(options)
     return [*findings, await asyncio.to_thread(_base_url, options)]
 
@@ -179,15 +179,14 @@ def _exposure(options: ServeOptions) -> list[Finding]:
     return [Finding("authentication", "ok", sentence)]
 
 
-async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
+async def _database(options: ServeOptions) -> list[Finding]:
     findings: list[Finding] = []
     with _noting("database", findings):
         async with _open(options) as source:
-            timeout = source.limits.connection_timeout
-            await reach(source, timeout=timeout)
+            await reach(source, timeout=source.limits.connection_timeout)
             findings.append(Finding("database", "ok", f"{source.capabilities.name} answers."))
             with _noting("read-only", findings):
-                await prove_read_only(source, timeout=timeout)
+                await prove_read_only(source)
                 findings.append(
                     Finding("read-only", "ok", "A session refuses to write.")
                     if source.backend.has_read_only_sessions
@@ -201,14 +200,15 @@ async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
                 findings += await _rights(source, tables)
             findings.append(await _connections(source, options))
             findings += await _pooler(source)
-    for each in findings:
-        yield each
+    return findings
 
 
 @asynccontextmanager
 async def _open(options: ServeOptions) -> AsyncIterator[Source]:
     roles = {} if options.read_only_role is None else {_DATABASE: options.read_only_role}
-    settings = replace(_settings_or_default(options), read_only_roles=roles)
+    settings = _settings_or_default(options)
+    # Each check may take as long as a connection.
+    settings = replace(settings, read_only_roles=roles, query_timeout=settings.queue_timeout)
     source = open_source(_DATABASE, options.database, Registry(MetaData()), settings)
     try:
         yield source
@@ -242,14 +242,14 @@ async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
     """Whether the session's user could write if sessions were not read-only."""
     required: list[Table] = list(tables.metadata.tables.values())
     findings: list[Finding] = []
-    timeout, rights = source.limits.connection_timeout, source.backend.rights
+    rights = source.backend.rights
     if rights is None:
         return [Finding("rights", "ok", _of_file(source.engine.url.database or ""))]
     with _noting("rights", findings):
         if source.role is not None:
-            await prove_role(replace(source, registry=Registry(tables.metadata)), timeout=timeout)
+            await prove_role(replace(source, registry=Registry(tables.metadata)))
         names = await in_session(
-            source, None, lambda connection: rights.writable_tables(connection, required), timeout=timeout
+            source, None, lambda connection: rights.writable_tables(connection, required)
         )
         if names:
             more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -279,7 +279,7 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
         required += store.maximum_connections if store.server == server_at(source.engine.url) else 0
         await store.close()
     required *= options.workers
-    allowed = await connection_limit(source, timeout=source.limits.connection_timeout)
+    allowed = await connection_limit(source)
     who = "One worker opens" if options.workers == 1 else f"{options.workers} workers open"
     sentence = f"{who} up to {required} connections"
     if allowed is None:
@@ -296,8 +296,8 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
 
 async def _pooler(source: Source) -> list[Finding]:
     """The findings about a pooler between, if there is one."""
-    rights, timeout = source.backend.rights, source.limits.connection_timeout
-    if rights is None or not await in_session(source, None, rights.is_pooled, timeout=timeout):
+    rights = source.backend.rights
+    if rights is None or not await in_session(source, None, rights.is_pooled):
         return []
     sentence = "A pooler stands between the server and its database."
     # An argument of SQLAlchemy's own (dialects/postgresql/asyncpg.py), which asyncpg does not know.
@@ -307,15 +307,12 @@ async def _pooler(source: Source) -> list[Finding]:
     return [Finding("pooler", "warning", sentence, hint)]
 
 
-async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
+async def _store(options: ServeOptions) -> list[Finding]:
     if options.store_url is None:
-        yield Finding(
-            "store",
-            "warning",
-            "Results are kept in memory: they end with the process, and several workers do not share them.",
-            "Give the URL of a database for results: --store.",
+        sentence = (
+            "Results are kept in memory: they end with the process, and several workers do not share them."
         )
-        return
+        return [Finding("store", "warning", sentence, "Give the URL of a database for results: --store.")]
     from dualsql.store.migrations import is_migrated
 
     findings: list[Finding] = []
@@ -327,8 +324,7 @@ async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
             )
         findings.append(Finding("store", "ok", "The tables of the store are those of this release."))
         findings.append(await _clock(options.store_url))
-    for each in findings:
-        yield each
+    return findings
 
 
 async def _clock(url: str) -> Finding:

@@ -246,7 +246,7 @@ def unique_names(statement: Any) -> list[str]:
 
 
 def _is_our_own(expression: object) -> bool:
-    """Whether it is a function of `Capabilities.own_functions`, whose name nobody wrote."""
+    """Whether it is a function of `Capabilities.own_functions`, whose name no author wrote."""
     return isinstance(expression, FunctionElement) and own_name(expression).startswith("dualsql_")
 
 

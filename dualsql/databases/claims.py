@@ -1,7 +1,7 @@
 """What the application's tables declare and the database does not enforce.
 
 A page begins after the last row of the page before it. It would leave out rows whose NOT NULL column is NULL after all,
-and rows that share a primary key. Of a table that the database does not describe, what is declared is believed.
+and rows that share a primary key. Of a table that the database does not describe, orders rely on what is declared.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -86,19 +85,16 @@ class Unenforced:
         return column.nullable is False and (table.schema, table.name, column.name) not in self.filled
 
 
-async def unenforced(source: Source, *, timeout: timedelta) -> Unenforced:
+async def unenforced(source: Source) -> Unenforced:
     """Ask the database for the row numbers and constraints of the registered tables; see `heed_constraints`."""
-    row_numbers = await in_session(source, None, source.guard.row_numbers, timeout=timeout)
+    row_numbers = await in_session(source, None, source.guard.row_numbers)
     tables = [table for table in source.registry.tables.values() if isinstance(table, Table)]
     module = _module_of(source)
     if module is None or not tables:
         return Unenforced({}, (), row_numbers)
     try:
         enforced = await in_session(
-            source,
-            None,
-            lambda connection: _enforced(connection, module.CONSTRAINTS, tables),
-            timeout=timeout,
+            source, None, lambda connection: _enforced(connection, module.CONSTRAINTS, tables)
         )
     except QueryExecutionError as error:
         message = "The constraints of the database %r could not be read. Those of the model are relied on."
@@ -107,13 +103,13 @@ async def unenforced(source: Source, *, timeout: timedelta) -> Unenforced:
     return Unenforced(enforced, tables, row_numbers)
 
 
-async def heed_constraints(source: Source, *, timeout: timedelta) -> None:
+async def heed_constraints(source: Source) -> None:
     """Let the orders of `source` rely on the row numbers of its database, and on the keys and NOT NULLs it enforces.
 
     Raises:
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: it could not be asked.
     """
-    claims = await unenforced(source, timeout=timeout)
+    claims = await unenforced(source)
     source.capabilities = replace(
         source.backend.capabilities, row_number=claims.row_number, is_filled=claims.is_filled
     )
@@ -121,7 +117,7 @@ async def heed_constraints(source: Source, *, timeout: timedelta) -> None:
     if has_loose_texts is None:
         return
     try:
-        is_loose = await in_session(source, None, has_loose_texts, timeout=timeout)
+        is_loose = await in_session(source, None, has_loose_texts)
     except QueryExecutionError as error:
         logger.warning("The collations of the database %r could not be read.", source.name, exc_info=error)
         is_loose = True  # correct in either case, only slower
@@ -146,11 +142,11 @@ async def _enforced(
     enforced: dict[TableName, _Enforced] = defaultdict(lambda: _Enforced(set(), defaultdict(set)))
     is_limited = ":names" in constraints
     for start in range(0, len(names) if is_limited else 1, _MOST_NAMES):
-        asked = text(constraints)
+        statement = text(constraints)
         if is_limited:
             part = names[start : start + _MOST_NAMES]
-            asked = asked.bindparams(bindparam("names", part, expanding=True))
-        rows: Any = await connection.execute(asked)
+            statement = statement.bindparams(bindparam("names", part, expanding=True))
+        rows: Any = await connection.execute(statement)
         for schema, is_default, name, key, column in rows:
             for each in {schema, None if is_default else schema}:
                 table = enforced[each, name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -37,7 +36,7 @@ _WITH_NUL = ("a\0", "a\0b")
 _HINT = "Give the column a collation that compares bytes, or use a RowFilter that compares exactly."
 
 
-async def prove_tenants(source: Source, columns: Sequence[ColumnElement[Any]], *, timeout: timedelta) -> None:
+async def prove_tenants(source: Source, columns: Sequence[ColumnElement[Any]]) -> None:
     """Check for each column of texts that, under its own collation, no value of a tenant equals another one's.
 
     Raises:
@@ -49,26 +48,22 @@ async def prove_tenants(source: Source, columns: Sequence[ColumnElement[Any]], *
             continue
         # The table may be in another database, or this user may not read it.
         with suppress(QueryExecutionError):
-            await _rows(source, select(column).where(false()), timeout)
-            await _prove(source, column, timeout)
+            await _rows(source, select(column).where(false()))
+            await _prove(source, column)
 
 
-async def _prove(source: Source, column: ColumnElement[Any], timeout: timedelta) -> None:
+async def _prove(source: Source, column: ColumnElement[Any]) -> None:
     try:
-        is_known = await _equal(source, column, [_TENANT], timeout)
+        is_known = await _equal(source, column, [_TENANT])
     except QueryExecutionError as error:
         raise _unknown(source, column) from error
     if not is_known:
         raise _unknown(source, column)
     try:
-        equal = await _equal(source, column, _OTHERS, timeout)
+        equal = await _equal(source, column, _OTHERS)
     except QueryExecutionError:
-        equal = [
-            value for other in _OTHERS for value in await _equal_if_accepted(source, column, other, timeout)
-        ]
-    equal += [
-        value for other in _WITH_NUL for value in await _equal_if_accepted(source, column, other, timeout)
-    ]
+        equal = [value for other in _OTHERS for value in await _equal_if_accepted(source, column, other)]
+    equal += [value for other in _WITH_NUL for value in await _equal_if_accepted(source, column, other)]
     if equal:
         texts = ", ".join(map(repr, equal))
         raise ConfigurationError(
@@ -86,32 +81,28 @@ def _unknown(source: Source, column: ColumnElement[Any]) -> ConfigurationError:
     )
 
 
-async def _equal_if_accepted(
-    source: Source, column: ColumnElement[Any], value: str, timeout: timedelta
-) -> list[str]:
+async def _equal_if_accepted(source: Source, column: ColumnElement[Any], value: str) -> list[str]:
     """The value, if it equals _TENANT. A value that the database refuses, such as one with a NUL, is in no row."""
     try:
-        return await _equal(source, column, [value], timeout)
+        return await _equal(source, column, [value])
     except QueryExecutionError:
         return []
 
 
-async def _equal(
-    source: Source, column: ColumnElement[Any], values: Sequence[str], timeout: timedelta
-) -> list[str]:
+async def _equal(source: Source, column: ColumnElement[Any], values: Sequence[str]) -> list[str]:
     """The values that equal _TENANT in such a column."""
-    numbers = await _rows(source, _comparison(column, values), timeout)
+    numbers = await _rows(source, _comparison(column, values))
     return [values[number] for number in numbers if number is not None]
 
 
-async def _rows(source: Source, statement: Executable, timeout: timedelta) -> list[Any]:
+async def _rows(source: Source, statement: Executable) -> list[Any]:
     async def read(connection: AsyncConnection) -> list[Any]:
         return list((await connection.execute(statement)).scalars())
 
-    return await in_session(source, None, read, timeout=timeout)
+    return await in_session(source, None, read)
 
 
-async def compares_by_code_point(source: Source, *, timeout: timedelta) -> bool:
+async def compares_by_code_point(source: Source) -> bool:
     """Whether the database says that it compares and sorts all of its texts by code point.
 
     Raises:
@@ -124,7 +115,7 @@ async def compares_by_code_point(source: Source, *, timeout: timedelta) -> bool:
     async def answer(connection: AsyncConnection) -> bool:
         return bool((await connection.exec_driver_sql(sql)).scalar())
 
-    return await in_session(source, None, answer, timeout=timeout)
+    return await in_session(source, None, answer)
 
 
 def _comparison(column: ColumnElement[Any], values: Sequence[str]) -> Executable:

@@ -10,7 +10,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
-from dualsql.databases.backends import backend_named
+from dualsql.databases.backends import Backend, backend_named
 from dualsql.errors import ConfigurationError
 
 
@@ -35,6 +35,20 @@ def parsed_url(url: str | URL) -> URL:
     return parsed
 
 
+def supported_backend(name: str) -> Backend:
+    """The database with this name in SQLAlchemy or in URLs.
+
+    Raises:
+        ConfigurationError: there is no such dialect, or its entry point cannot be loaded.
+    """
+    backend = backend_named(name)
+    if backend is None:
+        from dualsql.databases.url_errors import unknown_database
+
+        raise unknown_database(name)
+    return backend
+
+
 def async_url(url: str | URL) -> URL:
     """The URL with the async driver of the database; a URL that has one already keeps it.
 
@@ -43,11 +57,7 @@ def async_url(url: str | URL) -> URL:
     """
     parsed = parsed_url(url)
     name, _, driver = parsed.drivername.partition("+")
-    backend = backend_named(name)
-    if backend is None:
-        from dualsql.databases.url_errors import unknown_database
-
-        raise unknown_database(name)
+    backend = supported_backend(name)
     name = backend.spellings.get(name, name)
     parsed = parsed.set(drivername=f"{name}+{driver}" if driver else name)
     if driver and _is_async(parsed):
@@ -74,19 +84,17 @@ def reading_engine(database: str | URL, pool_options: Mapping[str, int]) -> Asyn
         ConfigurationError: it is not a URL, the URL has no database, or the driver is not installed.
     """
     url, options = parsed_url(database), dict[str, Any](pool_options)
-    backend = backend_named(url.get_backend_name())
-    if backend is not None and not backend.driver and not _is_async(url, preferred=False):
+    backend = supported_backend(url.get_backend_name())
+    if not backend.driver and not _is_async(url, preferred=False):
         from dualsql.databases.threads import new_synchronous_engine
 
         return threaded(new_synchronous_engine(url, **options))
     url = async_url(url)
-    if backend is not None:
-        backend.require_url(url)
-        options = {**backend.reading_options, **(options if backend.has_pool(url) else {})}
-        arguments = backend.connect_arguments.get(url.get_driver_name(), {})
-        own = {name: value for name, value in arguments.items() if name not in url.query}
-        if own:
-            options["connect_args"] = own
+    backend.require_url(url)
+    options = {**backend.reading_options, **(options if backend.has_pool(url) else {})}
+    arguments = backend.connect_arguments.get(url.get_driver_name(), {})
+    if missing := {name: value for name, value in arguments.items() if name not in url.query}:
+        options["connect_args"] = missing
     return new_engine(url, **options)
 
 
@@ -113,17 +121,15 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
     """An async engine for `url`, which must name an async driver (see `async_url`).
 
     Raises:
-        ConfigurationError: the driver is not installed, or does not take the URL.
+        ConfigurationError: there is no such dialect, the driver is not installed, or it does not take the URL.
     """
-    backend = backend_named(url.get_backend_name())
-    # After a restart of the database, the pool has dead connections; a ping detects them before use.
-    own = {"pool_pre_ping": True} if backend is None else backend.engine_options
-    beyond = {} if backend is None else backend.arguments_beyond(url)
-    if beyond:
-        options["connect_args"] = {**beyond, **options.get("connect_args", {})}
+    backend = supported_backend(url.get_backend_name())
+    options = {**backend.engine_options, **options}
+    if arguments := backend.arguments_beyond(url):
+        options["connect_args"] = {**arguments, **options.get("connect_args", {})}
     try:
         # The text of an error is logged; bound values, such as a tenant's, must not be.
-        engine = create_async_engine(url, hide_parameters=True, **{**own, **options})
+        engine = create_async_engine(url, hide_parameters=True, **options)
     except ArgumentError:
         # Not chained, as in `parsed_url`. Of several hosts, each needs a port, in one of two forms.
         raise ConfigurationError(
@@ -132,12 +138,11 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
         ) from None
     except ImportError as error:
         driver = url.get_driver_name()
-        package = backend.package if backend is not None and driver == backend.driver else driver
+        package = backend.package if driver == backend.driver else driver
         raise ConfigurationError(
             f"The driver {driver} is not installed.", hint=f"Install it: pip install {package}"
         ) from error
-    if backend is not None and backend.opened is not None:
-        opened = backend.opened
+    if (opened := backend.opened) is not None:
         event.listen(engine.sync_engine, "connect", lambda connection, _: opened(connection))
     return engine
 

@@ -52,7 +52,7 @@ class Refusal(Enum):
     RIGHT = "the user lacks a right"
     DATABASE = "the server has no such database"
     ROLE = "the database has no such role"
-    HOST = "nobody answers at that address"
+    HOST = "no server answers at that address"
     TLS = "TLS, or a file that its options name"
     POOLER = "a pooler between gives each transaction another session, and the driver counts on one"
 

@@ -35,9 +35,8 @@ class SourceHealth:
     ) -> None:
         self._source = source
         self._secured = secured
-        self._timeout = timeout
         # Checks do not wait for a slot: many queries are no reason to call the database unreachable.
-        limits = QueryLimits(replace(settings, queue_timeout=timeout))
+        limits = QueryLimits(replace(settings, queue_timeout=timeout, query_timeout=timeout))
         self._unhindered = replace(source, limits=limits)
         self._outage = Outage(f"The health check of the database {source.name!r}")
         self._must_be_proved = False
@@ -68,9 +67,9 @@ class SourceHealth:
     async def _ask(self, *, must_be_proved: bool) -> None:
         source = self._unhindered
         if must_be_proved:
-            await prove(source, self._secured, timeout=self._timeout)
+            await prove(source, self._secured)
             self._source.capabilities = source.capabilities
-        await in_session(source, None, partial(_look, source), timeout=self._timeout)
+        await in_session(source, None, partial(_look, source))
 
     def _is_full(self) -> bool:
         """Whether no connection is free, as far as is known without waiting for one."""

@@ -39,7 +39,7 @@ def measured_statement(
             raise
         except Exception as error:
             kind = source.failure_kind(error)
-            if kind is FailureKind.TIMEOUT:  # or nobody waited for it any longer
+            if kind is FailureKind.TIMEOUT:  # or its caller has left
                 measurement.note({ERROR: "STOPPED"})
             else:
                 measurement.fail("_OTHER" if kind is None else kind.name)

@@ -18,7 +18,7 @@ from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.columns.own_types import Element
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
-from dualsql.databases.generic import grouped, parameter
+from dualsql.databases.expressions import grouped, parameter
 from dualsql.databases.guard import Guard, SessionTerms
 from dualsql.databases.spellings import spelling_of
 from dualsql.databases.strict_types import key_type

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from secrets import token_hex
 from typing import Any
@@ -21,7 +20,7 @@ from dualsql.errors import ConfigurationError, DualResponseError
 logger = logging.getLogger(__name__)
 
 
-async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -> None:
+async def prove(source: Source, secured: Sequence[Any]) -> None:
     """Check a source, and ask for the constraints and row numbers of its tables: orders rely on them.
 
     Args:
@@ -31,21 +30,21 @@ async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -
         ConfigurationError: a check failed.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
-    await prove_read_only(source, timeout=timeout)
+    await prove_read_only(source)
     from dualsql.databases.claims import heed_constraints
 
-    await heed_constraints(source, timeout=timeout)
+    await heed_constraints(source)
     if source.role is None and not secured:
         return
     from dualsql.databases.rights import prove_role, prove_row_security
 
     if source.role is not None:
-        await prove_role(source, timeout=timeout)
+        await prove_role(source)
     if secured:
-        await prove_row_security(source, secured, timeout=timeout)
+        await prove_row_security(source, secured)
 
 
-async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
+async def prove_read_only(source: Source) -> None:
     """Try CREATE TABLE, which the database must refuse.
 
     Nothing is tried where sessions are not read-only: an error could mean anything, and a success leaves a table behind
@@ -57,7 +56,7 @@ async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
     """
     if not source.backend.has_read_only_sessions:
         return
-    if not await in_session(source, None, partial(_is_refused, source), timeout=timeout):
+    if not await in_session(source, None, partial(_is_refused, source)):
         raise ConfigurationError(
             f"A read-only session could create a table in the database {source.name!r}.",
             hint="Use a database user that may only read.",
@@ -77,14 +76,14 @@ async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
     return False
 
 
-async def missing_tables(source: Source, *, timeout: timedelta) -> list[str]:
+async def missing_tables(source: Source) -> list[str]:
     """The registered tables that the database does not have, by name; none where it will not tell."""
 
     async def missing(connection: AsyncConnection) -> list[str]:
         return await connection.run_sync(partial(_missing, source))
 
     try:
-        return await in_session(source, None, missing, timeout=timeout)
+        return await in_session(source, None, missing)
     except DualResponseError as error:
         logger.debug("the tables of %r could not be listed", source.name, exc_info=error)
         return []

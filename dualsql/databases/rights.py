@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Table
@@ -53,7 +52,7 @@ class UserRights:
         return False
 
 
-async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: timedelta) -> None:
+async def prove_row_security(source: Source, tables: Sequence[Any]) -> None:
     """Check that the database's policies apply to this user on all `tables`.
 
     Raises:
@@ -65,7 +64,7 @@ async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: 
     async def bypassed(connection: AsyncConnection) -> Sequence[Any] | None:
         return None if rights is None else await rights.tables_without_policies(connection, tables)
 
-    names = await in_session(source, None, bypassed, timeout=timeout)
+    names = await in_session(source, None, bypassed)
     if names is None:
         raise ConfigurationError(f"The database {source.name!r} has no row-level security.")
     if names:
@@ -76,7 +75,7 @@ async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: 
         )
 
 
-async def prove_role(source: Source, *, timeout: timedelta) -> None:
+async def prove_role(source: Source) -> None:
     """Check that the role of `source` could not change a table even without read-only sessions.
 
     Raises:
@@ -86,9 +85,7 @@ async def prove_role(source: Source, *, timeout: timedelta) -> None:
     rights = source.backend.rights
     assert rights is not None, "open_source accepts no role without rights"
     tables = [table for table in source.registry.tables.values() if isinstance(table, Table)]
-    names = await in_session(
-        source, None, lambda connection: rights.writable_tables(connection, tables), timeout=timeout
-    )
+    names = await in_session(source, None, lambda connection: rights.writable_tables(connection, tables))
     if names:
         raise ConfigurationError(
             f"The role {source.role!r} can change: {', '.join(names)}."[:1000],
@@ -96,13 +93,13 @@ async def prove_role(source: Source, *, timeout: timedelta) -> None:
         )
 
 
-async def connection_limit(source: Source, *, timeout: timedelta) -> int | None:
+async def connection_limit(source: Source) -> int | None:
     """How many connections the database allows this user; None where it has no limit or does not tell."""
     rights = source.backend.rights
     if rights is None:
         return None
     try:
-        return await in_session(source, None, rights.connection_limit, timeout=timeout)
+        return await in_session(source, None, rights.connection_limit)
     except DualResponseError as error:
         logger.debug("the limit of connections of %r could not be read", source.name, exc_info=error)
         return None

@@ -201,20 +201,22 @@ async def in_session(
     rules: ActiveRules | None,
     work: Work[T],
     *,
-    timeout: timedelta,
+    timeout: timedelta | None = None,
     failure: type[QueryExecutionError] = QueryExecutionError,
     deadline: asyncio.Timeout | None = None,
 ) -> T:
     """Run `work` with a read-only connection and return its result.
 
-    The database stops a statement after `timeout`. If it does not, or if there are several statements, dualsql cancels
-    the statement. `work` may set a `deadline` again for a statement with a limit of its own.
+    The database stops a statement after `timeout`, by default `Settings.query_timeout`. If it does not, or if there
+    are several statements, dualsql cancels the statement. `work` may set a `deadline` again for a statement with a
+    limit of its own.
 
     Raises:
         QueryTimeoutError: `work` took longer than `timeout`; the database was told to stop.
         TooManyQueriesError: too many queries wait for a connection.
         DatabaseBusyError, DatabaseUnreachableError, QueryExecutionError: see `DatabaseErrors`.
     """
+    timeout = source.limits.query_timeout if timeout is None else timeout
     # Set once the transaction has begun: what comes before has limits of its own.
     deadline = deadline or asyncio.timeout(None)
     session = Session(source, rules, work, timeout, partial(_set_deadline, deadline, timeout))
@@ -327,7 +329,7 @@ class Session(Generic[T]):
             self.task.cancel()
             await asyncio.wait({self.task}, timeout=_GRACE)
         if self.task.done() and not self.task.cancelled():
-            self.task.exception()  # which nobody else asks for
+            self.task.exception()  # else asyncio logs that it was never retrieved
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

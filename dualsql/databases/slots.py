@@ -79,7 +79,7 @@ class Shares:
 
     Args:
         number: of slots.
-        for_reading: of them, those that only a reader of a result may take, and nobody who has a third already.
+        for_reading: of them, those for readers of results that have less than a third.
     """
 
     def __init__(self, number: int, *, for_reading: int = 0) -> None:
@@ -99,7 +99,7 @@ class Shares:
         return caller.key is None or self._held[caller.key] < self._third
 
     def has_room(self, caller: Caller) -> bool:
-        """Whether a caller may have another slot while nobody waits who has less than a third."""
+        """Whether a caller may have another slot while no caller waits that has less than a third."""
         free = self.number - self.used
         if free > 0 and (caller.key is None or (caller.is_reading and self.is_modest(caller))):
             return True
@@ -130,7 +130,7 @@ class Shares:
                 del self._held[caller.key]
 
     def require_room(self, what: str, retry_after: int) -> Caller:
-        """Take a slot for the present caller, where nobody waits for one.
+        """Take a slot for the present caller, where callers do not wait for one.
 
         Raises:
             TooManyQueriesError: it has as many as one caller may have, or all are taken.
@@ -276,6 +276,7 @@ class QueryLimits:
     Streams have slots of their own, so that slow readers do not delay pages. Background queries have their own too.
 
     Attributes:
+        query_timeout: the time limit of a statement for which nothing else is said.
         connection_timeout: how long a session waits for a connection of the pool.
         page_bytes: the maximum bytes of the rows of a page.
         longest_stream: the time limit of a statement whose session has no limit of its own.
@@ -292,6 +293,7 @@ class QueryLimits:
         self.queries = Slots("query", number, queue, for_reading=number // 5)
         self.streams = Slots("stream", settings.maximum_streams, queue)
         self.texts = Slots("text", TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
+        self.query_timeout = settings.query_timeout
         self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration

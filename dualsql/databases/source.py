@@ -18,9 +18,9 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import is_open
-from dualsql.databases.backends import Backend, PageReader, backend_named
+from dualsql.databases.backends import Backend, PageReader
 from dualsql.databases.driver import CompiledStatements
-from dualsql.databases.engines import most_connections, reading_engine, threaded
+from dualsql.databases.engines import most_connections, reading_engine, supported_backend, threaded
 from dualsql.databases.guard import FailureKind, Guard
 from dualsql.databases.slots import QueryLimits, pool_options
 from dualsql.errors import ConfigurationError, refuse_mistaken
@@ -183,21 +183,8 @@ def open_source(
         ConfigurationError: dualsql cannot keep this database read-only, or it does not exist.
     """
     settings = settings or Settings()
-    owns_engine = False
-    if isinstance(database, AsyncEngine):
-        engine = database
-    elif isinstance(database, Engine):
-        engine = threaded(database)
-    else:
-        argument: object = database
-        if not isinstance(argument, str | URL):
-            refuse_mistaken("databases", argument)
-        engine, owns_engine = reading_engine(database, pool_options(settings)), True
-    backend = backend_named(engine.dialect.name)
-    if backend is None:
-        from dualsql.databases.url_errors import unknown_database
-
-        raise unknown_database(engine.dialect.name)
+    engine, owns_engine = _engine_of(database, settings)
+    backend = supported_backend(engine.dialect.name)
     capabilities = backend.capabilities
     if not backend.has_read_only_sessions:
         from dualsql.databases.unproved import require_allowed
@@ -234,6 +221,18 @@ def open_source(
             computation=capabilities.computation._replace(functions=partial(_type_of_function, capabilities)),
         ),
     )
+
+
+def _engine_of(database: Database, settings: Settings) -> tuple[AsyncEngine, bool]:
+    """The engine, and whether it was made here."""
+    if isinstance(database, AsyncEngine):
+        return database, False
+    if isinstance(database, Engine):
+        return threaded(database), False
+    argument: object = database
+    if not isinstance(argument, str | URL):
+        refuse_mistaken("databases", argument)
+    return reading_engine(database, pool_options(settings)), True
 
 
 def _type_of_function(capabilities: Capabilities, name: str, arguments: Sequence[Any]) -> SQLType:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from sqlalchemy import cast, extract, false, func, literal_column, types
 
 from dualsql.columns.own_types import Element, Transform
-from dualsql.databases.generic import stored_in
+from dualsql.databases.expressions import stored_in
 from dualsql.databases.strict_types import DECIMAL, as_double, beginning_of_bucket
 from dualsql.query_dialects import DatabaseAggregate, QueryDialect, first_characters
 from dualsql_client.wire_requests import Bucket

@@ -23,7 +23,7 @@ from dualsql.freeze.document import AnySelect
 from dualsql.tenancy import ActiveRules
 
 Put = Callable[[Chunk], Awaitable[None]]
-"""Takes the next chunk, once there is room for it; raises BrokenResourceError when nobody reads any longer."""
+"""Takes the next chunk, once there is room for it; raises BrokenResourceError when the reader has left."""
 
 BATCH_BYTES = 256 * 1024
 

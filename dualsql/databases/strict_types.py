@@ -14,7 +14,7 @@ from dualsql.capabilities import KeyForm
 from dualsql.columns.database_types import database_type
 from dualsql.columns.own_types import Element, SQLType, plain_type
 from dualsql.columns.result import DriverValue
-from dualsql.databases.generic import grouped, parameter, stored_in
+from dualsql.databases.expressions import grouped, parameter, stored_in
 from dualsql_client.wire_requests import Bucket
 
 

@@ -14,12 +14,12 @@ import re
 import string
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 _START = 256 * 1024
 """Bytes that name encoding, delimiter and names."""
@@ -200,21 +200,17 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         ValueError: they are damaged, or a package is missing.
     """
     name = path.name.lower()
+    opening: Callable[..., Any] = Path.open
+    damage: tuple[type[Exception], ...] = ()
+    if name.endswith(".gz"):
+        opening, damage = gzip.open, (EOFError, gzip.BadGzipFile)
+    elif name.endswith(".zst"):
+        zstd = _zstd()
+        opening, damage = zstd.open, (EOFError, zstd.ZstdError)
     try:
-        if name.endswith(".gz"):
-            with gzip.open(path) as file:
-                yield cast("IO[bytes]", file)
-        elif name.endswith(".zst"):
-            with _zstd().open(path, "rb") as file:
-                yield file
-        else:
-            with path.open("rb") as file:
-                yield file
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise ValueError(f"It is damaged: {error}") from error
-    except Exception as error:
-        if type(error).__name__ != "ZstdError":
-            raise
+        with opening(path, "rb") as file:
+            yield file
+    except damage as error:
         raise ValueError(f"It is damaged: {error}") from error
 
 

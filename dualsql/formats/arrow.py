@@ -179,9 +179,9 @@ class ArrowSchema:
     def _type(self, column: ResultColumn, described: Column, dialect: Dialect) -> Any:
         pa, plain, encoding = self._pa, column.shown, described["encoding"]
         if encoding == "datetime":
-            zone = "UTC" if has_zone(column, keeps_zones=_keeps_zones(dialect)) else None
+            zone = "UTC" if has_zone(column, keeps_zones=capabilities_of(dialect).keeps_zones) else None
             return pa.timestamp("us", tz=zone)
-        if isinstance(plain, types.Time) and plain.timezone and _keeps_zones(dialect):
+        if isinstance(plain, types.Time) and plain.timezone and capabilities_of(dialect).keeps_zones:
             return pa.string()  # Arrow's times have no zone
         if encoding == "decimal" and (digits := declared_digits(column)):
             return pa.decimal128(*digits)
@@ -233,8 +233,8 @@ def _strict_fit(column: ResultColumn, type_: Any) -> ColumnFit:
         return ListFit(*kinds)
     fit = fit_of(column)
     if pa.types.is_timestamp(type_):
-        return ZonedFit(fit.kinds, fit.strangers, has_zone=type_.tz is not None)
-    return ZonedFit(fit.kinds, fit.strangers) if pa.types.is_time(type_) else fit
+        return ZonedFit(fit.kinds, fit.excluded, has_zone=type_.tz is not None)
+    return ZonedFit(fit.kinds, fit.excluded) if pa.types.is_time(type_) else fit
 
 
 def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | None:
@@ -246,7 +246,7 @@ def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | N
         return lambda value: str(value) if isinstance(value, UUID) else value
     if isinstance(plain, ranges.AbstractRange):
         return _range
-    if isinstance(plain, types.Time) and plain.timezone and _keeps_zones(dialect):
+    if isinstance(plain, types.Time) and plain.timezone and capabilities_of(dialect).keeps_zones:
         return lambda value: value.isoformat() if isinstance(value, time) else value
     if encoding == "any":
         return _plainly
@@ -272,11 +272,6 @@ def _range(value: Any) -> Any:
     if isinstance(value, ranges.Range):
         return json.text(value)
     return json.dumps(value).decode() if isinstance(value, list | tuple) else value
-
-
-def _keeps_zones(dialect: Dialect) -> bool:
-    abilities = capabilities_of(dialect)
-    return abilities is not None and abilities.keeps_zones
 
 
 def _pyarrow() -> Any:

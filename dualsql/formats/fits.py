@@ -57,12 +57,12 @@ class ColumnFit:
 
     Attributes:
         kinds: their classes; None for any class but Unfit.
-        strangers: subclasses of these that the column does not hold.
+        excluded: subclasses of these that the column does not hold.
         texts: which texts are values, too.
     """
 
     kinds: Kinds | None
-    strangers: Kinds = ()
+    excluded: Kinds = ()
     texts: Callable[[str], object] | None = None
 
     def holds(self, *columns: Sequence[Any]) -> bool:
@@ -75,7 +75,7 @@ class ColumnFit:
             if not all(self.texts(each) for each in chain.from_iterable(columns) if type(each) is str):
                 return False
             others.remove(str)
-        if not all(issubclass(kind, self.kinds) and not issubclass(kind, self.strangers) for kind in others):
+        if not all(issubclass(kind, self.kinds) and not issubclass(kind, self.excluded) for kind in others):
             return False
         if float not in self.kinds or int not in classes:
             return True
@@ -99,8 +99,7 @@ class ColumnFit:
 
 def loose_encodings(dialect: Dialect) -> Sequence[str]:
     """The encodings of columns in which the database may hold values of other types."""
-    capabilities = capabilities_of(dialect)
-    return ("integer", "float", "base64", "text") if capabilities and capabilities.has_loose_types else ()
+    return ("integer", "float", "base64", "text") if capabilities_of(dialect).has_loose_types else ()
 
 
 def fit_of(column: ResultColumn) -> ColumnFit:

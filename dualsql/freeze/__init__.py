@@ -167,7 +167,7 @@ def _compared(
         what = f"a construct that does not survive storing ({error})" if hint is None else str(error)
         refuse(what[:200], hint or _SIMPLER, where=encoder.where(decoder.position))
     if is_by_form:
-        internals.note(thawed, "dualsql_plain", is_by_form)
+        internals.note(thawed, internals.PLAIN, is_by_form)
     else:
         prove_equal(statement, thawed, dialect)
     return thawed, is_by_form

@@ -130,8 +130,7 @@ class Field(NamedTuple):
 # SQLAlchemy stores memoized values under these names too, without an attribute of the class.
 _MEMOS = """dispatch _memoized_keys _cloned_set _is_clone_of description comparator proxy_set _orig
     _Annotated__element _hash c _columns primary_key foreign_keys _generate_cache_key _annotations_cache_key
-    _from_objects _all_selected_columns _deannotated_element _creation_order entity_namespace
-    dualsql_froms dualsql_plain dualsql_computed""".split()
+    _from_objects _all_selected_columns _deannotated_element _creation_order entity_namespace""".split()
 
 
 class NodeKind:
@@ -184,7 +183,7 @@ class NodeKind:
             elif field.absent is not LEAVE:
                 self.constants[field.attribute] = () if field.absent is tuple else field.absent
         self.constants.update(constants or {})
-        self.writers.update(dict.fromkeys([*_MEMOS, *ignored.split()]))
+        self.writers.update(dict.fromkeys([*_MEMOS, *internals.NOTES, *ignored.split()]))
 
     def skip_or_refuse(self, attribute: str, value: Any) -> None:
         """Skip an attribute that SQLAlchemy memoized, and remember it; refuse any other unknown attribute."""

@@ -35,7 +35,7 @@ from dualsql.http.problems import (
     while_connected,
 )
 from dualsql.http.streaming import answer_stream
-from dualsql.resource import Principal, Resource, instant
+from dualsql.resource import DEFAULT_PORTS, Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import ResultPage
 from dualsql.settings import Action
@@ -274,7 +274,6 @@ _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<po
 _TOO_LONG = 300  # for a name and a port, and for an origin
 _CHECKED_NAMES = frozenset({b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
 _CHECKED = "dualsql.host_check"
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class HostCheck:
@@ -367,7 +366,7 @@ def origin_of(url: str) -> str:
     parts = urlsplit(url)
     if not parts.scheme or not parts.hostname:
         return url
-    port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
+    port = "" if parts.port in (None, DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
     return f"{parts.scheme}://{_host_name(url)}{port}"
 
 

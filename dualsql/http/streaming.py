@@ -83,7 +83,7 @@ class RowsAnswer(Response):
             try:
                 await while_connected(receive, self._send_all(scope, send))
             except CallerGoneError as error:
-                note_code(error.code, error.cause)  # nobody is left to be told
+                note_code(error.code, error.cause)  # the caller has left
             except DualResponseError as error:
                 note_code(error.code, error.cause)
                 log_failure(logger, error, "a stream that was cut off")
@@ -238,7 +238,7 @@ async def answer_stream(
     if request.method == "HEAD":
         await server.unchecked.describe(resource, principal)
         response = Response(headers=_headers(stream, coding))
-        del response.headers["content-length"]  # nobody knows the length of GET's body before its end
+        del response.headers["content-length"]  # the length of GET's body is known at its end
         return response
     # Errors before the first row are answers with a status of their own; later ones are in the body.
     with ExitStack() as measuring:

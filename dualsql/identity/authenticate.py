@@ -18,14 +18,12 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from dualsql.errors import ConfigurationError, InsufficientScopeError, UnauthenticatedError
-from dualsql.resource import Principal
+from dualsql.resource import DEFAULT_PORTS, Principal
 from dualsql.results.access import Authenticate
 
 # What Node.js takes for all headers together (--max-http-header-size); nginx takes 8 KiB for one.
 MAXIMUM_TOKEN_LENGTH = 16 * 1024
 """Characters of a bearer token. A longer one is refused before it is checked."""
-
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class AccessToken(Protocol):
@@ -256,7 +254,7 @@ class _Location(NamedTuple):
 def _canonical(url: str) -> _Location | None:
     try:
         parts = urlsplit(url)
-        port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+        port = parts.port or DEFAULT_PORTS.get(parts.scheme)
     except ValueError:
         return None
     return _Location(parts.scheme, parts.hostname or "", port, parts.path.removesuffix("/"), parts.query)

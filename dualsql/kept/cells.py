@@ -316,8 +316,7 @@ def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> s
     if encoding == "any" and column.meaning.reads is None:
         return _kind_of_any(column, values, classes)
     if encoding == "datetime":
-        capabilities = capabilities_of(dialect)
-        keeps_zones = capabilities is not None and capabilities.keeps_zones
+        keeps_zones = capabilities_of(dialect).keeps_zones
         return "instant" if has_zone(column, keeps_zones=keeps_zones) else "datetime"
     if encoding == "uuid" and classes == {str}:
         return "text"

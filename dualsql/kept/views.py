@@ -146,7 +146,7 @@ class KeptViews:
         is_by_code_point = self._by_code_point.get(source.name)
         if is_by_code_point is None:
             try:
-                is_by_code_point = await compares_by_code_point(source, timeout=self._settings.query_timeout)
+                is_by_code_point = await compares_by_code_point(source)
             except DualResponseError as error:
                 log_failure(_log, error, "asking the database how it sorts texts", level=logging.WARNING)
                 return False

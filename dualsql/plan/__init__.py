@@ -17,28 +17,22 @@ Read in this order.
 """
 
 from dualsql.plan.keyset import (
-    KeysetPosition,
-    page_beside,
-    position_ahead,
-    position_behind,
-    require_keyset,
-    rows_beside,
+    KeysetPosition as KeysetPosition,
+    page_beside as page_beside,
+    position_ahead as position_ahead,
+    position_behind as position_behind,
+    require_keyset as require_keyset,
+    rows_beside as rows_beside,
 )
 from dualsql.plan.page import (
-    KeyedSelect,
-    Ordered,
-    all_rows,
-    count,
-    ordered,
-    page,
-    page_parameters,
-    uncounted,
-    windowed,
+    KeyedSelect as KeyedSelect,
+    Ordered as Ordered,
+    all_rows as all_rows,
+    count as count,
+    ordered as ordered,
+    page as page,
+    page_parameters as page_parameters,
+    uncounted as uncounted,
+    windowed as windowed,
 )
-from dualsql.plan.shape import Shape, shape, written_out
-
-__all__ = [
-    "KeyedSelect", "KeysetPosition", "Ordered", "Shape", "all_rows", "count", "ordered",
-    "page", "page_beside", "page_parameters", "position_ahead", "position_behind", "require_keyset", "rows_beside",
-    "shape", "uncounted", "windowed", "written_out",
-]  # fmt: skip
+from dualsql.plan.shape import Shape as Shape, shape as shape, written_out as written_out

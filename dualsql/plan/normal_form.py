@@ -23,7 +23,7 @@ def normal_form(select: AnySelect) -> AnySelect:
     Raises:
         NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
-    is_plain = internals.noted(select, "dualsql_plain")
+    is_plain = internals.noted(select, internals.PLAIN)
     has_joins = any(map(internals.setup_joins, (*internals.earlier_selects(select), select)))
     if has_joins and not internals.explicit_froms(select):
         from dualsql.plan.joins import with_left_side

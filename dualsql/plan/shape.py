@@ -79,7 +79,7 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
         return _shape_of(select_from_text(statement), meanings)
     statement = normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
     # The columns of other statements are named below.
-    if not internals.noted(statement, "dualsql_plain") and is_open(statement):
+    if not internals.noted(statement, internals.PLAIN) and is_open(statement):
         statement = written_out(statement)
     assert not isinstance(statement, TextualSelect)
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
@@ -234,12 +234,12 @@ def reads_row_by_row(select: AnySelect) -> bool:
 
 def _computed(select: AnySelect) -> list[Any]:
     """Its outputs and what it sorts by, without plain columns, which hold nothing."""
-    computed: list[Any] | None = internals.noted(select, "dualsql_computed")
+    computed: list[Any] | None = internals.noted(select, internals.COMPUTED)
     if computed is None:
         outputs = (each for each in internals.all_selected_columns(select) if type(each) is not Column)
         parts = map(unlabelled, (*outputs, *_sorting(select)))
         computed = [part for part in parts if not isinstance(part, ColumnClause) or part.is_literal]
-        internals.note(select, "dualsql_computed", computed)
+        internals.note(select, internals.COMPUTED, computed)
     return computed
 
 
@@ -257,12 +257,12 @@ def _returns_rows(function: FunctionElement[Any]) -> bool:
 
 def _multiplies_after_sorting(select: AnySelect) -> bool:
     """Whether PostgreSQL calls functions of several rows after DISTINCT ON: where an ORDER BY has none of them."""
-    names = {each.key for each in internals.outputs_of(select) if _may_aggregate(each, _returns_rows)}
+    names = {each.key for each in internals.outputs_of(select) if may_aggregate(each, _returns_rows)}
     keys = _sorting(select)
     return bool(names and keys) and not any(
         key.element in names
         if isinstance(key, internals.TextualLabelReference)
-        else _may_aggregate(key, _returns_rows)
+        else may_aggregate(key, _returns_rows)
         for key in keys
     )
 
@@ -273,7 +273,7 @@ def merges_rows(
     """Whether GROUP BY, HAVING or an aggregate may make one row of several."""
     if internals.group_by_clauses(select) or internals.having_criteria(select):
         return True
-    return any(_may_aggregate(element, is_aggregate) for element in _computed(select))
+    return any(may_aggregate(element, is_aggregate) for element in _computed(select))
 
 
 def sorts_by_aggregate(select: AnySelect) -> bool:
@@ -281,12 +281,7 @@ def sorts_by_aggregate(select: AnySelect) -> bool:
     return any(map(may_aggregate, _sorting(select)))
 
 
-def may_aggregate(element: Any) -> bool:
-    """Whether `element` may contain an aggregate function outside of subqueries and window functions."""
-    return _may_aggregate(element, _is_aggregate)
-
-
-def _may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], bool]) -> bool:
+def may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], bool] = _is_aggregate) -> bool:
     """Whether `element` may contain an aggregate outside of subqueries and window functions."""
     stack: list[Any] = [element]
     while stack:

@@ -12,6 +12,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.own_types import Element, SQLType
 from dualsql.columns.result import ResultColumn
+from dualsql.databases.expressions import parameter
 from dualsql.errors import BadParameterError
 from dualsql.kept.cells import Use
 from dualsql.query.conditions import (
@@ -23,7 +24,7 @@ from dualsql.query.conditions import (
     needs_exact,
     shows_singles,
 )
-from dualsql.query.model import BUCKETS, AggregateColumn, Group, typed_parameter
+from dualsql.query.model import BUCKETS, AggregateColumn, Group
 from dualsql.query.percentiles import RankedValues
 from dualsql.query_dialects import QueryDialect
 
@@ -302,7 +303,7 @@ def _percentile(call: AggregateCall) -> Element:
     if call.ranks is not None:
         assert call.fraction is not None  # a percentile without one is refused when it is read
         return call.ranks.at(call.fraction)
-    fraction = call.dialect.double(typed_parameter(call.fraction, types.Double()))
+    fraction = call.dialect.double(parameter(call.fraction, types.Double()))
     percentile = func.percentile_cont(fraction).within_group(call.values)
     # Without an explicit type, SQLAlchemy would give it the type of the fraction.
     percentile.type = call.type

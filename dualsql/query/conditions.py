@@ -28,6 +28,7 @@ from dualsql.columns.exact import Digits
 from dualsql.columns.instants import has_zone
 from dualsql.columns.own_types import Element, SQLType
 from dualsql.columns.result import ResultColumn
+from dualsql.databases.expressions import parameter
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.bind_values import bind_value
 from dualsql.formats.text import INT64_BOUND
@@ -42,7 +43,6 @@ from dualsql.query.model import (
     condition_on,
     exactly,
     operators_of,
-    typed_parameter,
 )
 from dualsql.query_dialects import NOT_FINITE, QueryDialect
 from dualsql.sqlalchemy_dialects import ranges
@@ -94,7 +94,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
         return wide
     keeps_months = encoding == "interval" and capabilities.query.has_months and column.meaning.reads is None
     if keeps_months and has_months(value):
-        return cast(typed_parameter(value, types.Text()), column.type)
+        return cast(parameter(value, types.Text()), column.type)
     try:
         operand = _READERS[encoding](column, value)
     except (ValueError, TypeError, ArithmeticError, AttributeError):
@@ -112,8 +112,8 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     ):
         raise _wrong(column, encoding)
     if column.meaning.reads is not None:
-        return typed_parameter(_stored_value(column, operand), column.type)
-    value_element = typed_parameter(operand, _type_of(column, encoding))
+        return parameter(_stored_value(column, operand), column.type)
+    value_element = parameter(operand, _type_of(column, encoding))
     # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
     is_real = capabilities.query.has_single_reals and isinstance(column.stored, types.REAL)
     return cast(value_element, types.REAL()) if is_real else value_element
@@ -415,9 +415,7 @@ class Conditions:
         raw = element
         if not self.capabilities.query.has_loose_comparisons:
             raw = cast(cast(element, types.Text()), types.LargeBinary())  # valid for every type
-        compared = condition_on(
-            operator, raw, [typed_parameter(one, types.LargeBinary()) for one in literals]
-        )
+        compared = condition_on(operator, raw, [parameter(one, types.LargeBinary()) for one in literals])
         return case((self.capabilities.query.is_bytes(element), compared), else_=condition)
 
 
@@ -470,7 +468,7 @@ def _of_moments(
 ) -> ColumnElement[bool]:
     """A condition on dates, times or intervals without a declared type, for which drivers accept no texts."""
     text = cast(element, types.Text())
-    texts = [typed_parameter(one, types.Text()) for one in constants]
+    texts = [parameter(one, types.Text()) for one in constants]
     compared = [
         (type_name == name, condition_on(operator, cast(text, type_), [cast(one, type_) for one in texts]))
         for name, type_ in kinds.items()
@@ -670,14 +668,14 @@ def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool
 
 def of_uuids(element: Element, uuids: Sequence[UUID], *, is_negated: bool) -> ColumnElement[bool]:
     """Whether the shown UUID is one of these, in any spelling."""
-    same = _digits(element).in_([typed_parameter(one.hex, types.String()) for one in uuids])
+    same = _digits(element).in_([parameter(one.hex, types.String()) for one in uuids])
     if is_negated:
         return not_(same)
     if len(uuids) > _MOST_RANGES:
         return same
     raw = _raw(element)
     begins = (
-        raw.between(typed_parameter(one, types.String()), typed_parameter(one + "~", types.String()))
+        raw.between(parameter(one, types.String()), parameter(one + "~", types.String()))
         for one in _beginnings(uuids)
     )
     # The range uses an index on the first digits, and the second condition compares all digits.
@@ -714,7 +712,7 @@ _WHOLE = "00:00:00.000000"
 def _padded(element: Element) -> Element:
     """A time of day with seconds and six decimal digits, as SQLAlchemy writes it; any other text unchanged."""
     raw = _raw(element)
-    missing = func.substr(typed_parameter(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
+    missing = func.substr(parameter(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
     # time() takes 24:00, too, which is shown as it is stored.
     is_time = and_(raw.like("__:__%"), raw.not_like("24:%"), func.time(raw).is_not(None))
     return case((is_time, raw.concat(missing)), else_=raw)
@@ -795,4 +793,4 @@ def _without_escapes(value: str) -> bytes:
 
 
 def _constant(value: Any) -> Element:
-    return typed_parameter(value, _STORED[type(value)])
+    return parameter(value, _STORED[type(value)])

@@ -13,9 +13,10 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
-from sqlalchemy import BindParameter, ColumnElement, and_, not_, or_, types
+from sqlalchemy import ColumnElement, and_, not_, or_, types
 
-from dualsql.columns.own_types import Element, SQLType
+from dualsql.columns.own_types import Element
+from dualsql.databases.expressions import parameter
 from dualsql.errors import Asked, shown
 from dualsql.query_dialects import QueryDialect
 from dualsql_client.wire_requests import Bucket, Operator
@@ -325,11 +326,6 @@ BUCKETS: Mapping[Bucket, DateBucket] = {
 }
 
 
-def typed_parameter(value: Any, type_: SQLType) -> Element:
-    """A value as a parameter."""
-    return BindParameter(None, value, type_=type_, unique=True)
-
-
 def equal(dialect: QueryDialect, text: Element, value: Element) -> Element:
     """Equal by code point, for every collation: 'a' is neither 'A' nor 'a '. Indexes can be used."""
     exact = dialect.exact(text)
@@ -357,18 +353,18 @@ def exactly(
 
 def _contains(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
     # LIKE is not used: its wildcards need escapes, and it ignores case on some databases.
-    return dialect.position(text, typed_parameter(part, types.String())) > 0
+    return dialect.position(text, parameter(part, types.String())) > 0
 
 
 def _contains_any_case(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
-    lowered = dialect.lowered(typed_parameter(part, types.String()))
+    lowered = dialect.lowered(parameter(part, types.String()))
     # The text as it is, too: a database whose lower() depends on the place in a word may write a part in another way.
     return or_(dialect.position(dialect.lowered(text), lowered) > 0, _contains(dialect, text, part))
 
 
 def _starts_with(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
     # No LIKE, for the reasons given in _contains().
-    return dialect.exact(dialect.beginning(text, len(part))) == typed_parameter(part, types.String())
+    return dialect.exact(dialect.beginning(text, len(part))) == parameter(part, types.String())
 
 
 OPERATORS: Mapping[Operator, ConditionOperator] = {

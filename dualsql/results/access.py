@@ -244,7 +244,7 @@ class AccessControl:
             return (not_found(), "foreign")
         if authorize is not None and not await authorize(principal, resource, "read"):
             return (not_found(), "denied")
-        # After the rights: a stranger must not learn that there was a result.
+        # After the rights: others must not learn that there was a result.
         if resource.expires_at is not None and resource.expires_at <= (now := self.clock.now()):
             if now - resource.expires_at > settings.gone_retention:
                 return (not_found(), "gone")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -388,11 +388,8 @@ class Creator:
             return await self.answer_within(creation, options.wait)
         view = self.open_view(creation, view)
         query = await self.completed(view, self.new_resource(view, creation), creation)
-        try:
+        async with self._file_of(query.resource.id, query.resource.kept):
             await self.access.keep(query.resource, options.principal, rows=len(query.response.sample))
-        except BaseException:
-            await self._forget(query.resource.id, query.resource.kept)
-            raise
         return query.response
 
     async def _freeze(
@@ -465,7 +462,7 @@ class Creator:
         else:
             display, view, kept, more = await self.runner.run(view, resource, creation, progress)
             notes = (*notes, *more)
-        try:
+        async with self._file_of(resource.id, kept):
             profile = await creation.profiler(view, display.sample.rows) if creation.profiler else {}
             now, total = self.access.clock.now(), display.sample.total
             created_at = now if resource.status == "ready" else resource.created_at
@@ -484,14 +481,16 @@ class Creator:
             )
             EVENTS.report(ResultCreated(ready.total_count_kind))
             return FinishedQuery(ready, self.respond(ready, display, profile))
-        except BaseException:
-            await self._forget(resource.id, kept)
-            raise
 
-    async def _forget(self, resource_id: str, kept: KeptRows | None) -> None:
-        """Delete the file of a resource that is not made."""
-        if self.runner is not None:
-            await asyncio.shield(self.runner.forget(resource_id, kept))
+    @asynccontextmanager
+    async def _file_of(self, resource_id: str, kept: KeptRows | None) -> AsyncIterator[None]:
+        """If the block fails, delete the file of the new resource, if it has one."""
+        try:
+            yield
+        except BaseException:
+            if self.runner is not None:
+                await asyncio.shield(self.runner.forget(resource_id, kept))
+            raise
 
     async def sampled(self, view: View, creation: Creation, first: SampleReader | None = None) -> ShownSample:
         """The sample of a view; `first` reads first rows, `View.sample` if it is None."""
@@ -584,10 +583,11 @@ class Creator:
         )
 
 
-def missing_feature(feature: str, argument: str) -> ConfigurationError:
-    """The error for an argument or a setting of a feature that the server does not have."""
+def missing_feature(feature: str, argument: str = "") -> ConfigurationError:
+    """The error for a feature that the server does not have, and that an argument or a setting needs."""
+    which = f", which {argument} needs" if argument else ""
     return ConfigurationError(
-        f"This server has no feature {feature}, which {argument} needs.",
+        f"This server has no feature {feature}{which}.",
         hint=f"Add it to the features of the server: features=default_features({feature}()).",
     )
 

@@ -69,7 +69,7 @@ async def rest_of(
         if resumption.last is None:
             # Without a digest, the caller's last row must still exist.
             last = stream.select_rows(resumption.after - 1, 1)
-            if not await view.answer(last, timeout=view.settings.query_timeout):
+            if not await view.answer(last):
                 raise _changed()
         first = await anext(batches, None)
         if resumption.last is not None and resuming.first_row is not None:

@@ -161,17 +161,18 @@ class View:
         """The rows of a page of this statement, which may be written if a `page` is given; whether they were cached."""
         rules, names = self.rules.with_values(keyed.values), self.derived.names
         described = names.followed_by(keyed.added) if keyed.added else names
-        fetch = self._fetch(keyed.select, rules, described, self.settings.query_timeout)
+        fetch = self._fetch(keyed.select, rules, described)
         fetch.drafts = keyed.drafts
         if self.cache is None:
             return await fetch.page(page), False
         return await self.cache.page(keyed.select, rules, self.source, fetch.rows)
 
-    async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
-        """The rows of a query over this statement, which may read all of its rows."""
+    async def answer(self, select: AnySelect, *, timeout: timedelta | None = None) -> Rows:
+        """The rows of a query over this statement, which may read all of its rows; in `query_timeout` by default."""
         # An empty name matches any: `require_described` compares the number of columns only.
-        described = ("",) * len(select.selected_columns)
-        return await replace(self._fetch(select, self.rules, described, timeout), may_be_fast=False).rows()
+        fetch = self._fetch(select, self.rules, ("",) * len(select.selected_columns))
+        timeout = fetch.timeout if timeout is None else timeout
+        return await replace(fetch, timeout=timeout, may_be_fast=False).rows()
 
     async def sample(self, size: int, method: CountMethod) -> Sample:
         """The first rows, and the total."""
@@ -189,8 +190,7 @@ class View:
         ordered: Ordered | None = None,
     ) -> Sample:
         """At most `size` rows of `select` with the values of its parameters, in this order, and the total."""
-        rules, timeout = self.rules.with_values(values), self.settings.query_timeout
-        sample = self._fetch(select, rules, self.derived.names, timeout)
+        sample = self._fetch(select, self.rules.with_values(values), self.derived.names)
         sample.ordered = ordered
         return await fetch_sample(sample, self._counter(), method, size=size)
 
@@ -198,8 +198,11 @@ class View:
         """The number of rows, by the given count method."""
         return await self._counter().total(method)
 
-    def _fetch(self, select: AnySelect, rules: ActiveRules, names: Sequence[str], limit: timedelta) -> Fetch:
-        return Fetch(source=self.source, select=lambda: select, rules=rules, described=names, timeout=limit)
+    def _fetch(self, select: AnySelect, rules: ActiveRules, described: Sequence[str]) -> Fetch:
+        timeout = self.settings.query_timeout
+        return Fetch(
+            source=self.source, select=lambda: select, rules=rules, described=described, timeout=timeout
+        )
 
     def _counter(self) -> RowCounter:
         shape, counting = self.shape, self.derived.counting
@@ -321,7 +324,7 @@ class Views:
     def open_anew(
         self, source: Source, document: bytes, principal: Principal | None, derived: Derived | None = None
     ) -> View:
-        """As `open`, with `derived`, or else with a statement that nobody else has before it is kept."""
+        """As `open`, with `derived`, or else with a new statement, which no other caller has before it is kept."""
         rules = self.policy.rules_for(principal)
         if derived is None:
             statement = source.thaw(document)

@@ -176,7 +176,7 @@ class ResourceStore(Protocol):
         """How much is bound to `principal` and live at `now`."""
 
     async def pins(self, pinned_by: str) -> Usage:
-        """How much this caller has pinned of what belongs to nobody (`Resource.pinned_by`)."""
+        """How much this caller has pinned of results without an owner (`Resource.pinned_by`)."""
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int

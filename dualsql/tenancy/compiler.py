@@ -118,7 +118,6 @@ def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
     dialect = copy.copy(base)
     compiler = base.statement_compiler
     capabilities = capabilities_of(base)
-    assert capabilities is not None, "a source is on a database that dualsql supports"
     read_tolerantly(dialect, capabilities.drivers.get(base.driver, DriverValues()))
     with_all_digits(dialect)
     marks = {"form": form, "capabilities": capabilities}
@@ -325,13 +324,9 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return super().get_select_precolumns(select, **kw)
 
     def visit_insert(self, *_: Any, **__: Any) -> NoReturn:
-        forbid("an INSERT")
+        forbid("an INSERT, UPDATE or DELETE")
 
-    def visit_update(self, *_: Any, **__: Any) -> NoReturn:
-        forbid("an UPDATE")
-
-    def visit_delete(self, *_: Any, **__: Any) -> NoReturn:
-        forbid("a DELETE")
+    visit_update = visit_delete = visit_insert
 
     def _require_plain(self, construct: str, sql: str = "") -> None:
         """Refuse a construct that may hide a table, and more than one statement in its text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -79,20 +79,10 @@ class Policy:
     """
 
     def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
-        argument: object = hooks
-        if not isinstance(argument, Collection) or isinstance(argument, str):
-            raise ConfigurationError(
-                f"hooks must be a list, and is {hooks!r}."[:200],
-                hint="Write hooks=[...], also for a single hook.",
-            )
+        _require_list(hooks)
         self._registry = registry
         self.tables: dict[str, Any] = dict(registry.tables)
-        for table in self.tables.values():
-            if str(table.name).casefold().startswith(OWN_NAMES):
-                raise ConfigurationError(
-                    f"The name of the table {table.name!r} is reserved."[:200],
-                    hint=f"Leave it out, or serve a view of it: names that begin with {OWN_NAMES} are dualsql's own.",
-                )
+        _require_free_names(self.tables.values())
         self._is_open = not hooks
         self._functions = _functions(hooks)
         self.has_functions = bool(self._functions)
@@ -114,15 +104,22 @@ class Policy:
             self._tenant_values, self._conditions, self.tenant_columns = tenant_conditions(
                 self._tenants, self.tables.values(), self._table
             )
+        self.secured = self._secured_tables(hooks)
+        self._forms: Any = util.LRUCache(_FORMS)
+        depends = self._tenants or self._security or self._rows or self._masks
+        self._same_for_all = None if depends else self._evaluate(None)
+
+    def _secured_tables(self, hooks: Sequence[Hook]) -> list[Any]:
+        """The tables of RowSecurity; raises ConfigurationError if there are hooks, and a table has no rule."""
         shared = [self._table(name) for rule in _of_kind(hooks, Shared) for name in rule.tables]
         declared = {*self._conditions, *(id(table) for table, _ in self._rows), *map(id, shared)}
         rest = [table for table in self.tables.values() if id(table) not in declared]
-        self.secured = [
+        secured = [
             table
             for rule in self._security
             for table in (rest if rule.tables is None else map(self._table, rule.tables))
         ]
-        declared.update(map(id, self.secured))
+        declared.update(map(id, secured))
         missing = sorted(name for name, table in self.tables.items() if id(table) not in declared)
         if hooks and missing:
             raise ConfigurationError(
@@ -130,9 +127,7 @@ class Policy:
                 hint="Add a filter for each table, or Shared(...) for tables that every tenant may read.",
                 details={"tables": missing},
             )
-        self._forms: Any = util.LRUCache(_FORMS)
-        depends = self._tenants or self._security or self._rows or self._masks
-        self._same_for_all = None if depends else self._evaluate(None)
+        return secured
 
     def rules_for(self, principal: Principal | None) -> ActiveRules:
         """Evaluate the rules for `principal`.
@@ -199,6 +194,23 @@ class Policy:
                 hint="Use a Table, a mapped class or a table name of `tables`.",
             )
         return table
+
+
+def _require_list(hooks: object) -> None:
+    if not isinstance(hooks, Collection) or isinstance(hooks, str):
+        raise ConfigurationError(
+            f"hooks must be a list, and is {hooks!r}."[:200],
+            hint="Write hooks=[...], also for a single hook.",
+        )
+
+
+def _require_free_names(tables: Iterable[Any]) -> None:
+    for table in tables:
+        if str(table.name).casefold().startswith(OWN_NAMES):
+            raise ConfigurationError(
+                f"The name of the table {table.name!r} is reserved."[:200],
+                hint=f"Leave it out, or serve a view of it: names that begin with {OWN_NAMES} are dualsql's own.",
+            )
 
 
 def _of_kind(hooks: Sequence[Hook], kind: type[Any]) -> list[Any]:

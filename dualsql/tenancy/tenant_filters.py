@@ -11,7 +11,7 @@ from sqlalchemy.sql.cache_key import NO_CACHE
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import capabilities_of
+from dualsql.capabilities import capabilities_named
 from dualsql.columns.own_types import stored_type
 from dualsql.errors import ConfigurationError
 from dualsql.tenancy.rules import TenantFilter
@@ -35,7 +35,7 @@ class Exactly(FunctionElement[bool]):
 @compiles(Exactly)
 def _write_exactly(element: Exactly, compiler: Any, **kw: Any) -> str:
     column, value = element.clauses
-    capabilities = capabilities_of(compiler.dialect)
+    capabilities = capabilities_named(compiler.dialect.name)  # None where str() writes the statement
     stored = stored_type(column.type, compiler.dialect)
     if not isinstance(stored, types.String) or capabilities is None or capabilities.text_equality is None:
         return str(compiler.process(column == value, **kw))

@@ -160,7 +160,7 @@ async def test_bits_of_mariadb_are_keys_of_pages(mariadb_url: str) -> None:
 async def test_what_the_database_enforces_is_relied_on(url: str) -> None:
     run(url, STRICT)
     async with create_server(url, base_url="http://127.0.0.1/r", tables=KEYS) as server:
-        declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+        declared = await unenforced(server.parts.sources["default"])
         assert declared.keys == ({(None, "by_index")} if url.startswith("duckdb") else set())
         assert declared.filled == set()
 
@@ -180,7 +180,7 @@ async def test_keys_of_partitions_and_of_tables_without_row_numbers_are_relied_o
     )
     for each in (sqlite_url, postgresql_url):
         async with create_server(each, base_url="http://127.0.0.1/r", tables=metadata) as server:
-            declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+            declared = await unenforced(server.parts.sources["default"])
             assert (declared.keys, declared.filled) == (set(), set())
 
 
@@ -197,7 +197,7 @@ async def test_an_index_that_is_no_key_of_these_columns_is_none(postgresql_url: 
         CREATE UNIQUE INDEX one ON repeated ((id + 0))""",
     )
     async with create_server(postgresql_url, base_url="http://127.0.0.1/r", tables=REPEATED) as server:
-        declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+        declared = await unenforced(server.parts.sources["default"])
         assert declared.keys == {(None, "repeated")}
 
 
@@ -209,7 +209,7 @@ async def test_a_broken_view_or_virtual_table_hides_no_constraints(sqlite_url: s
         INSERT INTO sqlite_schema VALUES ('table', 'v', 'v', 0, 'CREATE VIRTUAL TABLE v USING nowhere')""",
     )
     async with create_server(sqlite_url, base_url="http://127.0.0.1/r", tables=METADATA) as server:
-        declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+        declared = await unenforced(server.parts.sources["default"])
         assert declared.keys == {(None, "legacy"), (None, "repeated"), (None, "viewed")}
         assert declared.filled >= {(None, "legacy", "size"), (None, "legacy", "place")}
 
@@ -224,7 +224,7 @@ async def test_tables_whose_names_differ_in_case_have_constraints_of_their_own(p
     for name in ("Legacy", "legacy"):
         LEGACY.to_metadata(metadata, name=name)
     async with create_server(postgresql_url, base_url="http://127.0.0.1/r", tables=metadata) as server:
-        declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+        declared = await unenforced(server.parts.sources["default"])
         assert declared.keys == {(None, "legacy")}
         assert declared.filled == {(None, "legacy", name) for name in ("id", "size", "place")}
 
@@ -251,7 +251,7 @@ async def test_a_not_null_of_a_foreign_table_is_not_relied_on(postgresql_url: st
     )
     try:
         async with create_server(postgresql_url, base_url="http://127.0.0.1/r", tables=METADATA) as server:
-            declared = await unenforced(server.parts.sources["default"], timeout=timedelta(seconds=9))
+            declared = await unenforced(server.parts.sources["default"])
             assert declared.filled == {
                 (None, "repeated", "id"),
                 *((None, "legacy", name) for name in ("id", "size", "place")),

@@ -27,7 +27,6 @@ _CRITERIA: dict[str, Any] = {
 @pytest.mark.parametrize("name", _CRITERIA)
 def test_a_criterion_is_never_lost(name: str) -> None:
     capabilities = capabilities_of(SQLITE)
-    assert capabilities is not None
     shaped = shape(_CRITERIA[name])
     key = shaped.columns[0].name
     for_sorting = ordered(shaped, capabilities, sort=[{"field": key, "order": "desc"}])

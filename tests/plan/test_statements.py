@@ -22,9 +22,7 @@ DIALECTS: dict[str, Any] = {
 
 
 def capabilities(name: str) -> Capabilities:
-    known = capabilities_of(DIALECTS[name])
-    assert known is not None
-    return known
+    return capabilities_of(DIALECTS[name])
 
 
 def sql(statement: Select[Any], dialect: str = "sqlite") -> str:

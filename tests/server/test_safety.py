@@ -112,7 +112,7 @@ async def test_a_database_that_lets_it_write_is_refused(dual: DualResponseServer
     source = dual.parts.sources["default"]
     open_to_writes = replace(source, backend=replace(source.backend, guard=Unguarded()))
     with pytest.raises(ConfigurationError, match="read-only session could create a table"):
-        await prove_read_only(open_to_writes, timeout=timedelta(seconds=10))
+        await prove_read_only(open_to_writes)
 
 
 async def test_the_name_of_the_probe_is_short_enough_for_every_database(dual: DualResponseServer) -> None:
@@ -120,7 +120,7 @@ async def test_the_name_of_the_probe_is_short_enough_for_every_database(dual: Du
     source = dual.parts.sources["default"]
     statements: list[str] = []
     listen(source.engine.sync_engine, "before_cursor_execute", lambda *sent: statements.append(sent[2]))
-    await prove_read_only(source, timeout=timedelta(seconds=10))
+    await prove_read_only(source)
     [name] = [match[1] for each in statements if (match := re.match(r"CREATE TABLE (\w+)", each))]
     assert len(name) <= 30
 

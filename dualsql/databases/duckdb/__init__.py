@@ -30,7 +30,7 @@ from dualsql.databases.driver import driver_of, memory_of
 from dualsql.databases.duckdb.files import DuckDBFileImport
 from dualsql.databases.duckdb.in_place import allow_files, read_in_place, require_unchanged, url_of_files
 from dualsql.databases.duckdb.streams import choose_stream, fetch_parsed
-from dualsql.databases.generic import grouped, parameter, raw_form, stored_in
+from dualsql.databases.expressions import grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
 from dualsql.databases.strict_types import (
     as_double,
@@ -224,13 +224,14 @@ def close_instance(connection: Any, most: int | None = None) -> None:
     Args:
         most: bytes; None for what the URL says, or else for `MOST_SPILL`.
     """
+    from duckdb import Error
+
     try:
         if not _setting(connection, "lock_configuration"):
             allow_files(connection)
             bound_spill(connection, _most_spill(connection) if most is None else most)
             connection.execute("SET lock_configuration = true")
-    except Exception:
-        # Another connection was faster.
+    except Error:  # unless another connection has locked it meanwhile
         if not _setting(connection, "lock_configuration"):
             raise
 

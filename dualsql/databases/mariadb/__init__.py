@@ -28,7 +28,7 @@ from dualsql.columns.exact import Unfit, ValueReader
 from dualsql.columns.own_types import Computation, Element, SQLType
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of, synchronous
-from dualsql.databases.generic import grouped, raw_form, stored_in
+from dualsql.databases.expressions import grouped, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, run_or_close
 from dualsql.databases.mariadb.rights import MariaDBRights
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT

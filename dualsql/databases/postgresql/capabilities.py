@@ -16,7 +16,7 @@ from dualsql.capabilities import Capabilities, KeyForm, RowEstimate
 from dualsql.columns.database_types import is_single
 from dualsql.columns.own_types import Computation, Element, SQLType
 from dualsql.columns.result import DriverValue
-from dualsql.databases.generic import collated, grouped, parameter, stored_in
+from dualsql.databases.expressions import collated, grouped, parameter, stored_in
 from dualsql.databases.postgresql.values import DRIVERS, CharByte, bound_as_text
 from dualsql.databases.strict_types import (
     as_double,

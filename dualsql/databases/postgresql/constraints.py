@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities
-from dualsql.databases.generic import stored_in
+from dualsql.databases.expressions import stored_in
 
 # A table has the rows of those that inherit it: its key is none of theirs, and they may drop its NOT NULL. That of a
 # foreign table, and since PostgreSQL 18 one that is NOT VALID, is not enforced.

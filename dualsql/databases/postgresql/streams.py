@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from itertools import product
 from operator import itemgetter
 from typing import Any, cast
 
-import orjson
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -22,6 +19,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.exact import Unfit, ValueReader, read_document, reads_for_an_application
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
+from dualsql.databases.postgresql.csv_parser import CSVParser
 from dualsql.databases.postgresql.guard import adapted_of
 from dualsql.databases.session import Fetch
 from dualsql.databases.streams import (
@@ -34,8 +32,7 @@ from dualsql.databases.streams import (
     StreamJob,
     encode,
 )
-from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
-from dualsql.formats.arrow import ArrowSchema, is_list
+from dualsql.errors import QueryExecutionError
 from dualsql.formats.cells import processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
 from dualsql.formats.fits import fit_of
@@ -628,7 +625,7 @@ class _Parsing:
 
     def __init__(self, job: StreamJob, put: Put) -> None:
         self._put = put
-        self._parse = _parser(job)
+        self._parse = CSVParser(job).parse
         self._gathered: list[bytes] = []
         self._size = 0
         self._parsed: asyncio.Future[Chunk] | None = None
@@ -660,84 +657,3 @@ class _Parsing:
         if self._parsed is not None:
             parsed, self._parsed = self._parsed, None
             await self._put(await shielded(parsed))
-
-
-def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
-    """The function that converts complete lines of CSV to a chunk of the job's format."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    writer = cast("BatchWriter", job.writer)
-    arrow: ArrowSchema = writer.arrow
-    fields = list(arrow.schema)
-    names = [str(number) for number in range(len(fields))]
-    texts = arrow.texts
-    later = [
-        None if number in texts else _converter_after_parsing(job, position)
-        for number, position in enumerate(job.positions)
-    ]
-    as_text = {pa.duration("us"): pa.int64()}
-    parsed_as = [
-        pa.string() if converter else as_text.get(field.type, field.type)
-        for field, converter in zip(fields, later, strict=True)
-    ]
-    convert = csv.ConvertOptions(
-        null_values=[""],
-        # COPY writes NULL as nothing and an empty text as "".
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    layout = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
-
-    def read(lines: bytes, types: dict[str, Any]) -> Any:
-        whole = csv.ReadOptions(column_names=names, use_threads=False, block_size=len(lines) + 1)
-        convert.column_types = types
-        return csv.read_csv(
-            pa.BufferReader(lines), read_options=whole, parse_options=layout, convert_options=convert
-        )
-
-    def unfit(lines: bytes) -> ValueNotRepresentableError | None:
-        """The error for the first column that cannot be parsed, without the parser's message: it contains a value."""
-        as_texts = dict.fromkeys(names, pa.string())
-        # Column by column, only once parsing has failed: the message of pyarrow does not name the column.
-        for number, type_ in enumerate(parsed_as):
-            try:
-                read(lines, {**as_texts, names[number]: type_})
-            except pa.ArrowInvalid:
-                return arrow.unfit(number)
-        return None
-
-    def parse(lines: bytes) -> Chunk:
-        try:
-            table = read(lines, dict(zip(names, parsed_as, strict=True)))
-        except pa.ArrowInvalid as error:
-            raise unfit(lines) or error from error
-        columns = []
-        for number, (column, make) in enumerate(zip(table.columns, later, strict=True)):
-            try:
-                columns.append(_convert(column, make))
-            except ValueError as error:
-                raise arrow.unfit(number) from error
-        return writer.batch(arrow.batch_of_columns(columns))
-
-    return parse
-
-
-def _convert(column: Any, make: Callable[[str], Any] | None) -> Any:
-    if make is None:
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return [None if value is None else make(value) for value in column.to_pylist()]
-
-
-def _converter_after_parsing(job: StreamJob, position: int) -> Callable[[str], Any] | None:
-    """The function that converts a text for which pyarrow has no parser."""
-    column = job.columns[position]
-    if column.encoding == "base64":
-        return b64decode
-    if not is_list(column):
-        return None
-    return _dates if column.describe()["items"] == "date" else orjson.loads
-
-
-def _dates(text: str) -> list[date | None]:
-    return [None if day is None else date.fromisoformat(day) for day in orjson.loads(text)]

@@ -20,7 +20,7 @@ from dualsql.columns.own_types import Element
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
-from dualsql.databases.generic import grouped, parameter, raw_form, stored_in
+from dualsql.databases.expressions import grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
 from dualsql.databases.spark.dialect import as_json
 from dualsql.databases.spark.driver import SparkConnection, SparkError

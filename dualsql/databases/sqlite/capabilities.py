@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, func, types
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import Computation, SQLType
-from dualsql.databases.generic import collated, raw_form, stored_in
+from dualsql.databases.expressions import collated, raw_form, stored_in
 from dualsql.databases.sqlite.callbacks import MATCH, require_pattern
 from dualsql.databases.sqlite.values import VALUES
 
@@ -98,7 +97,7 @@ CAPABILITIES = Capabilities(
     nulls_last_by_default=(False, True),
     searches_row_values=True,
     key_form=raw_form,
-    query_dialect=cache(_query_dialect),
+    query_dialect=_query_dialect,
     text_dialect=_text_dialect,
     has_sized_integers=False,
     own_functions=_OWN_FUNCTIONS,

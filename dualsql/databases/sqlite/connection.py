@@ -62,8 +62,8 @@ class TimeLimit:
 
     __slots__ = ("ends_at",)
 
-    def __init__(self, ends_at: float = math.inf) -> None:
-        self.ends_at = ends_at
+    def __init__(self) -> None:
+        self.ends_at = math.inf
 
     def is_over(self) -> bool:
         """SQLite's progress handler: true stops the statement."""
@@ -175,7 +175,7 @@ class SQLiteGuard(Guard):
         try:
             yield
         except BaseException:
-            # If the event loop ends, nobody stops a statement in the thread, and the connection waits for it.
+            # If the event loop ends, a statement goes on in the thread, and the connection waits for it.
             clock.ends_at = 0.0
             raise
         finally:

@@ -9,7 +9,7 @@ from sqlalchemy.sql.functions import current_timestamp
 
 from dualsql.columns.instants import is_instant, normalized_instant
 from dualsql.columns.own_types import Element
-from dualsql.databases.generic import collated
+from dualsql.databases.expressions import collated
 from dualsql.query_dialects import NOT_FINITE, QueryDialect
 from dualsql_client.wire_requests import Bucket
 

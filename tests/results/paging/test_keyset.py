@@ -54,7 +54,6 @@ async def connection(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 def ordered(connection: AsyncConnection, name: str, sort: Sequence[SortKey] = ()) -> Ordered:
     capabilities = capabilities_of(connection.dialect)
-    assert capabilities is not None
     return plan.ordered(plan.shape(ALL[name]), capabilities, sort=sort)
 
 
@@ -143,7 +142,6 @@ NAMED = select(School.rating, *(School.enrollment.label(name) for name in NAMES)
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"], indirect=True)
 async def test_keys_have_names_that_no_column_has(connection: AsyncConnection) -> None:
     capabilities = capabilities_of(connection.dialect)
-    assert capabilities is not None
     await require_joined(connection, plan.ordered(plan.shape(NAMED), capabilities), [5])
 
 

@@ -96,7 +96,6 @@ async def require(
     connection: AsyncConnection, rows: list[dict[str, Any]], order: Any, size: int, has_key: bool
 ) -> None:
     capabilities = capabilities_of(connection.dialect)
-    assert capabilities is not None
     await connection.execute(delete(things))
     if rows:
         await connection.execute(insert(things), [{"id": n, **row} for n, row in enumerate(rows)])

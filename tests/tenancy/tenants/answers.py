@@ -66,7 +66,6 @@ async def pages(
 async def truth(engine: AsyncEngine, statement: Statement) -> Lines:
     """The rows of the statement under no rule, each value with the type that this database gives it."""
     capabilities = capabilities_of(engine.dialect)
-    assert capabilities is not None
     meanings = Meanings(
         engine.dialect, keeps_zones=capabilities.keeps_zones, computation=capabilities.computation
     )

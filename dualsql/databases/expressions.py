@@ -1,18 +1,11 @@
-"""Parts that several databases share."""
+"""Expressions that several databases need, and the types that they store."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    Dialect,
-    collate,
-    make_url,
-    type_coerce,
-    types,
-)
+from sqlalchemy import BindParameter, Dialect, collate, make_url, type_coerce, types
 from sqlalchemy.sql.elements import Grouping
 
 from dualsql.capabilities import KeyForm
