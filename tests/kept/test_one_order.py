@@ -22,9 +22,9 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.dialects import mysql
+from sqlalchemy.dialects import mysql, postgresql as pg
 
-from dualsql import DualResponse, DualResponseServer, LocalResultStorage, PageRequest
+from dualsql import DualResponse, DualResponseError, DualResponseServer, LocalResultStorage, PageRequest
 from dualsql.query import read_result_query
 from dualsql_client.wire import SortKey
 from tests.engines import opened, sqlite_url_in
@@ -248,3 +248,48 @@ async def test_groups_of_texts_come_by_code_point(tmp_path: Path, request: pytes
                 asked = asked._replace(cursor=page.next_cursor)
                 page = await dual.queries.page_unchecked(resource, read_result_query(question), asked)
                 assert [row["word"] for row in page.rows] == wanted[3:6]
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize(
+    ("engine", "kind", "sql"),
+    [
+        ("postgresql", pg.OID(), "SELECT abs(v) AS x FROM data"),
+        ("postgresql", pg.OID(), "SELECT v + 1 AS x FROM data"),
+        ("mariadb", mysql.YEAR(), "SELECT greatest(id, v) AS x FROM data"),
+        ("mariadb", mysql.YEAR(), "SELECT coalesce(v, 2024) AS x FROM data"),
+    ],
+)
+async def test_whole_numbers_of_another_type_are_computed_by_the_database(
+    engine: str, kind: Any, sql: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    table = Table("kinds", MetaData(), Column("id", Integer, primary_key=True), Column("v", kind))
+    rows = [{"id": number, "v": 2000 + number} for number in range(1, 4)]
+    async with both(engine, tmp_path, request, table, rows, select(table)) as (dual, results):
+        answers: list[Any] = []
+        for result in results:
+            try:
+                answers.append((await answered(dual, result, {"sql": sql}))[0])
+            except DualResponseError as error:
+                answers.append((error.code, error.hint))
+        live, kept = answers
+        assert kept == live
+
+
+@pytest.mark.parametrize("name", ["latin1", "utf16"])
+async def test_the_largest_text_of_a_group_has_any_character_set(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """MariaDB would encode it twice."""
+    table = Table(
+        "legacy",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("part", Integer),
+        Column("word", mysql.VARCHAR(9, charset=name)),
+    )
+    rows = [{"id": number, "part": number % 2, "word": "é"} for number in range(1, 4)]
+    question = {"group_by": ["part"], "aggregates": [{"function": "max", "column": "word", "as": "x"}]}
+    async with both("mariadb", tmp_path, request, table, rows, select(table)) as (dual, results):
+        for result in results:
+            assert [row["x"] for row in (await answered(dual, result, question))[0]] == ["é", "é"]
