@@ -227,7 +227,8 @@ class _KeyReader:
             if column is None:
                 raise UnknownColumnError(sort_key["field"], list(by_name))
             require_order(column)
-            expression = column.expression if is_merged else self._sortable(column)
+            is_plain = is_merged or is_constant(column.expression)
+            expression = column.expression if is_plain else self._sortable(column)
             yield self.key(expression, is_descending=sort_key.get("order") == "desc", is_nulls_last=True)
 
     def _sortable(self, column: ResultColumn) -> ColumnElement[Any]:

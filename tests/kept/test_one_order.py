@@ -19,8 +19,10 @@ from sqlalchemy import (
     case,
     insert,
     literal,
+    null,
     select,
     text,
+    true,
 )
 from sqlalchemy.dialects import mysql, postgresql as pg
 
@@ -104,9 +106,10 @@ async def answered(dual: DualResponseServer, result: DualResponse, question: Any
 async def test_ties_of_a_descending_order_are_backward_with_their_nulls(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    statement = select(notes, literal("same").label("constant"))
+    constants = literal("same").label("constant"), null().label("none"), true().label("yes")
+    statement = select(notes, *constants)
     async with both(engine, tmp_path, request, notes, NOTES, statement) as (dual, results):
-        for names in (["part"], ["other"], ["constant"], ["part", "constant"], ["constant", "other"]):
+        for names in (["part"], ["other"], ["constant"], ["part", "constant"], ["constant", "other"], ["yes"]):
             for order in ("asc", "desc"):
                 sort = [SortKey(field=name, order=order) for name in names]
                 live, kept = [await pages(dual, result, *sort) for result in results]
