@@ -153,6 +153,9 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
     if isinstance(column.stored, types.Numeric):
         # Not the column's type: a quotient has more digits than the type that SQLAlchemy gives it.
         return types.Numeric()
+    if getattr(column.type, "collation", None):
+        # PostgreSQL refuses a value of one collation beside a column that is compared by another.
+        return types.String()
     return column.type
 
 

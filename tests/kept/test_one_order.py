@@ -253,6 +253,24 @@ async def test_groups_of_texts_come_by_code_point(tmp_path: Path, request: pytes
                 assert [row["word"] for row in page.rows] == wanted[3:6]
 
 
+async def test_texts_of_a_declared_collation_are_compared_by_code_point(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    rows = [{"id": number, "word": word} for number, word in enumerate(("a", "B", "b", None))]
+    async with both("postgresql", tmp_path, request, words, rows, select(words)) as (dual, results):
+        for operator, value, ids in (
+            ("ge", "a", [0, 2]),
+            ("lt", "a", [1]),
+            ("between", ["B", "a"], [0, 1]),
+            ("eq", "b", [2]),
+            ("in", ["b", "B"], [1, 2]),
+            ("starts_with", "b", [2]),
+        ):
+            question = {"filters": [{"column": "word", "op": operator, "value": value}]}
+            for result in results:
+                assert [row["id"] for row in (await answered(dual, result, question))[0]] == ids, operator
+
+
 @pytest.mark.quick(1, "postgresql")
 @pytest.mark.parametrize(
     ("engine", "kind", "sql"),
