@@ -541,6 +541,8 @@ def _of_values(cell: str, column: ResultColumn, *, by_code_point: bool) -> froze
         return uses - {"computed"}  # the database has doubles for them, and adds those up
     if kind == "float" and is_single(column.stored):
         return uses - {"computed"}  # kept in the digits that are shown
+    if kind == "text" and isinstance(column.stored, types.NullType) and not computation.is_loose:
+        return _NONE  # values of a type of the database, such as PG_LSN, which has another order
     if kind == "boolean" and not computation.has_truths:
         return uses - {"sorted"}  # the database sorts the numbers that it has for them, such as 2
     if kind == "text":

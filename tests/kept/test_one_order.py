@@ -25,6 +25,7 @@ from sqlalchemy import (
     true,
 )
 from sqlalchemy.dialects import mysql, postgresql as pg
+from sqlalchemy.types import NullType
 
 from dualsql import DualResponse, DualResponseError, DualResponseServer, LocalResultStorage, PageRequest
 from dualsql.query import read_result_query
@@ -109,7 +110,14 @@ async def test_ties_of_a_descending_order_are_backward_with_their_nulls(
     constants = literal("same").label("constant"), null().label("none"), true().label("yes")
     statement = select(notes, *constants)
     async with both(engine, tmp_path, request, notes, NOTES, statement) as (dual, results):
-        for names in (["part"], ["other"], ["constant"], ["part", "constant"], ["constant", "other"], ["yes"]):
+        for names in (
+            ["part"],
+            ["other"],
+            ["constant"],
+            ["part", "constant"],
+            ["constant", "other"],
+            ["yes"],
+        ):
             for order in ("asc", "desc"):
                 sort = [SortKey(field=name, order=order) for name in names]
                 live, kept = [await pages(dual, result, *sort) for result in results]
@@ -295,6 +303,30 @@ async def test_whole_numbers_of_another_type_are_computed_by_the_database(
                 answers.append((error.code, error.hint))
         live, kept = answers
         assert kept == live
+
+
+async def test_values_of_a_type_that_the_model_does_not_know_are_compared_by_the_database(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """As texts, the places in PostgreSQL's log have another order."""
+    table = Table("untyped", MetaData(), Column("id", Integer, primary_key=True), Column("v", NullType()))
+    url: str = request.getfixturevalue("postgresql_url")
+    async with opened(url) as database, database.begin() as connection:
+        await connection.execute(text("CREATE TABLE untyped (id INTEGER PRIMARY KEY, v PG_LSN)"))
+        await connection.execute(text("INSERT INTO untyped VALUES (0, '16/B3'), (1, '9/0'), (2, '9/1')"))
+    storage = LocalResultStorage(tmp_path / "kept")
+    async with create_server(
+        url, base_url="http://127.0.0.1/r", tables=table.metadata, storage=storage
+    ) as dual:
+        for keep in (False, True):
+            result = await dual.create_response(select(table), name="x", keep=keep)
+            described = await dual.describe(result.resource_id, None)
+            assert described.get("kept", {}).get("kept", False) is keep
+            sort = [SortKey(field="v", order="asc")]
+            page = await dual.read_page(result.resource_id, None, PageRequest(sort=sort))
+            rows, _ = await answered(dual, result, {"order_by": ["v"]})
+            for actual in (page.rows, rows):
+                assert [row["v"] for row in actual] == ["9/0", "9/1", "16/B3"], keep
 
 
 @pytest.mark.parametrize("name", ["latin1", "utf16"])
