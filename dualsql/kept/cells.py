@@ -540,6 +540,10 @@ def _of_values(cell: str, column: ResultColumn, *, by_code_point: bool) -> froze
         return uses - {"computed"}  # the database has doubles for them, and adds those up
     if kind == "float" and is_single(column.stored):
         return uses - {"computed"}  # kept in the digits that are shown
+    if kind == "text" and isinstance(column.stored, types.NullType) and not computation.is_loose:
+        return _NONE  # values of a type of the database, such as PG_LSN, which has another order
+    if kind == "boolean" and not computation.has_truths:
+        return uses - {"sorted"}  # the database sorts the numbers that it has for them, such as 2
     if kind == "text":
         return _of_texts(column, uses, by_code_point=by_code_point)
     return uses
@@ -554,5 +558,7 @@ def _of_texts(column: ResultColumn, uses: frozenset[Use], *, by_code_point: bool
 def sorts_alike(column: ResultColumn, *, by_code_point: bool) -> bool:
     """Whether rows of an answer stand in the same order by this column of it, in its database and on kept rows."""
     if isinstance(column.shown, types.Enum) or isinstance(column.stored, types.CHAR):
+        return False
+    if column.encoding == "boolean" and not column.meanings.computation.has_truths:
         return False
     return column.encoding != "any" and (by_code_point or column.encoding != "text")

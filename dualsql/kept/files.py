@@ -28,7 +28,6 @@ from sqlalchemy import (
     select,
 )
 
-from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.backends import backend_named
 from dualsql.databases.slots import QueryLimits
 from dualsql.databases.source import Source
@@ -41,7 +40,7 @@ from dualsql.kept.settings import LEAST_KEEP_MEMORY
 from dualsql.kept.storage import NO_FOLLOW, lock_file, require_locks
 from dualsql.packages import require_package
 from dualsql.plan import Shape
-from dualsql.plan.shape import distinct_on
+from dualsql.plan.shape import has_own_order
 from dualsql.resource import RELATION
 from dualsql.tenancy import ActiveRules
 from dualsql.tenancy.compiler import TableForms
@@ -416,7 +415,7 @@ def statement_of_file(live: Shape, cells: Sequence[str]) -> KeptStatement:
     # Not open: nothing but this table can be read, and no text of SQL.
     rules = ActiveRules(TableForms([table], conditions={}, masks={}, is_open=False))
     statement = select(*outputs)
-    if internals.order_by_clauses(live.select) or distinct_on(live.select):
+    if has_own_order(live.select):
         statement = statement.order_by(rows.c[_NUMBER])
     # Else it only breaks ties, in the direction of the keys before it, as the keys of the live statement do.
     return KeptStatement(statement, rows.c[_NUMBER], rules)

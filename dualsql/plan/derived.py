@@ -28,9 +28,10 @@ from dualsql.plan.keys import clauses_of, column_identity
 from dualsql.plan.keyset import carried_around
 from dualsql.plan.order import row_identity
 from dualsql.plan.other_statements import select_from_text
-from dualsql.plan.page import Ordered, all_rows, ordered
+from dualsql.plan.page import all_rows, ordered
 from dualsql.plan.shape import (
     Shape,
+    has_own_order,
     is_distinct,
     is_table,
     leaves_of,
@@ -90,23 +91,21 @@ def at_most(statement: Statement, limit: int) -> Statement:
     return plain.fetch(None).limit(limit if own is None else min(own, limit))
 
 
-def nested(shape: Shape, capabilities: Capabilities) -> Shape:
-    """The statement as a subquery, in its author's order if that can be expressed outside of it."""
+def nested(shape: Shape, capabilities: Capabilities, *, is_descending: bool = False) -> Shape:
+    """The statement as a subquery, in its author's order if that can be expressed there, else in that of its ties."""
     rows = ordered(shape, capabilities)
-    outer = _outer(rows)
-    inner = list(outer.selected_columns)
-    columns = tuple(column.moved(element) for column, element in zip(shape.columns, inner, strict=True))
-    return Shape(outer.with_only_columns(*(with_label(column) for column in columns)), columns)
-
-
-def _outer(rows: Ordered) -> AnySelect:
     name = FreeNames(rows.shape.select).take("result")
-    # Without keys, an outer statement cannot express the order. A LIMIT inside keeps its rows all the same.
     if rows.order.obstacle:
+        # Without keys, an outer statement cannot express the order. A LIMIT inside keeps its rows all the same.
         limited = all_rows(rows)
-        return with_criteria_of(limited, select(*limited.subquery(name).c))
-    outer, keys = carried_around(rows, rows.order.keys, name)
-    return outer.order_by(*clauses_of(keys, rows.capabilities))
+        outer = with_criteria_of(limited, select(*limited.subquery(name).c))
+    else:
+        outer, keys = carried_around(rows, rows.order.keys, name)
+        if is_descending and not has_own_order(shape.select):
+            keys = [key.reversed() for key in keys]
+        outer = outer.order_by(*clauses_of(keys, capabilities))
+    columns = tuple(map(ResultColumn.moved, shape.columns, outer.selected_columns))
+    return Shape(outer.with_only_columns(*(with_label(column) for column in columns)), columns)
 
 
 def as_subquery(statement: AnySelect | AnyCompound, name: str) -> Subquery:

@@ -169,13 +169,14 @@ def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], 
     ties = identity or _whole_row(shape, capabilities)
     is_unique = bool(identity) or is_distinct(shape.select)
     sorting = [*reader.requested_keys(sort), *reader.authored()]
-    # A backward scan of an index returns its ties backward, too.
+    # A backward scan of an index returns its ties, and their NULLs, backward, too.
     is_descending = bool(sorting) and sorting[-1].is_descending
-    breaking = (reader.key(tie, is_descending=is_descending, is_nulls_last=True) for tie in ties)
-    # A repeated column cannot break a tie.
+    breaking = (reader.key(tie, is_descending=is_descending, is_nulls_last=not is_descending) for tie in ties)
+    # A repeated column cannot break a tie, and a constant orders nothing.
     by_column: dict[Any, Key] = {}
     for key in (*sorting, *breaking):
-        by_column.setdefault(column_identity(key.expression) or id(key), key)
+        if key.is_text or not is_constant(key.expression):
+            by_column.setdefault(column_identity(key.expression) or id(key), key)
     keys = tuple(by_column.values())
     if not capabilities.nulls_last and is_distinct(shape.select) and internals.group_by_clauses(shape.select):
         from dualsql.plan.refused_orders import require_whole_groups
@@ -226,9 +227,9 @@ class _KeyReader:
             if column is None:
                 raise UnknownColumnError(sort_key["field"], list(by_name))
             require_order(column)
-            if not is_constant(column.expression):
-                expression = column.expression if is_merged else self._sortable(column)
-                yield self.key(expression, is_descending=sort_key.get("order") == "desc", is_nulls_last=True)
+            is_plain = is_merged or is_constant(column.expression)
+            expression = column.expression if is_plain else self._sortable(column)
+            yield self.key(expression, is_descending=sort_key.get("order") == "desc", is_nulls_last=True)
 
     def _sortable(self, column: ResultColumn) -> ColumnElement[Any]:
         """Its expression, or what rows are sorted by where the database cannot sort by its type."""
@@ -243,17 +244,13 @@ class _KeyReader:
         """The author's ORDER BY, or the keys of DISTINCT ON, which also order the rows."""
         select = self._shape.select
         for clause in list(internals.order_by_clauses(select)) or distinct_on(select):
-            base, modifiers = split_modifiers(clause)
-            expression = self._resolve(base)
-            if expression is None:
-                yield _bare_text(clause)
-            elif not is_constant(expression):
-                yield self.key(
-                    expression,
-                    is_descending=operators.desc_op in modifiers,
-                    is_nulls_last=next((_NULLS[each] for each in modifiers if each in _NULLS), None),
-                    author_clause=clause,
-                )
+            expression, modifiers = split_modifiers(clause)
+            yield self.key(
+                expression,
+                is_descending=operators.desc_op in modifiers,
+                is_nulls_last=next((_NULLS[each] for each in modifiers if each in _NULLS), None),
+                author_clause=clause,
+            )
 
     def key(
         self,
@@ -269,7 +266,7 @@ class _KeyReader:
         """
         base = self._resolve(expression)
         if base is None:
-            return _bare_text(expression)
+            return _bare_text(expression if author_clause is None else author_clause)
         value = unlabelled(base)
         side = self._has_null_rows.get(id(internals.unannotated(getattr(value, "table", None))))
         is_stored = side is not None and not self._is_masked(value)

@@ -193,6 +193,11 @@ def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     return expression.element if isinstance(expression, Label) else expression
 
 
+def has_own_order(select: AnySelect) -> bool:
+    """Whether its author orders its rows."""
+    return bool(internals.order_by_clauses(select) or distinct_on(select))
+
+
 def distinct_on(select: AnySelect) -> Expressions:
     """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
     if (extension := internals.extension_before_columns(select)) is None:

@@ -168,10 +168,15 @@ def read_values(
     distinct = int(top[0][3]) if top else 0
     # If all values are equally frequent, the five most frequent ones are arbitrary.
     telling = [row for row in top if int(row[2]) > 1 or distinct <= FREQUENT]
+    # MariaDB makes a DECIMAL of an unsigned number beside the NULL of the other half of the UNION.
+    is_whole = isinstance(profiled.column.stored, types.Integer)
     statistics: dict[str, Any] = {
         "distinct": distinct,
         "distinct_kind": "exact",
-        "most_frequent": [{"value": row[1], "count": int(row[2])} for row in telling],
+        "most_frequent": [
+            {"value": int(value) if is_whole and isinstance(value, Decimal) else value, "count": int(times)}
+            for _, value, times, _ in telling
+        ],
     }
     if profiled.has_bins:
         statistics["histogram"] = histogram(summary, rows)

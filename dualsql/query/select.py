@@ -32,7 +32,7 @@ from dualsql.plan.derived import (
 from dualsql.plan.keys import Key
 from dualsql.plan.order import require_order
 from dualsql.query.aggregates import AGGREGATES, group_key, ranked_values, write_aggregate
-from dualsql.query.conditions import Conditions
+from dualsql.query.conditions import Conditions, is_plain_text
 from dualsql.query.model import (
     OPERATORS,
     AllOf,
@@ -115,15 +115,16 @@ def _select_rows(question: StructuredQuery, result: Shape, capabilities: Capabil
     names = {one.column for one in _comparisons_in(question.condition)} | {
         key.column for key in question.order
     }
+    is_descending = bool(question.order) and question.order[-1].is_descending
     # Beside GROUP BY, DISTINCT or LIMIT, or about a computed column, a condition in the author's own WHERE would
     # filter other rows than those of the result.
     if not reads_plainly(result, [column for column in result.columns if column.name in names]):
-        result = nested(result, capabilities)
+        result = nested(result, capabilities, is_descending=is_descending)
         columns = chosen_columns(result.columns, question.columns)
     if question.columns is not None:
         positions = [result.columns.index(column) for column in columns]
         if projected(result.select, positions) is None:
-            result = nested(result, capabilities)
+            result = nested(result, capabilities, is_descending=is_descending)
             columns = [result.columns[position] for position in positions]
     return _selection(question, result, columns, capabilities)
 
@@ -269,6 +270,10 @@ def _finish(
         outputs = as_subquery(statement, "answer").c
         statement = select(*outputs)
     ordered_names = {key.column for key in question.order}
+    # Groups of texts come by code point on every database. Most group by what sorts so; PostgreSQL does not.
+    query = capabilities.query
+    texts = {group.name for group in question.groups if is_plain_text(columns[group.name])}
+    by_code_point = texts if query.ordered is not query.exact else set()
     order = [(key.column, key.is_descending) for key in question.order]
     order += [(group.name, False) for group in question.groups if group.name not in dict(order)]
     for name, is_descending in order:
@@ -277,6 +282,7 @@ def _finish(
         if name in ordered_names:
             require_order(columns[name])
         expression = capabilities.sortable(outputs[name])
+        expression = query.ordered(expression) if name in by_code_point else expression
         key = Key(expression=expression, is_descending=is_descending, is_nulls_last=True)
         statement = statement.order_by(*key.clauses(capabilities))
     return statement

@@ -382,7 +382,7 @@ class Creator:
             raise storage_missing()
         self.access.admit("create", options.principal)
         source = self.sources.chosen(options.source)
-        document, view = await self._freeze(source, options, is_described=answer is None)
+        document, view = await self._freeze(source, options, is_described=not (answer and answer.view))
         creation = Creation(source, document, options, profiler, sampler, answer)
         if options.wait is not None and self.answer_within is not None:
             return await self.answer_within(creation, options.wait)

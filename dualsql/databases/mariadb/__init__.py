@@ -276,7 +276,8 @@ _FORMATS: Mapping[Bucket, str] = {
 
 
 def _unpadded(element: Element) -> Element:
-    return collate(cast(element, types.String()), "utf8mb4_nopad_bin")
+    # max(CAST(x AS CHAR)) of groups encodes a text of another character set twice (10.11); coalesce() prevents it.
+    return collate(func.coalesce(cast(element, types.String())), "utf8mb4_nopad_bin")
 
 
 def _lowered(element: Element) -> Element:

@@ -420,6 +420,14 @@ _KINDS: Mapping[str, Kind] = {
     "datetime": "datetime",
     "decimal": "decimal",
 }
+_TYPES: Mapping[str, type[Any]] = {
+    "integer": types.Integer,
+    "boolean": types.Boolean,
+    "date": types.Date,
+    "datetime": types.DateTime,
+    "decimal": types.Numeric,
+}
+"""The types whose cells mean what their kind does in the tables."""
 
 
 def column_term(cell: str, column: ResultColumn, sql: Element, dialect: str) -> Term:
@@ -435,6 +443,8 @@ def column_term(cell: str, column: ResultColumn, sql: Element, dialect: str) -> 
         kind = "opaque"
     if kind == "text" and not _is_plain_text(plain, dialect):
         kind = "opaque"
+    if not is_untyped and not isinstance(plain, _TYPES.get(name, object)):
+        kind = "opaque"  # such as an OID of PostgreSQL and a YEAR of MariaDB, which are kept as whole numbers
     if kind == "integer" and getattr(plain, "unsigned", False):
         kind = "opaque"
     if kind == "real" and dialect != SQLITE and not isinstance(plain, types.Double):
