@@ -244,4 +244,5 @@ def step(name: str) -> AbstractContextManager[Measurement | None]:
 
 def store_operation(operation: str) -> AbstractContextManager[Measurement | None]:
     """An operation of the store, as a block: what it does, or the name of its method."""
-    return EVENTS.measured("store", f"store {operation}", {"dualsql.store.operation": operation})
+    named = {"dualsql.store.operation": operation}
+    return UNMEASURED if EVENTS.listener is None else EVENTS.measured("store", f"store {operation}", named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
@@ -354,7 +354,7 @@ _READERS: Mapping[ParameterKind, Callable[[str, Any], Any]] = {
 """By kind, functions that check a value in JSON; the others are checked where they are used."""
 
 
-async def read_json_body(request: Request, settings: Settings) -> bytes:
+def read_json_body(request: Request, settings: Settings) -> Awaitable[bytes]:
     """Read a body whose Content-Type is JSON, without parsing it.
 
     Raises:
@@ -368,7 +368,7 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
         raise problems.UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
         raise problems.UnsupportedBodyError("The body is compressed.")
-    return await read_body(request, settings)
+    return read_body(request, settings)
 
 
 async def read_body(request: Request, settings: Settings) -> bytes:

@@ -208,24 +208,24 @@ class ResultPage:
         following = self.offset + self.row_count
         data: Any = list(self.rows) if self.text is None else orjson.Fragment(self.text)
         columns: Any = list(self.columns) if self.columns_text is None else self.columns_text
-        page = Page(
-            data=data,
-            columns=columns,
-            total_count=self.total_count,
-            total_count_kind=self.total_count_kind,
-            returned_count=self.row_count,
-            offset=self.offset,
-            skip=self.offset,
-            has_next=self.has_next,
-            has_previous=self.has_previous,
-            has_prev=self.has_previous,
-            next_offset=following if self.has_next else None,
-            order=self.order,
-            cached=self.cached,
-            next_cursor=self.next_cursor,
-            previous_cursor=self.previous_cursor,
-            expires_at=None if self.expires_at is None else instant(self.expires_at),
-        )
+        page: Page = {
+            "data": data,
+            "columns": columns,
+            "total_count": self.total_count,
+            "total_count_kind": self.total_count_kind,
+            "returned_count": self.row_count,
+            "offset": self.offset,
+            "skip": self.offset,
+            "has_next": self.has_next,
+            "has_previous": self.has_previous,
+            "has_prev": self.has_previous,
+            "next_offset": following if self.has_next else None,
+            "order": self.order,
+            "cached": self.cached,
+            "next_cursor": self.next_cursor,
+            "previous_cursor": self.previous_cursor,
+            "expires_at": None if self.expires_at is None else instant(self.expires_at),
+        }
         if self.notes:
             page["notes"] = list(self.notes)
         if self.cut is not None:

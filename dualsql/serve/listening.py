@@ -54,7 +54,7 @@ class _HeadWithBody:
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport, self._call_soon = transport, asyncio.get_running_loop().call_soon
-        self._head = b""
+        self._head, self.is_closing = b"", transport.is_closing
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -75,7 +75,7 @@ class _HeadWithBody:
         self._transport.close()
 
     def _send_head(self) -> None:
-        if self._head and not self._transport.is_closing():
+        if self._head and not self.is_closing():
             self.write(b"")
 
 

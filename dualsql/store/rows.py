@@ -55,7 +55,7 @@ def _classes(hint: Any) -> tuple[type, ...]:
 
 FIELD_CLASSES = {name: _classes(hint) for name, hint in get_type_hints(Resource).items()}
 """To check rows that were read: other programs can change them, and SQLite stores any type in any column."""
-_NO_FIELDS = dict.fromkeys(FIELD_CLASSES)
+_FIELDS = list(FIELD_CLASSES)
 _VALUES_OF: Callable[[Resource], tuple[Any, ...]] = attrgetter(*FIELD_CLASSES)
 
 Row = dict[str, Any]
@@ -116,9 +116,7 @@ def from_row(row: Mapping[str, Any]) -> Resource:
         TamperedError: `to_row` did not make this row.
     """
     # None in place of a field that an earlier release did not write.
-    values: dict[str, Any] = {**_NO_FIELDS, **row}
-    if len(values) > len(_NO_FIELDS):
-        values = {name: values[name] for name in FIELD_CLASSES}
+    values: dict[str, Any] = dict(row) if list(row) == _FIELDS else {name: row.get(name) for name in _FIELDS}
     try:
         columns = _known_columns if len(values["columns"]) <= _LONGEST_KNOWN else _known_columns.__wrapped__
         # Copies: a resource shares nothing mutable with another one.
