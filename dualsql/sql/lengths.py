@@ -197,10 +197,12 @@ class Lengths:
     def _of_column(self, column: Any, table: Any) -> float:
         if not isinstance(table, AliasedReturnsRows):
             return _STORED
-        sources = self._expansion.sources_of(table).get(column, ())
-        # A value of a recursive query may grow with each round.
-        if _is_recursive(table) and any(isinstance(_plain(one), _GROWING) for one in sources):
-            return math.inf
+        sources = [_plain(one) for one in self._expansion.sources_of(table).get(column, ())]
+        if _recursion(table) is not None:
+            # A part of the text of the former round is no longer than that one.
+            sources = [one for one in sources if not _is_part_of(one, column)]
+            if any(isinstance(one, _GROWING) and _growth(one, {}) for one in sources):
+                return math.inf
         return max(map(self.of, sources), default=_STORED)
 
     def _of_call(self, name: str, arguments: list[Any]) -> float:
@@ -223,6 +225,7 @@ class Lengths:
 
 _NO_TEXTS = (types.Numeric, types.Integer, types.Float, types.Boolean)
 _CHOICES = frozenset({"coalesce", "greatest", "ifnull", "least", "nullif"})
+_PARTS_OF_TEXTS = _CUTS.keys() | {"btrim", "ltrim", "right", "rtrim", "trim"}
 _GROWING = (BinaryExpression, ExpressionClauseList, FunctionElement, Case)
 
 
@@ -230,12 +233,13 @@ def _plain(element: Any) -> Any:
     return element.element if isinstance(element, Label) else element
 
 
-def _is_recursive(table: Any) -> bool:
+def _recursion(table: Any) -> str | None:
+    """The name of the recursive query that a relation stands for, which no other query of the statement has."""
     while isinstance(table, AliasedReturnsRows):
         if getattr(table, "recursive", False):
-            return True
+            return str(table.name)
         table = table.element
-    return False
+    return None
 
 
 def _growth(element: Any, counts: dict[int, tuple[Any, int]]) -> int:
@@ -248,13 +252,21 @@ def _growth(element: Any, counts: dict[int, tuple[Any, int]]) -> int:
         return 0  # a position in a text, the condition of a CASE
     if isinstance(element, ColumnClause):
         is_text = isinstance(element.type, types.String | types.NullType)
-        return int(is_text and _is_recursive(element.table))
+        return int(is_text and _recursion(element.table) is not None)
     if id(element) not in counts:
         texts = [_growth(one, counts) for one in _parts(element)]
         is_repeated = isinstance(element, FunctionElement) and _repeats(element)
         growth = max(texts, default=0) if _is_choice(element) else sum(texts)
         counts[id(element)] = element, 2 * growth if is_repeated else growth
     return counts[id(element)][1]
+
+
+def _is_part_of(element: Any, column: Any) -> bool:
+    """Whether it is a column of this name of a recursive query, or a part of its text: `trim(substr(x, 2))` of `x`."""
+    while isinstance(element, FunctionElement) and element.name.lower() in _PARTS_OF_TEXTS:
+        element = _plain(next(iter(element.clauses)))
+    is_same = isinstance(element, ColumnClause) and element.name == column.name
+    return is_same and _recursion(element.table) == _recursion(column.table)
 
 
 def _parts(element: Any) -> Iterable[Any]:

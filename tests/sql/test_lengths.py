@@ -94,6 +94,22 @@ def test_a_text_that_grows_with_each_round_is_refused() -> None:
         read_select(f"{rounds} SELECT strpos(x, x || 'b') FROM t", Registry(Base), "postgresql")
 
 
+def test_a_text_that_is_cut_with_each_round_is_no_longer_than_before() -> None:
+    """How a list of texts is split where the database has no function for it."""
+    item, rest = "substr({0}, 1, instr({0}, ',') - 1)", "substr({0}, instr({0}, ',') + 1)"
+    rounds = (
+        f"WITH t AS (SELECT id, {item.format('name')} AS item, {rest.format('name')} AS rest FROM schools "
+        f"UNION ALL SELECT id, {item.format('rest')}, {rest.format('rest')} FROM t WHERE rest <> '') "
+    )
+    read_select(f"{rounds} SELECT item FROM t", Registry(Base), "sqlite")
+    grows = "u(rest, n) AS (SELECT 'a', 1 UNION ALL SELECT rest || 'abc', n + 1 FROM u WHERE n < 25)"
+    another = (
+        "t(rest, n) AS (SELECT 'a', 1 UNION ALL SELECT substr(u.rest, 2), t.n + 1 FROM t JOIN u ON u.n = t.n)"
+    )
+    with pytest.raises(InvalidSQLError, match="too long"):
+        read_select(f"WITH {grows}, {another} SELECT instr(rest, rest) FROM t", Registry(Base), "sqlite")
+
+
 @pytest.mark.parametrize("dialect", DOCUMENTS)
 def test_no_long_constant_becomes_a_document_or_a_list(dialect: str) -> None:
     """PostgreSQL reads 8 MB of JSON within no time limit, and millions of elements hold our event loop."""
