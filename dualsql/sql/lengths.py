@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from itertools import chain, islice
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import BindParameter, Case, Cast, ColumnClause, ColumnElement, types
 from sqlalchemy.sql import operators
@@ -156,8 +157,7 @@ class Lengths:
         if not getattr(table, "recursive", False):
             return
         for source in map(_plain, chain.from_iterable(self._expansion.sources_of(table).values())):
-            is_made = isinstance(source, BinaryExpression | ExpressionClauseList | FunctionElement)
-            if is_made and _growth(source, {}) > 1:
+            if _growth(source, {}) > 1:
                 invalid(
                     "The texts of a recursive query grow too fast.",
                     hint="Append one text of the query itself in each round: path || '/' || name.",
@@ -179,9 +179,7 @@ class Lengths:
     def _count(self, element: Any) -> float:
         if isinstance(element, BindParameter):
             return len(element.value) if isinstance(element.value, str) else _NUMBER
-        if isinstance(
-            getattr(element, "type", None), types.Numeric | types.Integer | types.Float | types.Boolean
-        ):
+        if isinstance(getattr(element, "type", None), _NO_TEXTS):
             return _NUMBER
         if isinstance(element, Label):
             return self.of(element.element)
@@ -199,10 +197,12 @@ class Lengths:
     def _of_column(self, column: Any, table: Any) -> float:
         if not isinstance(table, AliasedReturnsRows):
             return _STORED
-        sources = self._expansion.sources_of(table).get(column, ())
-        # A value of a recursive query may grow with each round.
-        if _is_recursive(table) and any(isinstance(_plain(one), _GROWING) for one in sources):
-            return math.inf
+        sources = [_plain(one) for one in self._expansion.sources_of(table).get(column, ())]
+        if _recursion(table) is not None:
+            # A part of the text of the former round is no longer than that one.
+            sources = [one for one in sources if not _is_part_of(one, column)]
+            if any(isinstance(one, _GROWING) and _growth(one, {}) for one in sources):
+                return math.inf
         return max(map(self.of, sources), default=_STORED)
 
     def _of_call(self, name: str, arguments: list[Any]) -> float:
@@ -223,6 +223,9 @@ class Lengths:
         return total * self._gathered if name in _JOINS else total
 
 
+_NO_TEXTS = (types.Numeric, types.Integer, types.Float, types.Boolean)
+_CHOICES = frozenset({"coalesce", "greatest", "ifnull", "least", "nullif"})
+_PARTS_OF_TEXTS = _CUTS.keys() | {"btrim", "ltrim", "right", "rtrim", "trim"}
 _GROWING = (BinaryExpression, ExpressionClauseList, FunctionElement, Case)
 
 
@@ -230,12 +233,13 @@ def _plain(element: Any) -> Any:
     return element.element if isinstance(element, Label) else element
 
 
-def _is_recursive(table: Any) -> bool:
+def _recursion(table: Any) -> str | None:
+    """The name of the recursive query that a relation stands for, which no other query of the statement has."""
     while isinstance(table, AliasedReturnsRows):
         if getattr(table, "recursive", False):
-            return True
+            return str(table.name)
         table = table.element
-    return False
+    return None
 
 
 def _growth(element: Any, counts: dict[int, tuple[Any, int]]) -> int:
@@ -244,19 +248,52 @@ def _growth(element: Any, counts: dict[int, tuple[Any, int]]) -> int:
     Args:
         counts: by the ids of elements, which are kept alive: what has been counted.
     """
+    if isinstance(getattr(element, "type", None), _NO_TEXTS):
+        return 0  # a position in a text, the condition of a CASE
     if isinstance(element, ColumnClause):
         is_text = isinstance(element.type, types.String | types.NullType)
-        return int(is_text and _is_recursive(element.table))
+        return int(is_text and _recursion(element.table) is not None)
     if id(element) not in counts:
-        texts = sum(_growth(one, counts) for one in element.get_children())
+        texts = [_growth(one, counts) for one in _parts(element)]
         is_repeated = isinstance(element, FunctionElement) and _repeats(element)
-        counts[id(element)] = element, 2 * texts if is_repeated else texts
+        growth = max(texts, default=0) if _is_choice(element) else sum(texts)
+        counts[id(element)] = element, 2 * growth if is_repeated else growth
     return counts[id(element)][1]
+
+
+def _is_part_of(element: Any, column: Any) -> bool:
+    """Whether it is a column of this name of a recursive query, or a part of its text: `trim(substr(x, 2))` of `x`."""
+    while isinstance(element, FunctionElement) and element.name.lower() in _PARTS_OF_TEXTS:
+        element = _plain(next(iter(element.clauses)))
+    is_same = isinstance(element, ColumnClause) and element.name == column.name
+    return is_same and _recursion(element.table) == _recursion(column.table)
+
+
+def _parts(element: Any) -> Iterable[Any]:
+    if isinstance(element, FunctionElement):
+        return element.clauses
+    if isinstance(element, ScalarSelect):
+        return element.element.selected_columns
+    return cast("Iterable[Any]", element.get_children())
+
+
+def _is_choice(element: Any) -> bool:
+    """Whether it is one of its parts."""
+    return isinstance(element, Case) or (
+        isinstance(element, FunctionElement) and element.name.lower() in _CHOICES
+    )
 
 
 def _repeats(function: Any) -> bool:
     name = function.name.lower()
+    if name == "replace":
+        return not _is_short(*islice(function.clauses, 2, None))
     return name in _GROWERS or name.endswith("replace")
+
+
+def _is_short(*text: Any) -> bool:
+    """Whether a constant takes no more room than what it replaces."""
+    return all(isinstance(one, BindParameter) and len(str(one.value)) < 2 for one in text)
 
 
 def _number(arguments: list[Any]) -> float:

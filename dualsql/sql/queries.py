@@ -480,11 +480,23 @@ def _read_with(translator: Translator, node: Any, scope: Scope) -> None:
     args = only(node, "expressions", "recursive")
     for part in args["expressions"]:
         only(part, "this", "alias")
-        name = part.alias
         # RECURSIVE stands once for the whole list; each part may name itself, and need not.
-        is_recursive = bool(args.get("recursive")) and _names_itself(part.this, name)
+        is_recursive = (
+            _names_itself(part.this, part.alias)
+            if args.get("recursive")
+            else _must_mean_itself(translator, part, scope)
+        )
         translate = _recursive if is_recursive else _common
-        scope.ctes[name.lower()] = translate(translator, part, scope)
+        scope.ctes[part.alias.lower()] = translate(translator, part, scope)
+
+
+def _must_mean_itself(translator: Translator, part: Any, scope: Scope) -> bool:
+    """Whether a query without the word RECURSIVE, which SQLite and SQL Server do not require, reads its own rows."""
+    query, name = part.this, part.alias
+    if not isinstance(query, exp.Union) or query.find(exp.With):
+        return False
+    is_another = name.lower() in scope.ctes or translator.is_table_name(name)
+    return not is_another and _names_itself(query.expression, name)
 
 
 def _names_itself(query: Any, name: str) -> bool:

@@ -167,8 +167,8 @@ Columns = Mapping[str, ColumnElement[Any]]
 _UNKNOWN = TextDialect()
 
 
-MAXIMUM_WORK = 4_000
-"""The 400 queries of the tests take at most 630 units."""
+MAXIMUM_WORK = 4_400
+"""The 400 queries of the tests take at most 630 units, the largest of the public analytic benchmarks 4,175."""
 
 EXPRESSION = 5
 COLUMN = 1

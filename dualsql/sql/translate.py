@@ -292,8 +292,10 @@ class Translator:
         before = scope.work.spent
         scope.work.spend(COLUMN if isinstance(node, exp.Column) else EXPRESSION)
         element = scope.translated_parts[node] = handler(self, node, scope)
-        self.repeat(element, scope.work)  # a name of the SELECT list repeats its expression
-        worth = COLUMN if isinstance(node, exp.Column) else scope.work.spent - before
+        worth = scope.work.spent - before
+        if isinstance(node, exp.Column):
+            worth = COLUMN
+            self.repeat(element, scope.work)  # a name of the SELECT list repeats its expression
         self._worth.setdefault(id(element), (element, worth))
         values.require_place(self, element, node)
         return element

@@ -139,6 +139,14 @@ def test_a_list_of_constants_may_be_long() -> None:
     assert first_faults([("constants", sql)], "postgresql") == {}
 
 
+def test_brackets_are_no_work_of_their_own() -> None:
+    condition = "c_custkey = 0"
+    for number in range(1, 20):
+        condition = f"c_custkey = {number} {'OR' if number % 2 else 'AND'} ({condition})"
+    statement = read_select(f"SELECT c_name FROM customer WHERE {condition}", REGISTRY, "postgresql")
+    assert len(statement.compile().params) == 20
+
+
 @pytest.mark.long
 def test_texts_of_64_kib() -> None:
     assert first_faults(long_texts(), "duckdb") == {}

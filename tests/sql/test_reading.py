@@ -213,6 +213,20 @@ def test_a_recursive_cte() -> None:
     assert sql.startswith("WITH RECURSIVE dualsql_part_1_n(i) AS")
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_recursive_cte_without_the_word(dialect: str) -> None:
+    """SQLite, SQL Server and Oracle do not require it, and the name can mean nothing else."""
+    text = "n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT i FROM n"
+    assert written(f"WITH {text}", dialect) == written(f"WITH RECURSIVE {text}", dialect)
+
+
+def test_without_the_word_a_name_means_the_table_that_has_it() -> None:
+    sql = written(
+        "WITH school AS (SELECT id FROM school UNION ALL SELECT id FROM school) SELECT id FROM school"
+    )
+    assert "RECURSIVE" not in sql
+
+
 def test_intersect_binds_tighter_than_union() -> None:
     sql = written("SELECT 1 AS a UNION SELECT 2 INTERSECT SELECT 3")
     assert sql.index("UNION") < sql.index("FROM (SELECT")
