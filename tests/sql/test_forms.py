@@ -36,16 +36,13 @@ from tests.sql.forms import (
     long_texts,
     of_the_dialect,
 )
+from tests.sql.quiet_core import on_a_quiet_core
 from tests.sql.value_texts import texts_of
 from tests.sql.warehouse import METADATA
 
 MOST = 0.050
 """Seconds of a quiet core."""
 ATTEMPTS = 4
-REFERENCE = 0.0053
-"""Seconds that `reference` takes at least: 0.0066 on the quiet core on which MOST was chosen. On another kind of core,
-it took 1.7 times as long, and the texts 2.1 times."""
-
 REGISTRY = Registry(METADATA)
 ENGINES = {
     "sqlite": sqlite.dialect(),
@@ -77,13 +74,6 @@ def lasting(sql: str, dialect: str) -> float:
     return thread_time() - begun
 
 
-def reference() -> float:
-    """Seconds of a fixed piece of work. A core that shares its caches and its clock takes longer for all code."""
-    begun = thread_time()
-    sorted(str(number)[::-1] for number in range(36_000))
-    return thread_time() - begun
-
-
 def faults(named: Named, dialect: str) -> dict[str, Any]:
     """The texts that take too long, or raise what nobody foresaw."""
     found: dict[str, Any] = {}
@@ -102,7 +92,7 @@ def attempts(sql: str, dialect: str) -> Iterator[float]:
     """Seconds of a quiet core: those above MOST are compared with what the reference takes at the same time."""
     for _ in range(ATTEMPTS):
         lasted = lasting(sql, dialect)
-        yield lasted if lasted <= MOST else lasted * min(1, REFERENCE / reference())
+        yield lasted if lasted <= MOST else on_a_quiet_core(lasted)
         if lasted <= MOST:
             return
 
