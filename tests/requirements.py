@@ -539,6 +539,7 @@ BEYOND: dict[str, str] = {
     "client/test_kept.py": "raw results, for SDKs that keep only texts",
     "kept/test_questions.py": "kept results: questions, orders, profiles and charts, of every type, live and kept",
     "telemetry/test_alerts.py": "each fault fires its alert and no other, run by Prometheus; every error has a cause",
+    "kept/test_one_order.py": "kept results: rows that tie, groups and types come as from the database",
     "kept/test_faults.py": "whatever goes wrong with keeping, the result is served live and nothing runs twice",
     "kept/test_results.py": "kept results: every read, rights, attacks, bounds, and files that go",
     "results/pending/test_kept.py": "slow queries whose rows are kept: run once more, never again, and nothing left",

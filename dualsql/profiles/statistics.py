@@ -169,7 +169,7 @@ def read_values(
     # If all values are equally frequent, the five most frequent ones are arbitrary.
     telling = [row for row in top if int(row[2]) > 1 or distinct <= FREQUENT]
     # MariaDB makes a DECIMAL of an unsigned number beside the NULL of the other half of the UNION.
-    is_whole = isinstance(profiled.column.stored, types.Integer)
+    is_whole = profiled.column.encoding == "integer"
     statistics: dict[str, Any] = {
         "distinct": distinct,
         "distinct_kind": "exact",

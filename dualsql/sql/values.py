@@ -183,7 +183,7 @@ def _read_text(
     constant = _with_zone(reader(text), type_)
     is_nan = isinstance(constant, float | Decimal) and math.isnan(constant)
     if is_nan and "NaN" not in capabilities.query.odd_doubles:
-        raise ValueError("SQLite would bind it as NULL, with which no comparison is true")
+        raise ValueError("the driver would bind it as NULL, with which no comparison is true")
     return constant
 
 
