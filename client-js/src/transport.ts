@@ -517,7 +517,9 @@ function readRetryAfter(header: string | null): number | undefined {
 }
 
 /** Values that JSON does not have, as results show them. JSON.stringify refuses a `bigint`, and writes null for NaN. */
-function plain(_name: string, value: unknown): unknown {
+function plain(this: Record<string, unknown>, name: string, written: unknown): unknown {
+  // A Buffer of Node.js has a toJSON(), which makes an object of it.
+  const value = this[name] instanceof Uint8Array ? this[name] : written;
   if (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value))) return String(value);
   return value instanceof Uint8Array ? btoa(Array.from(value, (byte) => String.fromCharCode(byte)).join("")) : value;
 }

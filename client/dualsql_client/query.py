@@ -182,7 +182,9 @@ def plain_question(question: Question) -> dict[str, Any]:
         if isinstance(value, Condition):
             body[key] = [value.to_json()]
         elif isinstance(value, Sequence) and not isinstance(value, str):
-            body[key] = [part.to_json() if isinstance(part, Condition) else part for part in value]
+            body[key] = [
+                part.to_json() if isinstance(part, Condition) else plain_value(part) for part in value
+            ]
         elif value is not None:
             # Wrong values are sent, too, and the server rejects them: without a filter, the query would be another one.
             body[key] = value
@@ -191,8 +193,10 @@ def plain_question(question: Question) -> dict[str, Any]:
 
 def plain_value(value: Any) -> Any:
     """A value as JSON, in the encoding of results."""
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [plain_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: plain_value(item) for name, item in value.items()}
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, timedelta):

@@ -102,6 +102,21 @@ def test_values_are_written_as_results_show_them() -> None:
     )
 
 
+async def test_conditions_as_json_may_have_the_values_of_others(application: Application) -> None:
+    result = await _parsed(application)
+    between = where("founded").between(date(1900, 1, 1), date(2999, 1, 1))
+    one_of = where("tuition").one_of([Decimal("5.10"), Decimal("6.10")])
+    for column, operator, value, same in (
+        ("founded", "between", (date(1900, 1, 1), date(2999, 1, 1)), between),
+        ("tuition", "in", [Decimal("5.10"), Decimal("6.10")], one_of),
+    ):
+        rows = await result.query_all(filters=[{"and": [{"column": column, "op": operator, "value": value}]}])
+        assert rows and rows == await result.query_all(filters=same)
+    with pytest.raises(FetchError) as caught:
+        await result.query_all(filters=[{"column": "tuition", "op": "lt", "value": float("nan")}])
+    assert caught.value.code == "BAD_PARAMETER"
+
+
 async def test_no_part_of_a_question_is_left_out(application: Application) -> None:
     result = await _parsed(application)
     one: Any = {"column": "id", "op": "eq", "value": 5}

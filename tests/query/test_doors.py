@@ -207,6 +207,7 @@ const asked = [
   () => result.query({ filters: [{ column: "v", op: "eq", value: NaN }] }),
   () => result.query({ filters: [{ column: "v", op: "gt", value: -1n }] }),
   () => result.query({ filters: [{ column: "b", op: "eq", value: new Uint8Array([0, 255]) }] }),
+  () => result.query({ filters: [{ column: "b", op: "in", value: [Buffer.from([0, 255])] }] }),
   () => result.sql("SELECT * FROM data WHERE v < :most", { most: Infinity }),
   () => result.sql("SELECT * FROM data WHERE v = :v", { v: NaN }),
   () => result.page({ limit: NaN }),
@@ -249,7 +250,7 @@ async def test_values_that_json_does_not_have(
                 base_url = f"{origin}/resources"
                 text = await run_program(node(), program, base_url, response.resource_id)
     greater = [1] if engine == "sqlite" else [1, 2]  # PostgreSQL's NaN is above all numbers
-    assert json.loads(text) == [[1], found[0], greater, [1], [1], found[1], "BAD_PARAMETER"]
+    assert json.loads(text) == [[1], found[0], greater, [1], [1], [1], found[1], "BAD_PARAMETER"]
 
 
 REFUSED = "BAD_PARAMETER"
