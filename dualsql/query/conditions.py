@@ -10,7 +10,6 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -157,12 +156,8 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
 
 
 def _without_collation(type_: SQLType) -> SQLType:
-    """The type without its collation: PostgreSQL refuses two explicit ones beside each other."""
-    if not isinstance(type_, types.String) or type_.collation is None:
-        return type_
-    plain = copy(type_)
-    plain.collation = None
-    return plain
+    """The type, or a plain text's in place of one with a collation: PostgreSQL refuses two explicit ones."""
+    return types.String() if isinstance(type_, types.String) and type_.collation else type_
 
 
 def has_months(value: Any) -> bool:
