@@ -23,8 +23,8 @@ from dualsql.mcp import add_execute_query
 from tests import engines
 from tests.http.application import INSTITUTIONS, METADATA, ROWS, Application, fill, running
 from tests.quick import case_of
+from tests.quiet_core import on_a_quiet_core
 from tests.sql.forms import NESTED, QUERIES, RELATIONS, TIMES, converted, listed
-from tests.sql.quiet_core import on_a_quiet_core
 
 # SQLAlchemy's own words on texts that make little sense: 1 LIKE 1, pairs of tables that nothing joins.
 pytestmark = [

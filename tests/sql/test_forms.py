@@ -24,6 +24,7 @@ from dualsql.sql.parse import parse_text
 from dualsql.sql.scope import WorkBudget
 from dualsql.sql.translate import _HANDLERS
 from tests.engines import text_of
+from tests.quiet_core import on_a_quiet_core
 from tests.sql.corpus import texts_for
 from tests.sql.forms import (
     NESTED,
@@ -36,7 +37,6 @@ from tests.sql.forms import (
     long_texts,
     of_the_dialect,
 )
-from tests.sql.quiet_core import on_a_quiet_core
 from tests.sql.value_texts import texts_of
 from tests.sql.warehouse import METADATA
 
