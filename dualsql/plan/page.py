@@ -177,13 +177,12 @@ def ordered(
     sort: Sequence[SortKey] = (),
     is_masked: IsMasked = lambda _: False,
 ) -> Ordered:
-    """The statement in the order of `sort`, or else in its author's order; raises what `order_of` raises."""
+    """The statement in the order of `sort`, then in its author's order; raises what `order_of` raises."""
     if sort and (shape.is_cut or distinct_on(shape.select)):
+        from dualsql.plan.derived import nested
+
         # As a subquery: another order must not change which rows the author's limit keeps.
-        rows = all_rows(ordered(shape, capabilities))
-        inner = rows.subquery("result")
-        columns = tuple(column.moved(each) for column, each in zip(shape.columns, inner.c, strict=True))
-        shape = Shape(with_criteria_of(rows, select(*inner.c)), columns)
+        shape = nested(shape, capabilities, is_descending=sort[-1].get("order") == "desc")
     return Ordered(shape, order_of(shape, capabilities, sort, is_masked), capabilities)
 
 

@@ -17,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     case,
+    func,
     insert,
     literal,
     null,
@@ -123,6 +124,37 @@ async def test_ties_of_a_descending_order_are_backward_with_their_nulls(
                 live, kept = [await pages(dual, result, *sort) for result in results]
                 assert kept == live, sort
                 assert len(live) == len(NOTES)
+
+
+CUT = {
+    "ordered": select(notes).order_by(notes.c.other.desc(), notes.c.word).limit(7),
+    "from an offset": select(notes.c.word, notes.c.part)
+    .order_by(notes.c.other, notes.c.word)
+    .offset(1)
+    .limit(6),
+    "descending": select(notes).order_by(notes.c.word.desc(), notes.c.part, notes.c.other).limit(7),
+    "without an order": select(notes).limit(8),
+    "groups": select(notes.c.part, func.max(notes.c.other).label("word")).group_by(notes.c.part).limit(2),
+    "distinct": select(notes.c.part, notes.c.word)
+    .distinct()
+    .order_by(notes.c.word.desc(), notes.c.part)
+    .limit(5),
+    "united": select(notes.c.part, notes.c.word).union(select(notes.c.other, notes.c.word)).limit(6),
+}
+
+
+@pytest.mark.quick(1, "sqlite")
+@pytest.mark.parametrize("cut", CUT)
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_ties_are_in_the_authors_order_behind_a_limit_too(
+    engine: str, cut: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    async with both(engine, tmp_path, request, notes, NOTES, CUT[cut]) as (dual, results):
+        for name in ("part", "word"):
+            for order in ("asc", "desc"):
+                sort = [SortKey(field=name, order=order)]
+                live, kept = [await pages(dual, result, *sort) for result in results]
+                assert kept == live, sort
 
 
 items = Table(
