@@ -85,12 +85,12 @@ def reading_engine(database: str | URL, pool_options: Mapping[str, int]) -> Asyn
     """
     url, options = parsed_url(database), dict[str, Any](pool_options)
     backend = supported_backend(url.get_backend_name())
+    backend.require_url(url)
     if not backend.driver and not _is_async(url, preferred=False):
         from dualsql.databases.threads import new_synchronous_engine
 
         return threaded(new_synchronous_engine(url, **options))
     url = async_url(url)
-    backend.require_url(url)
     options = {**backend.reading_options, **(options if backend.has_pool(url) else {})}
     arguments = backend.connect_arguments.get(url.get_driver_name(), {})
     if missing := {name: value for name, value in arguments.items() if name not in url.query}:

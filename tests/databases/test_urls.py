@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from dualsql.databases.engines import async_url, new_engine, parsed_url
+from dualsql.databases.engines import async_url, new_engine, parsed_url, reading_engine
 from dualsql.errors import ConfigurationError
 from dualsql.store.engines import store_url
 from tests.schools import Base
@@ -156,6 +156,13 @@ async def test_an_engine_of_another_driver_for_sqlite_is_refused(tmp_path: Path)
         async with create_server(engine, base_url="https://api.example.com/r", tables=Base):
             pass
     engine.dispose()
+
+
+@pytest.mark.parametrize("url", ["duckdb://", "duckdb:///", "duckdb:///:memory:", "duckdb:///:memory:shared"])
+def test_a_duckdb_in_memory_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="in memory") as refused:
+        reading_engine(url, {"pool_size": 1, "max_overflow": 0})
+    assert "duckdb:////data/sales.duckdb" in refused.value.hint
 
 
 def test_nothing_holds_objects_of_duckdb_until_the_interpreter_ends(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from sqlalchemy import ColumnElement, Engine, Text, cast, collate, event, func, literal, type_coerce, types
-from sqlalchemy.engine import Dialect
+from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -514,6 +514,15 @@ CAPABILITIES = Capabilities(
     ),
 )
 
+
+def _require_file(url: URL) -> None:
+    if (url.database or ":memory:").startswith(":memory:"):
+        raise ConfigurationError(
+            "A DuckDB database in memory is empty for the server: each connection has one of its own.",
+            hint="Give the URL of a file, such as duckdb:////data/sales.duckdb.",
+        )
+
+
 BACKEND = Backend(
     capabilities=CAPABILITIES,
     guard=DuckDBGuard(),
@@ -523,6 +532,7 @@ BACKEND = Backend(
     read_in_place=read_in_place,
     adapt_url=url_of_files,
     engine_options={"connect_args": CONNECT_ARGUMENTS},
+    require_url=_require_file,
     opened=close_instance,
     stream_backends={"duckdb_sqlalchemy": choose_stream},
     row_fetches={"duckdb_sqlalchemy": fetch_parsed},
