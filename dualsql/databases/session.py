@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache, partial
+from functools import partial
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -418,7 +418,7 @@ class Fetch:
         rows, following = await self._in_session(connection), self.following
         if following is None or not following.is_needed(rows):
             return rows
-        return await following.fetch()._rows_behind(self, connection)
+        return await following.fetch._rows_behind(self, connection)
 
     async def _fast_rows(self, page: PlainPage | None) -> Rows | WrittenRows | None:
         source = self.source
@@ -481,11 +481,11 @@ class Following(NamedTuple):
     """What may be read next in the session of some rows.
 
     Attributes:
-        fetch: makes it, once.
+        fetch: reads it.
         is_needed: whether it is read, after these rows.
     """
 
-    fetch: Callable[[], Fetch]
+    fetch: Fetch
     is_needed: Callable[[Rows], bool]
 
 
@@ -568,8 +568,8 @@ async def fetch_sample(sample: Fetch, counter: RowCounter, method: CountMethod, 
             sample.following = None
             counting = asyncio.ensure_future(counter.total(method))
 
-    count = Following(cache(partial(counter.fetch, method, sample)), is_counted)
-    sample.following = None if method.way in ("none", "estimated") else count
+    is_read = method.way not in ("none", "estimated")
+    sample.following = Following(counter.fetch(method, sample), is_counted) if is_read else None
     timer = loop.call_later(counter.settings.count_head_start.total_seconds(), count_beside)
     last: asyncio.Future[Rows] = loop.create_future()  # of the sample, or of the count that followed it
     try:

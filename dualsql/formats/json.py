@@ -45,16 +45,16 @@ def dumps(value: object, encode: Converter = encoded, *, has_odd_times: bool = T
         ValueNotRepresentableError: it contains a type without an encoding.
     """
     try:
-        # orjson would write each field of a dataclass, where `encode` decides whether it has a JSON form.
-        option = _WITH_TIMES if has_odd_times else orjson.OPT_PASSTHROUGH_DATACLASS
-        return orjson.dumps(value, default=encode, option=option)
+        return orjson.dumps(value, default=encode, option=_options(has_odd_times=has_odd_times))
     except (TypeError, RecursionError):
         from dualsql.formats.json_fallback import dumps_slowly
 
         return dumps_slowly(value, encode)
 
 
-_WITH_TIMES = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+def _options(*, has_odd_times: bool) -> int:
+    # orjson would write each field of a dataclass, where the encoder decides whether it has a JSON form.
+    return orjson.OPT_PASSTHROUGH_DATACLASS | (orjson.OPT_PASSTHROUGH_DATETIME if has_odd_times else 0)
 
 
 def text(value: Any) -> str:
@@ -113,13 +113,14 @@ def _with_words(values: Collection[Any]) -> list[Any] | None:
 _OF_NUMBERS = (float, Decimal, list, tuple, dict)
 
 
-def read_back(records: list[Row]) -> list[Row] | None:
+def read_back(records: list[Row], *, has_odd_times: bool = True) -> list[Row] | None:
     """What `loads` reads of the `dumps` of the records; None if these have to say it.
 
     They have for whole numbers that a double cannot hold, and for what orjson alone does not write.
     """
+    option = _options(has_odd_times=has_odd_times) | orjson.OPT_STRICT_INTEGER
     try:
-        text = orjson.dumps(records, default=_encoded_exactly, option=orjson.OPT_STRICT_INTEGER | _WITH_TIMES)
+        text = orjson.dumps(records, default=_encoded_exactly, option=option)
         plain: list[Row] = orjson.loads(text)
     except (TypeError, RecursionError):
         return None

@@ -239,7 +239,8 @@ class ShownSample(NamedTuple):
 def shown_sample(view: View, sample: Sample) -> ShownSample:
     """What a response shows of a sample."""
     maker = view.record_maker()
-    plain = json.read_back(maker.records(sample.rows))
+    records, has_odd_times = maker.page_records(sample.rows)
+    plain = json.read_back(records, has_odd_times=has_odd_times)
     if plain is None:
         from dualsql.formats.json_fallback import inexact_columns, require_writable
 

@@ -118,7 +118,7 @@ async def test_a_statement_behind_another_one_has_its_own_limit(
         return True
 
     first = Fetch(source=source, select=lambda: MANY.limit(6), rules=rules, described=("id",), timeout=minute)
-    first.following = Following(lambda: last, is_needed)
+    first.following = Following(last, is_needed)
     began = time.monotonic()
     with pytest.raises(QueryTimeoutError):
         await first.rows()

@@ -36,7 +36,7 @@ async def fetch_in_pipeline(fetch: Fetch, connection: AsyncConnection) -> Rows:
     if statement is None:
         return await fetch.rows_of_sqlalchemy(connection)
     quick = _quick_of(fetch.source.engine.sync_engine)
-    following = fetch.following.fetch() if fetch.following and hash(statement.sql) in quick else None
+    following = fetch.following.fetch if fetch.following and hash(statement.sql) in quick else None
     next_statement = None if following is None else _statement(following, connection)
     start, is_quick = perf_counter(), False
     try:

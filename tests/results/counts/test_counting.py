@@ -350,7 +350,7 @@ async def test_both_are_of_one_transaction_and_one_backend(source: Source, engin
         read.extend(rows)
         return True
 
-    sample.following = Following(lambda: counting.fetch(CountMethod("exact")), is_counted)
+    sample.following = Following(counting.fetch(CountMethod("exact")), is_counted)
     sampling = asyncio.ensure_future(sample.rows())
     running = text(
         "SELECT pid, xact_start FROM pg_stat_activity WHERE query LIKE '%count(%slow_8%'"
