@@ -101,9 +101,9 @@ class TableForms:
         return replacement if number_name is None else replacement.add_columns(row_number(table, number_name))
 
 
-# Literal columns of SQLAlchemy itself: count(*), EXISTS (SELECT 1 ...), and the names of the classes in the union of
-# concrete inheritance.
-_HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
+# Literal columns of SQLAlchemy itself: count(*), EXISTS (SELECT 1 ...), the percent signs of contains(), and the names
+# of the classes in the union of concrete inheritance.
+_HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:%-]{0,100}'", re.ASCII)
 
 OWN_NAMES = "dualsql_part_"
 """The prefix of the names of dualsql's own relations. No table and no alias of a text has it."""

@@ -99,6 +99,16 @@ def test_a_table_stands_under_its_rule() -> None:
     assert written(select(countries.c.code)) == "SELECT countries.code FROM countries"
 
 
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("end", ["contains", "startswith", "endswith"])
+def test_a_text_is_searched_under_a_rule(end: str, dialect: Any) -> None:
+    """SQLAlchemy writes a literal column for the percent sign of the pattern."""
+    for name in (end, f"i{end}"):
+        condition = getattr(people.c.name, name)("a", autoescape=True)
+        for each in (condition, ~condition):
+            assert PEOPLE in written(select(people.c.id).where(each), dialect)
+
+
 def test_a_predicate_is_not_correlated_to_what_surrounds_it() -> None:
     joined = select(people.c.id, orders.c.id).join_from(people, orders, orders.c.person_id == people.c.id)
     assert written(joined).endswith(

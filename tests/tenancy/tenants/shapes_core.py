@@ -141,6 +141,10 @@ JOINS: dict[str, Statement] = {
     ),
     "NOT of everything": select(C.c_comment).where(not_(or_(C.c_custkey > 3, C.c_acctbal < 0))),
     "OR at the top": select(C.c_comment).where(or_(C.c_custkey == 1, C.c_custkey == 2, true())),
+    "parts of texts": select(P.p_name, P.p_type).where(
+        or_(P.p_name.contains("green"), P.p_name.istartswith("F"), not_(P.p_type.icontains("brass"))),
+        or_(P.p_type.endswith("L"), P.p_type.startswith("PROMO"), P.p_name.iendswith("%", autoescape=True)),
+    ),
     "a table without a key": select(visits),
     "names that must be quoted": select(oddities).where(
         or_(oddities.c.percent == 1, oddities.c.unicode.like("%0%")), oddities.c.quoted.is_not(None)
