@@ -226,21 +226,24 @@ def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
 
 
 def unique_names(statement: Any) -> list[str]:
-    """The names of the outputs of a Select. Equal ones are distinguished by their table, or else by a number."""
+    """The names of the outputs of a Select. Equal ones are distinguished by their table, or else by a number.
+
+    Names are equal in any case of their letters: databases read the first column of a subquery for both.
+    """
     outputs = internals.outputs_of(statement)
     own_names = ["" if _is_our_own(each) else own_name(each) for each in outputs]
     if not all(own_names):
         keyed = zip(own_names, statement.selected_columns.items(), strict=True)
         own_names = [name or ("" if _is_our_own(each) else _plain_key(key)) for name, (key, each) in keyed]
-    reserved = set(own_names) - {""}
+    reserved = set(map(str.lower, own_names)) - {""}
     if len(reserved) == len(own_names):
         return own_names
     used: set[str] = set()
     names = []
     for position, (name, expression) in enumerate(zip(own_names, outputs, strict=True), start=1):
-        if not name or name in used:
+        if not name or name.lower() in used:
             name = _free_name(name, expression, position, reserved | used)
-        used.add(name)
+        used.add(name.lower())
         names.append(name)
     return names
 
@@ -267,7 +270,7 @@ def _free_name(name: str, expression: ColumnElement[Any], position: int, reserve
     stem = name or f"column_{position}"
     first = f"{table}_{name}" if name and table else stem
     candidates = [first, *(f"{stem}_{number}" for number in range(2, len(reserved) + 3))]
-    return next(candidate for candidate in candidates if candidate not in reserved)
+    return next(candidate for candidate in candidates if candidate.lower() not in reserved)
 
 
 #

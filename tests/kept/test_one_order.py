@@ -157,6 +157,26 @@ async def test_ties_are_in_the_authors_order_behind_a_limit_too(
                 assert kept == live, sort
 
 
+@pytest.mark.quick(1, "sqlite")
+@pytest.mark.parametrize("limit", [None, 9])
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_columns_whose_names_differ_in_case_keep_their_values(
+    engine: str, limit: int | None, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """In any order, behind a LIMIT and in SQL texts: databases read the first of them in a subquery for both."""
+    statement = select(notes.c.part.label("n"), notes.c.other.label("N")).limit(limit)
+    async with both(engine, tmp_path, request, notes, NOTES, statement) as (dual, results):
+        sql = {"sql": 'SELECT "n", "N_2" FROM data' if engine != "mariadb" else "SELECT n, N_2 FROM data"}
+        for result in results:
+            rows = await pages(dual, result)
+            assert any(row["n"] != row["N_2"] for row in rows)
+            for name in ("n", "N_2"):
+                assert sorted(map(str, await pages(dual, result, SortKey(field=name)))) == sorted(
+                    map(str, rows)
+                )
+            assert (await answered(dual, result, sql))[0] == rows
+
+
 items = Table(
     "items",
     MetaData(),

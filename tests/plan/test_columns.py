@@ -76,6 +76,16 @@ def test_equal_names_are_told_apart_by_their_table() -> None:
     assert names(select(School.id, School.id)) == ["id", "schools_id"]
 
 
+def test_names_of_another_case_are_equal() -> None:
+    """Databases read the first column of a subquery for both."""
+    assert names(select(School.id.label("n"), School.name.label("N"))) == ["n", "N_2"]
+    assert names(select(School.id.label("n"), School.name.label("N"), School.id.label("N_2"))) == [
+        "n",
+        "N_3",
+        "N_2",
+    ]
+
+
 def test_a_name_that_is_already_there_is_not_given_twice() -> None:
     taken = select(School.id, School.id, School.name.label("schools_id"))
     assert names(taken) == ["id", "id_2", "schools_id"]
