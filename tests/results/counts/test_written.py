@@ -116,11 +116,9 @@ def test_beside_a_rule_with_a_list_its_values_are_those_of_the_compiled_one(
     driver: str, sizes: list[int]
 ) -> None:
     source = open_source("default", URLS[driver], PARTS)
-    hooks = [
-        TenantFilter(column="owner", value=lambda who: who.tenant),
-        RowFilter(parts, lambda _: parts.c.size.in_(sizes)),
-    ]
-    written, compiled = both(source, Policy(PARTS, hooks).rules_for(ANN), select(parts))
+    tenants = TenantFilter(column="owner", value=lambda who: who.tenant)
+    listed = RowFilter(parts, lambda _: parts.c.size.in_(sizes))
+    written, compiled = both(source, Policy(PARTS, [tenants, listed]).rules_for(ANN), select(parts))
     assert compiled is not None
     if driver == "asyncpg" and sizes:
         assert written is None
