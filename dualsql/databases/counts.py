@@ -57,6 +57,9 @@ def counted(listed: DriverStatement) -> DriverStatement | None:
         mark = _MARKS.get(listed.dialect.paramstyle)
         if mark is None or ends[0].count(mark) != 2:
             return None
+        # SQLAlchemy numbers the values of an IN (of a rule) after those of LIMIT and OFFSET.
+        if mark == "$" and f"${len(parameters)}" not in ends[0]:
+            return None
         parameters = parameters[:-2]  # without those of LIMIT and OFFSET
     sql = f"SELECT count(*) AS count_1 \nFROM ({rows}) AS result"
     return DriverStatement(sql, parameters, _TYPES, listed.dialect, ("",))

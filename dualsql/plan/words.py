@@ -22,30 +22,31 @@ _HARMLESS = frozenset(
     """ALL STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE SQL_CACHE
     SQL_CALC_FOUND_ROWS""".split()
 )
+# Those that MariaDB refuses in a subquery, in which rows are counted. They change no plan.
+_OUTERMOST = frozenset("HIGH_PRIORITY SQL_BUFFER_RESULT SQL_NO_CACHE SQL_CACHE SQL_CALC_FOUND_ROWS".split())
 # Plain comments, and hints to the planner in them. MariaDB runs what is in /*! */ and /*M! */; PostgreSQL nests.
 _COMMENTS = re.compile(r"(\s*/\*(?!M?!)((?!\*/|/\*).)*\*/\s*)+", re.DOTALL)
 
 
 def without_words(select: AnySelect) -> AnySelect:
-    """The Select with DISTINCT as its clause.
+    """The Select with DISTINCT as its clause, without words that cannot stand in a subquery.
 
     Raises:
         NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
     _refuse_unknown_words(select)
-    others = tuple(part for part in internals.prefixes(select) if not _is_distinct_word(part))
-    is_distinct = len(others) < len(internals.prefixes(select))
+    prefixes = internals.prefixes(select)
+    is_distinct = any(map(_is_distinct_word, prefixes))
+    others = tuple(part for part in prefixes if _word(part[0]) not in _DISTINCT | _OUTERMOST)
     columns = internals.raw_columns(select)
     if columns and (merged := _without_word(columns[0])) is not None:
         is_distinct = True
         select = _with_first(select, merged)
     if has_distinct_call(select):
         _refuse_distinct_call()
-    if not is_distinct:
-        return select
-    return internals.copy_with(
-        select if internals.distinct_word(select) else select.distinct(), prefixes=others
-    )
+    if is_distinct and not internals.distinct_word(select):
+        select = select.distinct()
+    return internals.copy_with(select, prefixes=others) if len(others) < len(prefixes) else select
 
 
 def _refuse_unknown_words(select: Any) -> None:

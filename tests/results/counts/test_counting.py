@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -60,6 +61,12 @@ MORE: dict[str, Statement] = {
     "an aggregate in a window": select(func.sum(func.count()).over()).select_from(School),
     "an aggregate beside a window": select(func.count(), func.row_number().over()).select_from(School),
     "a window alone": select(func.count().over()).select_from(School),
+    "words that stand in no subquery": reduce(
+        lambda statement, word: statement.prefix_with(word, dialect="mysql"),
+        ("HIGH_PRIORITY", "SQL_BUFFER_RESULT", "SQL_NO_CACHE", "SQL_CALC_FOUND_ROWS"),
+        select(School.id),
+    ),
+    "a word before DISTINCT": select(School.state).prefix_with("SQL_NO_CACHE", dialect="mysql").distinct(),
 }
 
 

@@ -110,6 +110,23 @@ def test_rules_are_in_it_with_their_values(driver: str) -> None:
     assert "north" in (written.parameters.values() if driver == "psycopg" else written.parameters)
 
 
+@pytest.mark.parametrize("driver", URLS)
+@pytest.mark.parametrize("sizes", [[], [1], [1, 2, 3], [*range(40)]], ids=len)
+def test_beside_a_rule_with_a_list_its_values_are_those_of_the_compiled_one(
+    driver: str, sizes: list[int]
+) -> None:
+    source = open_source("default", URLS[driver], PARTS)
+    tenants = TenantFilter(column="owner", value=lambda who: who.tenant)
+    listed = RowFilter(parts, lambda _: parts.c.size.in_(sizes))
+    written, compiled = both(source, Policy(PARTS, [tenants, listed]).rules_for(ANN), select(parts))
+    assert compiled is not None
+    if driver == "asyncpg" and sizes:
+        assert written is None
+    else:
+        assert written is not None
+        require_same(written, compiled)
+
+
 def _limited_rule(_: Principal | None) -> Any:
     most = parts.alias("most")
     return parts.c.id.in_(select(most.c.id).order_by(most.c.size).limit(3))
