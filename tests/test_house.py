@@ -33,6 +33,7 @@ SMALL_MODULES = {
     "dualsql/databases/expressions.py": "read by most databases and by queries",
     "dualsql/http/cors.py": "loaded where scripts of other origins may read",
     "dualsql/formats/cell_limit.py": "loaded with the first page whose cells are cut",
+    "dualsql/plan/requested.py": "reads `derived`, which is loaded with the first query of a result",
     "dualsql/plan/texts.py": "loaded with the first text of an author",
     "dualsql/formats/ranges.py": "loaded with the first range",
     "dualsql/formats/unfit_cells.py": "loaded with the first cell that does not fit",

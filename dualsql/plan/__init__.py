@@ -8,8 +8,9 @@
     keys              sort keys and their order
     shape             any statement as a plain Select of unique names, its author's limit, how it reads its sources
     order             a total order: the requested keys, the author's, and those that break ties
-    page              rows from an offset on, the count
+    page              a statement and its order, rows from an offset on, the count
     keyset            rows before or after a keyset position, and the seek predicate that finds them
+    requested         a result in a requested order
     derived           a result as a subquery in its own order, with some of its columns, or with types of the database
     sampling          rows that are not the first ones
 
@@ -29,10 +30,10 @@ from dualsql.plan.page import (
     Ordered as Ordered,
     all_rows as all_rows,
     count as count,
-    ordered as ordered,
     page as page,
     page_parameters as page_parameters,
     uncounted as uncounted,
     windowed as windowed,
 )
+from dualsql.plan.requested import ordered as ordered
 from dualsql.plan.shape import Shape as Shape, shape as shape, written_out as written_out

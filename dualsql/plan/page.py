@@ -170,19 +170,16 @@ def _free_prefix(names: Iterable[str]) -> str:
     return prefix
 
 
-def ordered(
+def in_order(
     shape: Shape,
     capabilities: Capabilities,
-    *,
     sort: Sequence[SortKey] = (),
     is_masked: IsMasked = lambda _: False,
 ) -> Ordered:
-    """The statement in the order of `sort`, then in its author's order; raises what `order_of` raises."""
-    if sort and (shape.is_cut or distinct_on(shape.select)):
-        from dualsql.plan.derived import nested
+    """The statement in the order of `sort`, then in its author's order; raises what `order_of` raises.
 
-        # As a subquery: another order must not change which rows the author's limit keeps.
-        shape = nested(shape, capabilities, is_descending=sort[-1].get("order") == "desc")
+    With a `sort`, the author's order must not decide which rows there are; see `ordered`.
+    """
     return Ordered(shape, order_of(shape, capabilities, sort, is_masked), capabilities)
 
 
