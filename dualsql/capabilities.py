@@ -108,6 +108,7 @@ class Capabilities:
         sorts_conditions: ORDER BY x IS NULL is understood.
         splits_statements: one string sent to it may hold several statements.
         groups_strictly: an output column must be in GROUP BY, or depend on the primary key of a table.
+        before_windows: SQL before a statement with window functions.
         groups_before_order: ORDER BY beside GROUP BY neither changes a sum nor is slower than in an outer SELECT.
         has_schemas: one database has several schemas, and a connection reads them all.
         has_loose_types: a column may contain values of other types than its own.
@@ -150,6 +151,7 @@ class Capabilities:
     key_form: MakeKeyForm
     query_dialect: Callable[[], QueryDialect]
     text_dialect: Callable[[], TextDialect]
+    before_windows: str = ""
     groups_before_order: bool = False
     sorts_conditions: bool = True
     splits_statements: bool = True

@@ -144,10 +144,17 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     ruled: tuple[Table, ...] = ()
     _rule_of: Any = None  # the table whose rule is being written. Inside a rule, tables are not replaced.
     _sampling = ""
+    _has_windows = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         with without_collector():  # compiling makes thousands of objects, most for a moment
             super().__init__(*arguments, **options)
+        if self._has_windows:
+            self.string = f"{self.capabilities.before_windows}{self.string}"
+
+    def visit_over(self, over: Any, **kw: Any) -> Any:
+        self._has_windows = True
+        return super().visit_over(over, **kw)
 
     @cached_property
     def column_types(self) -> tuple[Any, ...]:

@@ -10,15 +10,24 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, event, literal_column, select, text
+from sqlalchemy import Column, Integer, MetaData, Table, event, insert, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import aliased
 
-from dualsql import DualResponseServer, PageRequest, QueryExecutionError, Resource
+from dualsql import (
+    DualResponseServer,
+    PageRequest,
+    Principal,
+    QueryExecutionError,
+    Registry,
+    Resource,
+    RowFilter,
+)
 from dualsql.databases.session import read_only
 from dualsql.databases.source import Source
 from dualsql.formats.json import dumps
 from dualsql.results.streams import StreamRequest
+from dualsql.sql import read_select
 from tests.databases.kinds import MakeServer
 from tests.engines import opened
 from tests.quick import case_of
@@ -33,6 +42,40 @@ ARBITRARY = {"window"}
 
 UNSETTLED = {"limit without order", "union all, limited", "author's own limit"}
 """Which rows these keep is up to the database, until dualsql gives them an order."""
+
+
+sums = Table(
+    "sums",
+    MetaData(),
+    Column("id", Integer, primary_key=True),
+    Column("v", Integer),
+    Column("owner", Integer),
+)
+OF_ANN = "(SELECT id, v FROM sums WHERE owner = 1) sums"
+
+
+@pytest.mark.parametrize(
+    ("source", "rules"),
+    [(OF_ANN, []), ("sums", [RowFilter(sums, lambda _: sums.c.owner == 1)])],
+    ids=["a subquery", "a rule"],
+)
+async def test_no_window_ends_mariadb(source: str, rules: list[Any], mariadb_url: str) -> None:
+    """MariaDB 10.11 ends, with the queries of everybody, at a subquery with the name of its table, as rules are."""
+    rows = [{"id": number, "v": number % 4, "owner": number % 2} for number in range(1, 21)]
+    async with opened(mariadb_url) as engine, engine.begin() as connection:
+        await connection.run_sync(sums.create)
+        await connection.execute(insert(sums), rows)
+    text_of_sums = (
+        "SELECT sums.id, sum(sums.v) OVER (PARTITION BY sums.v ORDER BY sums.id) AS so_far"
+        f" FROM {source} ORDER BY sums.v, sums.id"
+    )
+    ann = Principal(id="ann")
+    async with create_server(mariadb_url, base_url=BASE_URL, tables=sums.metadata, hooks=rules) as server:
+        statement = read_select(text_of_sums, Registry(sums.metadata), "mariadb")
+        for count in ("exact", "estimated"):
+            response = await server.create_response(statement, name="Sums", principal=ann, count=count)
+            page = await server.read_page(response.resource_id, ann, PageRequest(limit=100))
+            assert len(page.rows) == 10
 
 
 # tests/results/paging has the others.
