@@ -141,6 +141,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     capabilities: Capabilities
     stack: Any
     ctes: Any
+    string: Any
     ruled: tuple[Table, ...] = ()
     _rule_of: Any = None  # the table whose rule is being written. Inside a rule, tables are not replaced.
     _sampling = ""
