@@ -26,9 +26,9 @@ from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.freeze.shadowing import Spelling
 from dualsql.plan.keys import clauses_of, column_identity
 from dualsql.plan.keyset import carried_around
-from dualsql.plan.order import row_identity
+from dualsql.plan.order import order_of, row_identity
 from dualsql.plan.other_statements import select_from_text
-from dualsql.plan.page import all_rows, in_order
+from dualsql.plan.page import Ordered, all_rows
 from dualsql.plan.shape import (
     Shape,
     has_own_order,
@@ -93,7 +93,7 @@ def at_most(statement: Statement, limit: int) -> Statement:
 
 def nested(shape: Shape, capabilities: Capabilities, *, is_descending: bool = False) -> Shape:
     """The statement as a subquery, in its author's order if that can be expressed there, else in that of its ties."""
-    rows = in_order(shape, capabilities)
+    rows = Ordered(shape, order_of(shape, capabilities), capabilities)
     name = FreeNames(rows.shape.select).take("result")
     if rows.order.obstacle:
         # Without keys, an outer statement cannot express the order. A LIMIT inside keeps its rows all the same.

@@ -155,7 +155,12 @@ _MOST_KEYS = 100
 """A seek predicate compares each key and those before it: 5,050 comparisons."""
 
 
-def order_of(shape: Shape, capabilities: Capabilities, sort: Sequence[SortKey], is_masked: IsMasked) -> Order:
+def order_of(
+    shape: Shape,
+    capabilities: Capabilities,
+    sort: Sequence[SortKey] = (),
+    is_masked: IsMasked = lambda _: False,
+) -> Order:
     """The requested keys, then the author's ORDER BY, then the keys that make the order total.
 
     Raises:

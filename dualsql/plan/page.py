@@ -16,9 +16,7 @@ from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.columns.result import with_criteria_of
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key, Order, clauses_of
-from dualsql.plan.order import IsMasked, order_of
 from dualsql.plan.shape import Shape, distinct_on, is_distinct, merges_rows, sorts_by_aggregate, unlabelled
-from dualsql_client.wire import SortKey
 
 
 def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
@@ -168,19 +166,6 @@ def _free_prefix(names: Iterable[str]) -> str:
     while any(name.startswith(prefix) for name in lowercase):
         prefix += "_"
     return prefix
-
-
-def in_order(
-    shape: Shape,
-    capabilities: Capabilities,
-    sort: Sequence[SortKey] = (),
-    is_masked: IsMasked = lambda _: False,
-) -> Ordered:
-    """The statement in the order of `sort`, then in its author's order; raises what `order_of` raises.
-
-    With a `sort`, the author's order must not decide which rows there are; see `ordered`.
-    """
-    return Ordered(shape, order_of(shape, capabilities, sort, is_masked), capabilities)
 
 
 def page(rows: Ordered, *, offset: int, limit: int | None) -> AnySelect:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dualsql.capabilities import Capabilities
-from dualsql.plan.order import IsMasked
-from dualsql.plan.page import Ordered, in_order
+from dualsql.plan.order import IsMasked, order_of
+from dualsql.plan.page import Ordered
 from dualsql.plan.shape import Shape, distinct_on
 from dualsql_client.wire import SortKey
 
@@ -24,4 +24,4 @@ def ordered(
 
         # As a subquery: another order must not change which rows the author's limit keeps.
         shape = nested(shape, capabilities, is_descending=sort[-1].get("order") == "desc")
-    return in_order(shape, capabilities, sort, is_masked)
+    return Ordered(shape, order_of(shape, capabilities, sort, is_masked), capabilities)
