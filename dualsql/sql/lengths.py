@@ -58,6 +58,11 @@ _CONCATENATIONS = frozenset({"concat", "concat_ws"})
 _JOINED = 4
 """So many texts of the greatest length may be joined."""
 _GROWERS = _PADS | _FORMATS | {"repeat"}
+_CODERS = frozenset(
+    """encode hex json_array json_build_array json_build_object json_object json_quote jsonb_build_array
+    jsonb_build_object quote_literal to_json to_jsonb""".split()
+)
+"""They write a character as two, or put a backslash before it."""
 _BOUNDED = {
     "repeat": "repeat('*', least(n, 100)).",
     "lpad": "lpad(x, 100, ' ').",
@@ -157,7 +162,7 @@ class Lengths:
         if not getattr(table, "recursive", False):
             return
         for source in map(_plain, chain.from_iterable(self._expansion.sources_of(table).values())):
-            if _growth(source, {}) > 1:
+            if self._growth(source, {}) > 1:
                 invalid(
                     "The texts of a recursive query grow too fast.",
                     hint="Append one text of the query itself in each round: path || '/' || name.",
@@ -201,9 +206,33 @@ class Lengths:
         if _recursion(table) is not None:
             # A part of the text of the former round is no longer than that one.
             sources = [one for one in sources if not _is_part_of(one, column)]
-            if any(isinstance(one, _GROWING) and _growth(one, {}) for one in sources):
+            if any(isinstance(one, _GROWING) and self._growth(one, {}) for one in sources):
                 return math.inf
         return max(map(self.of, sources), default=_STORED)
+
+    def _growth(self, element: Any, counts: dict[int, tuple[Any, int]]) -> int:
+        """How many texts of the former round a text is made of; a call that repeats one counts as two.
+
+        Args:
+            counts: by the ids of elements, which are kept alive: what has been counted.
+        """
+        if isinstance(getattr(element, "type", None), _NO_TEXTS):
+            return 0  # a position in a text, the condition of a CASE
+        if id(element) not in counts:
+            counts[id(element)] = element, self._texts_in(element, counts)
+        return counts[id(element)][1]
+
+    def _texts_in(self, element: Any, counts: dict[int, tuple[Any, int]]) -> int:
+        if isinstance(element, ColumnClause):
+            if _recursion(element.table) is not None:
+                return int(isinstance(element.type, types.String | types.NullType))
+            if not isinstance(element.table, AliasedReturnsRows):
+                return 0
+            sources = map(_plain, self._expansion.sources_of(element.table).get(element, ()))
+            return max((self._growth(one, counts) for one in sources), default=0)
+        texts = [self._growth(one, counts) for one in _parts(element)]
+        growth = max(texts, default=0) if _is_choice(element) else sum(texts)
+        return 2 * growth if isinstance(element, FunctionElement) and _repeats(element) else growth
 
     def _of_call(self, name: str, arguments: list[Any]) -> float:
         total = sum(map(self.of, arguments))
@@ -242,25 +271,6 @@ def _recursion(table: Any) -> str | None:
     return None
 
 
-def _growth(element: Any, counts: dict[int, tuple[Any, int]]) -> int:
-    """How many texts of the former round a text is made of; a call that repeats one counts as two.
-
-    Args:
-        counts: by the ids of elements, which are kept alive: what has been counted.
-    """
-    if isinstance(getattr(element, "type", None), _NO_TEXTS):
-        return 0  # a position in a text, the condition of a CASE
-    if isinstance(element, ColumnClause):
-        is_text = isinstance(element.type, types.String | types.NullType)
-        return int(is_text and _recursion(element.table) is not None)
-    if id(element) not in counts:
-        texts = [_growth(one, counts) for one in _parts(element)]
-        is_repeated = isinstance(element, FunctionElement) and _repeats(element)
-        growth = max(texts, default=0) if _is_choice(element) else sum(texts)
-        counts[id(element)] = element, 2 * growth if is_repeated else growth
-    return counts[id(element)][1]
-
-
 def _is_part_of(element: Any, column: Any) -> bool:
     """Whether it is a column of this name of a recursive query, or a part of its text: `trim(substr(x, 2))` of `x`."""
     while isinstance(element, FunctionElement) and element.name.lower() in _PARTS_OF_TEXTS:
@@ -288,7 +298,7 @@ def _repeats(function: Any) -> bool:
     name = function.name.lower()
     if name == "replace":
         return not _is_short(*islice(function.clauses, 2, None))
-    return name in _GROWERS or name.endswith("replace")
+    return name in _GROWERS | _CODERS | _JOINS or name.endswith("replace")
 
 
 def _is_short(*text: Any) -> bool:

@@ -219,6 +219,42 @@ def test_texts_of_a_recursive_query_do_not_double(dialect: str, next_text: str, 
         read_select(query, Registry(Base), dialect)
 
 
+@pytest.mark.parametrize("dialect", ["duckdb", "postgresql", "sqlite"])
+@pytest.mark.parametrize(
+    ("step", "is_refused"),
+    [
+        ("SELECT z || z, n + 1 FROM (SELECT x AS z, n FROM t) AS s WHERE n < 40", True),
+        ("SELECT z, n + 1 FROM (SELECT x || x AS z, n FROM t) AS s WHERE n < 40", True),
+        ("SELECT (SELECT z || z FROM (SELECT x AS z) AS k), n + 1 FROM t WHERE n < 40", True),
+        (
+            "SELECT (SELECT string_agg(z, '') FROM (SELECT x AS z UNION ALL SELECT x) AS k), n + 1 FROM t WHERE n < 40",
+            True,
+        ),
+        ("SELECT z || 'a', n + 1 FROM (SELECT x AS z, n FROM t) AS s WHERE n < 40", False),
+    ],
+)
+def test_nor_by_way_of_subqueries(dialect: str, step: str, *, is_refused: bool) -> None:
+    query = f"WITH RECURSIVE t(x, n) AS (SELECT 'x', 1 UNION ALL {step}) SELECT x FROM t"
+    with pytest.raises(InvalidSQLError, match="grow too fast") if is_refused else nullcontext():
+        read_select(query, Registry(Base), dialect)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call"),
+    [
+        ("sqlite", "hex(x)"),
+        ("sqlite", "json_quote(x)"),
+        ("mysql", "hex(x)"),
+        ("postgresql", "quote_literal(x)"),
+    ],
+)
+def test_nor_by_way_of_codes(dialect: str, call: str) -> None:
+    query = "WITH RECURSIVE t(x, n) AS (SELECT 'x', 1 UNION ALL SELECT {}, n + 1 FROM t WHERE n < 40) SELECT x FROM t"
+    with pytest.raises(InvalidSQLError, match="grow too fast"):
+        read_select(query.format(call), Registry(Base), dialect)
+    read_select(query.format(call.replace("(x)", "(n)")), Registry(Base), dialect)
+
+
 @pytest.mark.parametrize("call", HARMLESS)
 def test_what_people_write_is_not(call: str) -> None:
     read_select(f"SELECT {call} AS x FROM schools", Registry(Base), "postgresql")
