@@ -235,15 +235,15 @@ def unique_names(statement: Any) -> list[str]:
     if not all(own_names):
         keyed = zip(own_names, statement.selected_columns.items(), strict=True)
         own_names = [name or ("" if _is_our_own(each) else _plain_key(key)) for name, (key, each) in keyed]
-    reserved = set(map(str.lower, own_names)) - {""}
+    reserved = set(map(str.casefold, own_names)) - {""}
     if len(reserved) == len(own_names):
         return own_names
     used: set[str] = set()
     names = []
     for position, (name, expression) in enumerate(zip(own_names, outputs, strict=True), start=1):
-        if not name or name.lower() in used:
+        if not name or name.casefold() in used:
             name = _free_name(name, expression, position, reserved | used)
-        used.add(name.lower())
+        used.add(name.casefold())
         names.append(name)
     return names
 
@@ -270,7 +270,7 @@ def _free_name(name: str, expression: ColumnElement[Any], position: int, reserve
     stem = name or f"column_{position}"
     first = f"{table}_{name}" if name and table else stem
     candidates = [first, *(f"{stem}_{number}" for number in range(2, len(reserved) + 3))]
-    return next(candidate for candidate in candidates if candidate.lower() not in reserved)
+    return next(candidate for candidate in candidates if candidate.casefold() not in reserved)
 
 
 #

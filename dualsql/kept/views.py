@@ -190,10 +190,6 @@ class KeptViews:
         return _NARROWED if is_narrowed else None
 
     def _obstacle_of_rules(self, view: View, fingerprint: str | None) -> str | None:
-        names = [column.name.casefold() for column in view.columns]
-        # DuckDB compares names without case, also quoted ones, and would read one column for both.
-        if len(set(names)) < len(names):
-            return "Two columns have names that differ only in case."
         if fingerprint is None:
             return "A value of the statement or of a rule cannot be compared later."
         if self._kept_settings.keep_past_rule_changes:

@@ -235,8 +235,8 @@ async def test_names_that_differ_in_case_alone_are_not_mixed_up(dual: DualRespon
     dual.tool(server, name="both")(lambda: select(School.id.label("N"), School.name.label("n")))
     async with host.connected(server) as connection:
         uri = ((await connection.call("both")).structured_content or {})["resource"]["uri"]
-        own = await connection.call("query_result", resource=uri, columns=["n"], limit=1)
-        assert (own.structured_content or {})["results"] == [{"n": "School 1"}]
+        own = await connection.call("query_result", resource=uri, columns=["n_2"], limit=1)
+        assert (own.structured_content or {})["results"] == [{"n_2": "School 1"}]
         uri = await _uri(connection)
         twice = await connection.call("query_result", resource=uri, columns=["ID", "id"])
     assert "no column 'ID'" in text_of(twice)
