@@ -38,6 +38,7 @@ OF_FEATURES = frozenset(
     databases/streams/test_equal.py
     databases/streams/test_reader_process.py
     databases/test_announced.py
+    databases/test_answers.py::test_no_window_ends_mariadb
     databases/test_answers.py::test_statements_of_duckdb_are_parsed_with_the_settings_of_their_database
     databases/test_callbacks.py
     databases/test_claims.py
