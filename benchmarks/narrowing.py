@@ -22,7 +22,8 @@ from sqlglot.errors import ParseError
 from benchmarks.by_hand import TENANT, ByHand
 from benchmarks.timing import fastest, medians
 from dualsql import QueryTimeoutError, plan
-from dualsql.databases.session import Fetch, read_only
+from dualsql.databases.fetch import Fetch
+from dualsql.databases.session import read_only
 from dualsql.databases.source import open_source
 from dualsql.freeze.document import Statement
 from dualsql.tenancy import Policy

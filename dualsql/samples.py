@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from dualsql.databases.session import Sample
+from dualsql.databases.fetch import Sample
 from dualsql.errors import BadParameterError, shown
 from dualsql.extension import Parts
 from dualsql.feature import Feature

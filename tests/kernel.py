@@ -45,6 +45,7 @@ OF_FEATURES = frozenset(
     databases/test_drivers.py
     databases/test_engines.py
     databases/test_page_process.py
+    databases/test_session_end.py
     databases/test_limits.py::test_a_connection_of_psycopg_that_dualsql_opened_keeps_its_loaders
     databases/test_spark.py
     databases/test_every_database.py::TestEveryDatabase::test_a_part_of_a_text_is_found

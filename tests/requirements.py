@@ -634,6 +634,7 @@ BEYOND: dict[str, str] = {
     "databases/test_replica.py": "a hot standby serves the reads",
     "catalogue/test_visibility.py": "who sees which tables",
     "databases/test_tenants.py": "tenants on every kind of engine",
+    "databases/test_session_end.py": "a session ends behind its answer, and it does end",
     "databases/test_time.py": "queries end in time, in the database too",
     "databases/test_writing.py": "nothing is written, on any kind of engine",
     "freeze/test_refusals.py": "what cannot be frozen",

@@ -22,9 +22,9 @@ from dualsql.databases.guard import Guard
 from dualsql.formats.writer import PlainPage, Rows, Writer, WrittenRows
 
 if TYPE_CHECKING:
+    from dualsql.databases.fetch import Fetch
     from dualsql.databases.files import FileImport
     from dualsql.databases.rights import UserRights
-    from dualsql.databases.session import Fetch
     from dualsql.databases.streams import StreamBackend, StreamJob
 
 

@@ -19,7 +19,7 @@ from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.tenancy import ActiveRules
 
 if TYPE_CHECKING:
-    from dualsql.databases.session import RowCounter
+    from dualsql.databases.fetch import RowCounter
 
 Run = Callable[[Callable[[AsyncConnection], Awaitable[int | None]]], Awaitable[int | None]]
 

@@ -85,11 +85,13 @@ class Guard(ABC):
         failures: the meaning of an error by one of its `codes_of`.
         refusals: the same for errors of connecting.
         missing_operations: patterns of messages of UNSUITED failures, each with a template of the operation it names.
+        ends_behind: `read_only` takes a round trip after its block, which shows nothing that the caller has to know.
     """
 
     failures: ClassVar[Mapping[Any, FailureKind]] = {}
     refusals: ClassVar[Mapping[Any, Refusal]] = {}
     missing_operations: ClassVar[Mapping[re.Pattern[str], str]] = {}
+    ends_behind: ClassVar[bool] = False
 
     def prepare(self, engine: Engine) -> None:  # noqa: B027 - most have nothing to prepare
         """Make an engine read-only permanently. Called once, for engines that dualsql made."""

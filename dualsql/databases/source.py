@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, Engine
 from sqlalchemy.exc import DBAPIError
@@ -29,6 +29,8 @@ from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Source:
@@ -44,7 +46,7 @@ class Source:
         role: the role that its sessions take.
         meanings: how the application's own types convert values.
         record_maker: the maker of records of a tuple of columns, made before or now.
-        finishing: sessions whose caller was cancelled, until their connection is returned.
+        finishing: sessions that end behind their caller, until their connection is returned.
         guard: makes its sessions read-only and limits their time.
         capabilities: what its SQL can do; from its start on, with the row numbers and constraints of its tables.
     """
@@ -59,7 +61,7 @@ class Source:
     lock: asyncio.Lock | None
     fast: PageReader | None = None
     role: str | None = None
-    finishing: set[asyncio.Future[None]] = field(default_factory=set)
+    finishing: set[asyncio.Future[Any]] = field(default_factory=set)
     compiled: Any = field(default_factory=CompiledStatements)
     meanings: Meanings = STANDARD
     record_maker: Callable[..., RecordMaker] = field(default_factory=lambda: lru_cache(1_000)(RecordMaker))
@@ -111,8 +113,13 @@ class Source:
         """The same database with the slots for background queries."""
         return replace(self, limits=self.limits.background, fast=None)
 
-    def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
-        """Let `work` run to its end, even if its caller is cancelled."""
+    @property
+    def may_end_behind(self) -> bool:
+        """Whether a session may end after its caller has gone on, who might dispose of an engine of its own."""
+        return self.owns_engine and self.guard.ends_behind
+
+    def finish(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> asyncio.Future[T]:
+        """Let `work` run to its end, even if its caller is cancelled; closing the source waits for it."""
         task = asyncio.ensure_future(work)
         self.finishing.add(task)
         task.add_done_callback(self.finishing.discard)
@@ -143,7 +150,7 @@ class Source:
         """
         await asyncio.shield(self.finish(self._close(list(self.finishing))))
 
-    async def _close(self, finishing: Sequence[asyncio.Future[None]]) -> None:
+    async def _close(self, finishing: Sequence[asyncio.Future[Any]]) -> None:
         if finishing:
             await asyncio.wait(finishing)
         settle = getattr(self.engine, "settle", None)  # of a ThreadedEngine

@@ -183,7 +183,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         lane = lane_of(backend)
         note_lane(lane)
         # A broken resource: the reader has left, and the backend ends.
-        with measured(job) as measurement, suppress(BrokenResourceError):
+        with sending, measured(job) as measurement, suppress(BrokenResourceError):
             if measurement is not None:
                 measurement.note({"dualsql.lane": lane})
             await backend(job, connection, sending.send)
@@ -198,10 +198,11 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
                     note_slow(job, perf_counter() - started)
                     started = None
                 yield chunk
-            await session.task
+            await session.answered
+            session.result()
         finally:
             receiving.close()
-            if not session.task.done():
+            if session.is_busy:
                 EVENTS.report(StatementStopped("cancelled"))
                 # Not awaited: the reader has left, perhaps by a cancellation. The database is stopped all the same.
                 job.source.finish(session.stop())

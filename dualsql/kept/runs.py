@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.databases.failures import ran_too_long, too_large
-from dualsql.databases.session import Sample
+from dualsql.databases.fetch import Sample
 from dualsql.databases.source import Sources
 from dualsql.errors import DualResponseError, LimitExceededError, QueryTimeoutError
 from dualsql.formats.writer import Chunk, Rows

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dualsql.databases.session import Sample
+from dualsql.databases.fetch import Sample
 from dualsql.errors import DatabaseBusyError, DualResponseError, QueryTimeoutError
 from dualsql.extension import Parts
 from dualsql.feature import Feature

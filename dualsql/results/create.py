@@ -17,7 +17,7 @@ from weakref import ref
 from sqlalchemy import util
 
 from dualsql import plan, sqlalchemy_internals as internals
-from dualsql.databases.session import Sample
+from dualsql.databases.fetch import Sample
 from dualsql.databases.source import Source, Sources
 from dualsql.errors import (
     Asked,

@@ -15,7 +15,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.driver import WeighedCache
-from dualsql.databases.session import Fetch, RowCounter, Sample, fetch_sample
+from dualsql.databases.fetch import Fetch, RowCounter, Sample, fetch_sample
 from dualsql.databases.source import Source, Sources
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.errors import Asked, DualResponseError

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import DualResponseServer, PageRequest, QueryExecutionError, Registry
 from dualsql.databases.driver import DriverStatement
-from dualsql.databases.session import Fetch
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.source import open_source
 from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.connection import LOOP_LIMIT

@@ -20,8 +20,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import DualResponseServer, QueryTimeoutError
 from dualsql.databases import session
+from dualsql.databases.fetch import Fetch, Following
 from dualsql.databases.guard import FailureKind, SessionTerms
-from dualsql.databases.session import Fetch, Following, in_session, read_only
+from dualsql.databases.session import in_session, read_only
 from dualsql.databases.source import Database, Source, open_source
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.threads import ThreadedEngine

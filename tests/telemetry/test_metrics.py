@@ -168,6 +168,7 @@ async def test_the_pool(postgresql_url: str) -> None:
     with exporting() as exports:
         async with running(postgresql_url) as application:
             await application.create(count="none")
+            await asyncio.gather(*application.server.parts.sources["default"].finishing)
             pools = {
                 p.attributes["db.client.connection.state"]: p.value
                 for p in exports.points("db.client.connection.count")

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import ResultColumn
 from dualsql.databases.driver import DriverStatement, WeighedCache, driver_of, memory_of, require_described
-from dualsql.databases.session import Fetch
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
 from dualsql.formats.arrow import ArrowCast, ArrowSchema
 from dualsql.formats.cells import processed

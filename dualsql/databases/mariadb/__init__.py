@@ -100,6 +100,7 @@ class MariaDBGuard(Guard):
     """
 
     failures, refusals = _FAULTS, _REFUSALS
+    ends_behind = True
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:

@@ -241,6 +241,7 @@ class PostgreSQLGuard(Guard):
     """
 
     failures, refusals, missing_operations = _FAULTS, _REFUSALS, _OPERATIONS
+    ends_behind = True
 
     def prepare(self, engine: Engine) -> None:
         """Connections of psycopg keep the loaders of dualsql: anew for each session, they took 9 % of a creation."""

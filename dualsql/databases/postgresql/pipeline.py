@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.postgresql.guard import has_pipeline, noticing_loss
-from dualsql.databases.session import Fetch
 from dualsql.formats.cells import processed
 from dualsql.formats.writer import Rows
 

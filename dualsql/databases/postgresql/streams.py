@@ -19,9 +19,9 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.exact import Unfit, ValueReader, read_document, reads_for_an_application
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.postgresql.csv_parser import CSVParser
 from dualsql.databases.postgresql.guard import adapted_of
-from dualsql.databases.session import Fetch
 from dualsql.databases.streams import (
     BATCH_BYTES,
     MOST_FETCHED,

@@ -41,7 +41,7 @@ from dualsql.formats.writer import Rows
 from dualsql.freeze.row_number import ROW_NUMBERS
 
 if TYPE_CHECKING:
-    from dualsql.databases.session import Fetch
+    from dualsql.databases.fetch import Fetch
 
 # A call takes the GIL: at this pace, some hundred times a second.
 _INSTRUCTIONS = 100_000

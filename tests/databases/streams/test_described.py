@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import NotFreezableError, QueryExecutionError, Registry, plan
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.driver import require_described
-from dualsql.databases.session import Fetch
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.source import Source, open_source
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Rows

@@ -14,7 +14,7 @@ from sqlalchemy import Select, event, func, literal, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryTimeoutError, Registry
-from dualsql.databases.session import Fetch
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.source import Source, open_source
 from dualsql.formats.writer import Rows
 from dualsql.tenancy import ActiveRules, Policy

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
-from dualsql.databases.session import Fetch, RowCounter, Sample, fetch_sample
+from dualsql.databases.fetch import Fetch, RowCounter, Sample, fetch_sample
 from dualsql.databases.source import Source
 from dualsql.plan import shape
 from dualsql.resource import parse_count
@@ -41,6 +42,8 @@ def first_rows(counting: RowCounter, statement: Any) -> Fetch:
 
 
 async def sampled(source: Source, statement: Any, how: str, **settings: Any) -> Sample:
-    """Five rows and the total."""
+    """Five rows and the total, once the session has ended, so that the next has the same connection."""
     counting = counter(source, statement, **{"count_head_start": MINUTE, **settings})
-    return await fetch_sample(first_rows(counting, statement), counting, parse_count(how), size=5)
+    sample = await fetch_sample(first_rows(counting, statement), counting, parse_count(how), size=5)
+    await asyncio.gather(*source.finishing)
+    return sample

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from dualsql import DualResponse, DualResponseServer, PageRequest, QueryTimeoutError
-from dualsql.databases.session import Following, fetch_sample
+from dualsql.databases.fetch import Following, fetch_sample
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError
 from dualsql.freeze.document import Statement

@@ -26,8 +26,8 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, QueryTimeoutError, Registry
+from dualsql.databases.fetch import Sample
 from dualsql.databases.postgresql import pipeline
-from dualsql.databases.session import Sample
 from dualsql.databases.source import Source, open_source
 from dualsql.errors import CountExecutionError, QueryExecutionError
 from dualsql.resource import Total

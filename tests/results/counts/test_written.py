@@ -12,7 +12,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, func, select
 from dualsql import Principal, Registry, RowFilter, TenantFilter, plan
 from dualsql.databases.counts import counted, counting_statement
 from dualsql.databases.driver import DriverStatement, driver_statement
-from dualsql.databases.session import Fetch
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.source import Source, open_source
 from dualsql.errors import DualResponseError
 from dualsql.results.view import Derived
