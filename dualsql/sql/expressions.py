@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 from sqlalchemy import (
@@ -160,6 +160,43 @@ def _connected(connect: Any) -> Any:
         return result
 
     return read
+
+
+def _disjunction(translator: Translator, node: Any, scope: Scope) -> Element:
+    """The disjunction, before it the equations that all its branches have, by which an index or a join may be used.
+
+    SQLite finds them by itself where the values are literals, and takes two parameters for different values.
+    """
+    branches = [_conjuncts(part) for part in node.flatten(unnest=False)]
+    shared = set.intersection(*({each for each in branch if _is_equation(each)} for branch in branches))
+    if not shared or any(shared.issuperset(branch) for branch in branches):
+        return _connected(or_)(translator, node, scope)  # type: ignore[no-any-return]
+
+    def read(branch: Sequence[Any], *, are_shared: bool) -> Element:
+        parts = [each for each in branch if (each in shared) is are_shared]
+        return and_(*(translator.expression(each, scope) for each in parts))
+
+    rest = or_(*(read(branch, are_shared=False) for branch in branches))
+    return and_(read(branches[0], are_shared=True), rest)
+
+
+def _conjuncts(part: Any) -> list[Any]:
+    """The conditions of which ANDs, one in the parentheses of another, make this one, in order."""
+    conjuncts, waiting = [], [part]
+    while waiting:
+        condition = waiting.pop()
+        bare = condition.unnest()
+        if isinstance(bare, exp.And):
+            waiting += reversed([*bare.flatten(unnest=False)])
+        else:
+            conjuncts.append(bare if _is_equation(bare) else condition)
+    return conjuncts
+
+
+def _is_equation(part: Any) -> bool:
+    """Whether it compares columns or literals, which never fails: it may be evaluated before what stood before it."""
+    sides = (exp.Column, exp.Literal)
+    return isinstance(part, exp.EQ) and isinstance(part.this, sides) and isinstance(part.expression, sides)
 
 
 def _not(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -504,7 +541,7 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.CurrentTimestamp: _moment("current_timestamp", types.DateTime(timezone=True)),
     exp.Localtimestamp: _moment("localtimestamp", types.DateTime()),
     exp.And: _connected(and_),
-    exp.Or: _connected(or_),
+    exp.Or: _disjunction,
     exp.Not: _not,
     **operations.HANDLERS,
     **infix.HANDLERS,
