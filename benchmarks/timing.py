@@ -16,9 +16,11 @@ from time import perf_counter
 Work = Callable[[], Awaitable[object]]
 
 LEAST_RUNS, MOST_RUNS = 5, 200
-_BEHIND = 0.1
 BUDGET = 2.0
 """Seconds one candidate may take: what is quick runs more often than five times."""
+
+_BEHIND = 0.1
+"""Seconds to wait at most for what a candidate leaves behind."""
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ class TextDialect:
         operators: the binary operators of arrays, documents and patterns that a text may have; see `dualsql.sql.infix`.
         selects_rows: a function that returns several rows may be in the SELECT list.
         counts_rows: COUNT(DISTINCT a, b) is understood.
+        distinguishes_parameters: to its planner, two parameters differ even if their values are the same.
         has_row_values: a row value, (a, b), may stand where another value may; else it is only compared with others.
         sorts_row_values: the rows of a query may be sorted by one.
         correlates_from: a subquery in FROM may read columns of the queries around its own.
@@ -200,6 +201,7 @@ class TextDialect:
     operators: frozenset[str] = frozenset()
     selects_rows: bool = False
     counts_rows: bool = False
+    distinguishes_parameters: bool = False
     has_row_values: bool = False
     sorts_row_values: bool = False
     correlates_from: bool = False

@@ -163,13 +163,15 @@ def _connected(connect: Any) -> Any:
 
 
 def _disjunction(translator: Translator, node: Any, scope: Scope) -> Element:
-    """The disjunction, before it the equations that all its branches have, by which an index or a join may be used.
+    """The disjunction; on SQLite, the equations that all its branches have stand before it.
 
-    SQLite finds them by itself where the values are literals, and takes two parameters for different values.
+    Databases use the index of such a column, and see by themselves which equations are the same. SQLite does so only
+    where the values are literals.
     """
     branches = [_conjuncts(part) for part in node.flatten(unnest=False)]
     shared = set.intersection(*({each for each in branch if _is_equation(each)} for branch in branches))
-    if not shared or any(shared.issuperset(branch) for branch in branches):
+    is_needed = translator.dialect.distinguishes_parameters and shared
+    if not is_needed or any(shared.issuperset(branch) for branch in branches):
         return _connected(or_)(translator, node, scope)  # type: ignore[no-any-return]
 
     def read(branch: Sequence[Any], *, are_shared: bool) -> Element:
@@ -194,7 +196,7 @@ def _conjuncts(part: Any) -> list[Any]:
 
 
 def _is_equation(part: Any) -> bool:
-    """Whether it compares columns or literals, which never fails: it may be evaluated before what stood before it."""
+    """Whether it compares columns or literals: it may be evaluated before what stood before it."""
     sides = (exp.Column, exp.Literal)
     return isinstance(part, exp.EQ) and isinstance(part.this, sides) and isinstance(part.expression, sides)
 

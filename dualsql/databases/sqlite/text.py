@@ -143,6 +143,7 @@ def _shifted(function: Any, unit: str, number: Element, date: Element, kind: SQL
 
 TEXT = TextDialect(
     parser="sqlite",
+    distinguishes_parameters=True,
     functions=_FUNCTIONS,
     table_functions={"json_each": _JSON_ROWS, "json_tree": _JSON_ROWS},
     absent=frozenset(
